@@ -44,7 +44,7 @@ class Coordinate:
     def parse(cls, text: str) -> Coordinate:
         parts = text.split(":")
         if len(parts) != 3 or not all(re.fullmatch(r"[A-Za-z0-9._-]+", part) for part in parts):
-            raise UsageError(f"{text!r} is not a Maven coordinate", hint="Write group:artifact:version.")
+            raise UsageError(f"{text!r} is not a Maven coordinate.", hint="Write group:artifact:version.")
         return cls(group=parts[0], artifact=parts[1], version=parts[2])
 
     @property
@@ -101,10 +101,10 @@ def java_path() -> Path:
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if not found or not os.access(found, os.X_OK):
-        raise JavaMissing(f"JAVA_HOME is {home}, which has no bin/java" if home else "")
+        raise JavaMissing(f"Java 17 or 21 is needed, and JAVA_HOME ({home}) has no bin/java." if home else None)
     version = read_java_version(Path(found))
     if version < OLDEST_JAVA:
-        raise JavaTooOld(f"{found} is Java {version}")
+        raise JavaTooOld(f"{found} is Java {version}; 17 or 21 is needed.")
     return Path(found)
 
 
@@ -113,7 +113,7 @@ def read_java_version(java: Path) -> int:
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30)
     match = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
     if match is None:
-        raise JavaMissing(f"{java} does not tell its version")
+        raise JavaMissing(f"{java} does not tell its version; Java 17 or 21 is needed.")
     return int(match.group(1))
 
 
@@ -129,7 +129,7 @@ def _fetch(wanted: Coordinate, target: Path) -> None:
         done = _run_showing_progress(command, f"fetching {wanted}")
         got = Path(scratch) / "out" / wanted.file_name
         if done.returncode != 0 or not got.is_file():
-            raise ArtifactNotFetched(f"{wanted}: {_last_reason(done.stdout + done.stderr)}")
+            raise ArtifactNotFetched(f"{wanted} could not be fetched: {_last_reason(done.stdout + done.stderr)}.")
         got.chmod(0o644)
         got.replace(target)
 
@@ -148,7 +148,7 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=FETCH_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired as late:
-        raise ArtifactNotFetched(f"no answer within {FETCH_TIMEOUT_SECONDS} seconds") from late
+        raise ArtifactNotFetched(f"Fetching gave no answer within {FETCH_TIMEOUT_SECONDS} seconds.") from late
 
 
 def _last_reason(output: str) -> str:
@@ -161,7 +161,7 @@ def _ivy_jar() -> Path:
     places = list(spec.submodule_search_locations or ()) if spec else []
     jars = sorted(jar for place in places for jar in Path(place, "jars").glob("ivy-*.jar"))
     if not jars:
-        raise ArtifactNotFetched("pyspark, whose jars hold Ivy, is not installed", hint="Run `uv sync`.")
+        raise ArtifactNotFetched("pyspark, whose jars hold Ivy, is not installed.", hint="Run `uv sync`.")
     return jars[-1]
 
 
@@ -170,7 +170,7 @@ def _unpack_postgres(jar: Path, home: Path) -> None:
         Path(scratch).chmod(0o755)
         inner = next((name for name in bundle.namelist() if name.endswith(".txz")), None)
         if inner is None:
-            raise ArtifactNotFetched(f"{jar} holds no .txz")
+            raise ArtifactNotFetched(f"{jar} holds no .txz, so it is not an embedded Postgres.")
         with bundle.open(inner) as packed, tarfile.open(fileobj=packed, mode="r|xz") as archive:
             archive.extractall(Path(scratch) / "home", filter="tar")
         for path in [Path(scratch) / "home", *(Path(scratch) / "home").rglob("*")]:
@@ -183,7 +183,7 @@ def _make_dir(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o755)
     except OSError as problem:
-        raise CacheUnusable(f"{path}: {problem.strerror}") from problem
+        raise CacheUnusable(f"The cache cannot be used: {path}: {problem.strerror}.") from problem
 
 
 def _is_file(path: Path) -> bool:
@@ -192,7 +192,7 @@ def _is_file(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as problem:
-        raise CacheUnusable(f"{path}: {problem.strerror}") from problem
+        raise CacheUnusable(f"The cache cannot be used: {path}: {problem.strerror}.") from problem
     return True
 
 
@@ -201,7 +201,7 @@ def _lock(target: Path) -> Iterator[None]:
     try:
         handle = (target.parent / f".{target.name}.lock").open("w")
     except OSError as problem:
-        raise CacheUnusable(f"{target.parent}: {problem.strerror}") from problem
+        raise CacheUnusable(f"The cache cannot be used: {target.parent}: {problem.strerror}.") from problem
     with handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
