@@ -1,0 +1,1 @@
+"""Our schema in Postgres: migrations, named queries, one module per noun."""

@@ -1,0 +1,1 @@
+"""Pure parts: no I/O, no clock. Values in, values out."""

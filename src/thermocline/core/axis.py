@@ -1,0 +1,87 @@
+"""The axis: every tier key on one order-preserving 64-bit line.
+
+Integers are themselves, dates are days since 1970-01-01, timestamps are microseconds since the epoch in UTC.
+The ends of the line stand for MINVALUE (also -infinity) and MAXVALUE.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from enum import StrEnum
+
+from thermocline.errors import BadDuration
+
+AXIS_MIN = -(2**63)
+AXIS_MAX = 2**63 - 1
+
+_MICROSECONDS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000, "w": 7 * 86_400_000_000}
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+
+
+class KeyType(StrEnum):
+    """The types a tier key may have; the values are Postgres' own names."""
+
+    SMALLINT = "smallint"
+    INTEGER = "integer"
+    BIGINT = "bigint"
+    DATE = "date"
+    TIMESTAMP = "timestamp without time zone"
+    TIMESTAMPTZ = "timestamp with time zone"
+
+    @property
+    def is_integer(self) -> bool:
+        return self in (KeyType.SMALLINT, KeyType.INTEGER, KeyType.BIGINT)
+
+
+def parse_duration(kind: KeyType, text: str) -> int:
+    """A duration such as `7d` or `1000` in units of the key's axis."""
+    found = re.fullmatch(r"\s*(\d{1,18})\s*([smhdw]?)\s*", text)
+    if not found:
+        raise BadDuration(f"{text!r} is not a duration.")
+    number, unit = int(found[1]), found[2]
+    if kind.is_integer:
+        if unit:
+            raise BadDuration(f"{text!r} has a time unit, but the tier key is {kind.value}.", hint="Use a plain number for integer keys.")
+        return number
+    if not unit:
+        if number == 0:
+            return 0
+        raise BadDuration(f"{text!r} has no unit, and the tier key is {kind.value}.", hint="Add one of s, m, h, d, w; for example 7d.")
+    span = number * _MICROSECONDS[unit]
+    if kind is not KeyType.DATE:
+        return span
+    if span % _MICROSECONDS["d"]:
+        raise BadDuration(f"{text!r} is finer than the tier key, which is a date.", hint="Use whole days (d) or weeks (w).")
+    return span // _MICROSECONDS["d"]
+
+
+def render_axis(kind: KeyType, value: int) -> str:
+    """The value in Postgres' input form (UTC, ISO); the ends of the line as infinity or the integer itself."""
+    if kind.is_integer:
+        return str(value)
+    if value == AXIS_MIN:
+        return "-infinity"
+    if value == AXIS_MAX:
+        return "infinity"
+    day, micros = (value, 0) if kind is KeyType.DATE else divmod(value, _MICROSECONDS["d"])
+    text = _render_day(day)
+    if kind is KeyType.DATE:
+        return _with_era(text)
+    seconds, fraction = divmod(micros, 1_000_000)
+    clock = f" {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    clock += f".{fraction:06d}".rstrip("0") if fraction else ""
+    return _with_era(text, clock + ("+00" if kind is KeyType.TIMESTAMPTZ else ""))
+
+
+def _render_day(day: int) -> tuple[int, str]:
+    """Proleptic Gregorian year and the `-MM-DD` of a day number, for years Python's date cannot hold too."""
+    cycles, rest = divmod(day + _EPOCH_DAY - 1, 146_097)
+    found = dt.date.fromordinal(rest + 1)
+    return found.year + 400 * cycles, f"-{found.month:02d}-{found.day:02d}"
+
+
+def _with_era(parts: tuple[int, str], tail: str = "") -> str:
+    year, rest = parts
+    return f"{year:04d}{rest}{tail}" if year > 0 else f"{1 - year:04d}{rest}{tail} BC"

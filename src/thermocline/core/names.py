@@ -1,0 +1,61 @@
+"""Names of tables and of the objects made for them, safe against length and collision."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from thermocline.errors import BadTableName
+
+MAX_IDENTIFIER_BYTES = 63
+
+_PART = r'(?:"(?:[^"\x00]|"")+"|[^\W\d][\w$]*)'
+_QUALIFIED = re.compile(rf"\s*({_PART})\s*\.\s*({_PART})\s*")
+_PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableName:
+    """A schema-qualified name, unquoted and exact."""
+
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{quote_name(self.schema)}.{quote_name(self.table)}"
+
+
+def quote_name(name: str) -> str:
+    """The name as a person would type it: quoted only where it must be."""
+    return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+
+
+def parse_table_name(text: str) -> TableName:
+    """`schema.table`, quoted parts included, folded to lower case as Postgres folds them."""
+    found = _QUALIFIED.fullmatch(text)
+    if not found:
+        raise BadTableName(f"{text!r} is not a schema-qualified table name.")
+    return TableName(_unquote(found[1]), _unquote(found[2]))
+
+
+def _unquote(part: str) -> str:
+    return part[1:-1].replace('""', '"') if part.startswith('"') else part.lower()
+
+
+def joined_name(name: TableName) -> str:
+    """One identifier for objects of this table in a schema of ours: `public__events`.
+
+    Readable when that is unambiguous; with a digest of the exact name when it could collide with another table's or is too long.
+    """
+    plain = f"{name.schema}__{name.table}"
+    ambiguous = "__" in name.schema or "__" in name.table or name.schema.endswith("_") or name.table.startswith("_")
+    if not ambiguous and len(plain.encode()) <= MAX_IDENTIFIER_BYTES:
+        return plain
+    return suffixed(plain, hashlib.sha256(f"{name.schema}\x00{name.table}".encode()).hexdigest()[:10])
+
+
+def suffixed(name: str, suffix: str) -> str:
+    """The name with `_suffix`, cut at a character boundary so that it fits an identifier."""
+    room = MAX_IDENTIFIER_BYTES - len(suffix.encode()) - 1
+    return name.encode()[:room].decode(errors="ignore") + "_" + suffix

@@ -1,0 +1,1 @@
+"""Planning: an observation in, steps or a refusal out."""

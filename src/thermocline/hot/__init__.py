@@ -1,0 +1,1 @@
+"""The user's table: its facts, partitions, spill, triggers, seam and foreign objects."""

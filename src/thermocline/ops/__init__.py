@@ -1,0 +1,1 @@
+"""The verbs: each observes, plans, bounds, applies and records."""

@@ -1,0 +1,1 @@
+"""The service: cycles over the registered tables."""
