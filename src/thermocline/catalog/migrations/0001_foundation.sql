@@ -202,3 +202,24 @@ create function thermocline.key_timestamp(bigint) returns timestamp language sql
                       secs => mod(mod($1, 86400000000) + 86400000000, 86400000000)::double precision / 1000000) end$$;
 create function thermocline.key_timestamptz(bigint) returns timestamptz language sql immutable strict parallel safe as
     $$select thermocline.key_timestamp($1) at time zone 'UTC'$$;
+
+-- Iceberg's JDBC catalog (schema version V1), shared by Spark and by us; the names and types are Iceberg's own.
+create table thermocline_iceberg.iceberg_tables (
+    catalog_name varchar(255) not null,
+    table_namespace varchar(255) not null,
+    table_name varchar(255) not null,
+    metadata_location varchar(1000),
+    previous_metadata_location varchar(1000),
+    iceberg_type varchar(5),
+    primary key (catalog_name, table_namespace, table_name)
+);
+create table thermocline_iceberg.iceberg_namespace_properties (
+    catalog_name varchar(255) not null,
+    namespace varchar(255) not null,
+    property_key varchar(255),
+    property_value varchar(1000),
+    primary key (catalog_name, namespace, property_key)
+);
+
+-- Foreign columns of this type are never shipped by postgres_fdw: their conditions are Postgres' own to evaluate.
+create domain thermocline.local_text as text;

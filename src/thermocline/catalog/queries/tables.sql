@@ -1,0 +1,45 @@
+-- name: insert_table
+insert into thermocline.tables (schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, tiering_lag, reclaim_lag, lake_partition,
+                                lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name)
+values (%(schema)s, %(table)s, %(heap_oid)s, %(mode)s, %(pk)s, %(tier_key)s, %(key_type)s, %(tiering_lag)s, %(reclaim_lag)s, %(lake_partition)s,
+        %(lake_namespace)s, %(lake_name)s, %(lake_uuid)s, %(lake_location)s, %(seam_schema)s, %(object_name)s, %(spill_schema)s, %(spill_name)s)
+returning id
+
+-- name: insert_column
+insert into thermocline.columns (table_id, position, name, attnum, base_type, pg_type, lake_type, form, field_id, required)
+values (%(table_id)s, %(position)s, %(name)s, %(attnum)s, %(base_type)s, %(pg_type)s, %(lake_type)s, %(form)s, %(field_id)s, %(required)s)
+
+-- name: insert_cutline
+insert into thermocline.cutline (table_id, t, seam_line) values (%(table_id)s, %(t)s, %(t)s)
+
+-- name: table_by_name
+select id, schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, tiering_lag, reclaim_lag, lake_partition,
+       lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name
+  from thermocline.tables where schema_name = %(schema)s and table_name = %(table)s
+
+-- name: all_tables
+select id, schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, tiering_lag, reclaim_lag, lake_partition,
+       lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name
+  from thermocline.tables order by schema_name, table_name
+
+-- name: columns
+select name, attnum, base_type, pg_type, lake_type, form, field_id, required
+  from thermocline.columns where table_id = %(table_id)s order by position
+
+-- name: delete_table
+delete from thermocline.tables where id = %(table_id)s
+
+-- name: insert_iceberg_table
+insert into thermocline_iceberg.iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type)
+values (%(catalog)s, %(namespace)s, %(name)s, %(location)s, 'TABLE')
+
+-- name: insert_iceberg_namespace
+insert into thermocline_iceberg.iceberg_namespace_properties (catalog_name, namespace, property_key, property_value)
+values (%(catalog)s, %(namespace)s, 'exists', 'true') on conflict do nothing
+
+-- name: iceberg_table_exists
+select metadata_location from thermocline_iceberg.iceberg_tables
+ where catalog_name = %(catalog)s and table_namespace = %(namespace)s and table_name = %(name)s
+
+-- name: insert_event
+insert into thermocline.events (table_id, action, sentence) values (%(table_id)s, %(action)s, %(sentence)s)

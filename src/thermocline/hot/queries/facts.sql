@@ -1,0 +1,87 @@
+-- name: relation
+select c.oid, c.relkind::text, c.relpersistence::text, c.relrowsecurity, pg_get_userbyid(c.relowner), c.relowner,
+       c.relispartition, n.nspname like 'pg\_%' or n.nspname = 'information_schema',
+       p.partstrat::text, p.partnatts, p.partattrs::int2[]::int[], pg_get_partkeydef(c.oid),
+       d.relname
+  from pg_class c
+  join pg_namespace n on n.oid = c.relnamespace
+  left join pg_partitioned_table p on p.partrelid = c.oid
+  left join pg_class d on d.oid = p.partdefid and p.partdefid <> 0
+ where n.nspname = %(schema)s and c.relname = %(table)s
+
+-- name: columns
+select a.attname, a.attnum, t.typname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+       case when t.typname = 'numeric' and a.atttypmod >= 4 then ((a.atttypmod - 4) >> 16) & 65535 end,
+       case when t.typname = 'numeric' and a.atttypmod >= 4 then (((a.atttypmod - 4) & 2047) # 1024) - 1024 end,
+       case when a.attcollation <> 0 then format('%%I.%%I', cn.nspname, co.collname) end,
+       case when a.attcollation = 0 then true
+            when co.collname = 'default' then %(database_collation_is_c)s
+            else co.collname in ('C', 'POSIX', 'ucs_basic', 'C.utf8', 'C.UTF-8', 'pg_c_utf8') end,
+       case when a.attgenerated = '' then pg_get_expr(ad.adbin, ad.adrelid) end,
+       a.attidentity::text,
+       case when a.attidentity <> '' then pg_get_serial_sequence(format('%%I.%%I', %(schema)s::text, %(table)s::text), a.attname) end,
+       a.attgenerated <> '', col_description(a.attrelid, a.attnum)
+  from pg_attribute a
+  join pg_type t on t.oid = a.atttypid
+  left join pg_attrdef ad on ad.adrelid = a.attrelid and ad.adnum = a.attnum
+  left join pg_collation co on co.oid = a.attcollation
+  left join pg_namespace cn on cn.oid = co.collnamespace
+ where a.attrelid = %(oid)s and a.attnum > 0 and not a.attisdropped
+ order by a.attnum
+
+-- name: database_collation
+select to_jsonb(d) ->> 'datlocprovider', d.datcollate, coalesce(to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale')
+  from pg_database d where d.datname = current_database()
+
+-- name: primary_key
+select a.attname, on_.nspname, o.oprname, exists (
+           select 1 from pg_amproc h
+             join pg_opclass hc on hc.opcfamily = h.amprocfamily and hc.opcdefault
+             join pg_am am on am.oid = hc.opcmethod and am.amname = 'hash'
+            where h.amprocnum = 2 and hc.opcintype in (a.atttypid, oc.opcintype))
+  from pg_index i
+  cross join lateral unnest(i.indkey::int2[], i.indclass::oid[]) with ordinality k(attnum, opclass, place)
+  join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum
+  join pg_opclass oc on oc.oid = k.opclass
+  join pg_amop ao on ao.amopfamily = oc.opcfamily and ao.amopstrategy = 3
+       and ao.amoplefttype = oc.opcintype and ao.amoprighttype = oc.opcintype
+  join pg_operator o on o.oid = ao.amopopr
+  join pg_namespace on_ on on_.oid = o.oprnamespace
+ where i.indrelid = %(oid)s and i.indisprimary and k.place <= i.indnkeyatts
+ order by k.place
+
+-- name: inbound_foreign_keys
+select format('%%s (constraint %%I)', conrelid::regclass, conname)
+  from pg_constraint where confrelid = %(oid)s and contype = 'f' and conparentid = 0
+ order by 1
+
+-- name: partitions
+select c.oid, n.nspname, c.relname, pg_get_expr(c.relpartbound, c.oid), c.relkind::text
+  from pg_inherits i
+  join pg_class c on c.oid = i.inhrelid
+  join pg_namespace n on n.oid = c.relnamespace
+ where i.inhparent = %(oid)s and not coalesce((to_jsonb(i) ->> 'inhdetachpending')::boolean, false)
+ order by c.oid
+
+-- name: grants
+select case a.grantee when 0 then null else pg_get_userbyid(a.grantee) end, a.privilege_type, a.is_grantable, null::text
+  from pg_class c cross join lateral aclexplode(c.relacl) a
+ where c.oid = %(oid)s and a.grantee <> c.relowner and a.privilege_type in ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+union all
+select case a.grantee when 0 then null else pg_get_userbyid(a.grantee) end, a.privilege_type, a.is_grantable, t.attname
+  from pg_class c join pg_attribute t on t.attrelid = c.oid and t.attnum > 0 and not t.attisdropped
+ cross join lateral aclexplode(t.attacl) a
+ where c.oid = %(oid)s and a.grantee <> c.relowner and a.privilege_type in ('SELECT', 'INSERT', 'UPDATE')
+ order by 1, 2, 4
+
+-- name: axis_of_bigint
+select thermocline.axis(v::bigint) from unnest(%s::text[]) with ordinality u(v, place) order by place
+
+-- name: axis_of_date
+select thermocline.axis(v::date) from unnest(%s::text[]) with ordinality u(v, place) order by place
+
+-- name: axis_of_timestamp
+select thermocline.axis(v::timestamp) from unnest(%s::text[]) with ordinality u(v, place) order by place
+
+-- name: axis_of_timestamptz
+select thermocline.axis(v::timestamptz) from unnest(%s::text[]) with ordinality u(v, place) order by place
