@@ -85,7 +85,7 @@ class ArtifactNotFetched(TryAgainError):
     hint = "Check the network, or the Maven mirror this machine uses, and run the command again; what was fetched is kept."
 
 
-class PostgresUnreachable(RefusedError):
+class PostgresUnreachable(TryAgainError):
     """Postgres cannot be reached."""
 
     code = "TC105"
@@ -259,3 +259,44 @@ class ForeignLakeCommit(RefusedError):
 
 
 # --- gateway: TC5xx ---
+
+
+class LakeFileUnreadable(ThermoclineError):
+    """A file of the lake cannot be read."""
+
+    code = "TC501"
+    hint = "Nothing was answered from it. Check the store; `thermocline verify` names what is missing."
+
+
+class UnknownSnapshot(RefusedError):
+    """The lake has no such snapshot."""
+
+    code = "TC502"
+    hint = "It was expired, or the transaction is older than the lake's retention; begin a new transaction."
+
+
+class UnknownLakeTable(RefusedError):
+    """There is no such table in the lake."""
+
+    code = "TC503"
+    hint = "The gateway answers for registered tables only; `thermocline tables` lists them."
+
+
+class StatementRefused(RefusedError):
+    """The gateway does not run this statement."""
+
+    code = "TC504"
+    hint = "This login runs what postgres_fdw sends: SELECT over lake tables at a snapshot, cursors and transactions."
+
+
+class SnapshotMissing(StatementRefused):
+    """A read of a lake table must say at which snapshot, by `_snapshot = …`."""
+
+    code = "TC505"
+    hint = "Query the seam (for public.events: public_all.events); it names the published snapshot."
+
+
+class GatewayNotStarted(RefusedError):
+    """The gateway did not start."""
+
+    code = "TC506"
