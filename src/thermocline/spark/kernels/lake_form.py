@@ -1,0 +1,102 @@
+"""Arrow arrays from Postgres brought into the types Iceberg's Parquet expects, or refused.
+
+The driver adds its epoch to dates and timestamps without looking, so infinity and the last years of a timestamp wrap round into the far past.
+No real Postgres value is older than 4714 BC, so whatever arrives from before that day has wrapped: it is refused here, by name and value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thermocline.core.coltypes import LakeColumn
+from thermocline.errors import NoLakeForm
+
+_OLDEST_DAY = -2_440_588
+_OLDEST_MICROSECOND = _OLDEST_DAY * 86_400_000_000
+_WHOLE_DAY = 86_400_000_000
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_PLAIN: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "uuid": pa.uuid(),
+    "binary": pa.binary(),
+    "string": pa.string(),
+}
+
+
+def arrow_type(lake_type: str) -> pa.DataType:
+    """The Arrow type that Parquet writes as this Iceberg type."""
+    if found := _DECIMAL.fullmatch(lake_type):
+        return pa.decimal128(int(found[1]), int(found[2]))
+    return _PLAIN[lake_type]
+
+
+def arrow_schema(columns: Sequence[LakeColumn]) -> pa.Schema:
+    """The schema of a lake file, with Iceberg's field ids."""
+    return pa.schema(
+        [
+            pa.field(column.name, arrow_type(column.lake_type), not column.required, metadata={"PARQUET:field_id": str(column.field_id)})
+            for column in columns
+        ]
+    )
+
+
+def lake_array(array: pa.Array, column: LakeColumn) -> pa.Array:
+    """One column of a batch in its lake type; refuses a value that has none."""
+    if isinstance(array, pa.ExtensionArray) and column.lake_type != "uuid":
+        array = array.storage
+    wanted = arrow_type(column.lake_type)
+    if pa.types.is_decimal(wanted):
+        return _decimals(array, column, wanted)
+    _check_values(array, column)
+    return array if array.type == wanted else array.cast(wanted)
+
+
+def _decimals(array: pa.Array, column: LakeColumn, wanted: pa.DataType) -> pa.Array:
+    try:
+        return array.cast(wanted)
+    except pa.ArrowInvalid:
+        odd = array.filter(pc.invert(pc.match_substring_regex(array, r"^-?\d+(\.\d+)?$")))
+        raise _refusal(column, odd[0].as_py() if len(odd) else "a number too large for the column") from None
+
+
+def _check_values(array: pa.Array, column: LakeColumn) -> None:
+    if column.lake_type not in ("date", "time", "timestamp", "timestamptz") or len(array) == array.null_count:
+        return
+    width = np.int32 if column.lake_type == "date" else np.int64
+    numbers = array.cast(pa.from_numpy_dtype(np.dtype(width)))
+    ends = pc.min_max(numbers).as_py()
+    if column.lake_type == "time":
+        if ends["max"] >= _WHOLE_DAY:
+            raise _refusal(column, "24:00:00")
+        return
+    oldest = _OLDEST_DAY if column.lake_type == "date" else _OLDEST_MICROSECOND
+    if ends["min"] < oldest:
+        raise _refusal(column, _wrapped(ends["min"], is_date=column.lake_type == "date"))
+
+
+def _wrapped(number: int, *, is_date: bool) -> str:
+    """The value Postgres held before the driver's epoch was added: its ends are the infinities."""
+    bits, epoch = (32, 10_957) if is_date else (64, 946_684_800_000_000)
+    held = (number - epoch + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+    if held in (2 ** (bits - 1) - 1, -(2 ** (bits - 1))):
+        return "infinity" if held > 0 else "-infinity"
+    return f"a {'day' if is_date else 'moment'} later than the lake's last ({'day' if is_date else 'year'} {'5881580' if is_date else '294247'})"
+
+
+def _refusal(column: LakeColumn, value: str) -> NoLakeForm:
+    return NoLakeForm(
+        f"Column {column.name} ({column.pg_type}) holds {value}, which has no form in the lake ({column.lake_type}).", column=column.name, value=value
+    )

@@ -1,0 +1,109 @@
+"""The one way to make a Spark session that can read and commit the lake.
+
+Iceberg's JDBC catalog writes the Spark catalog's name into every row of `iceberg_tables`, and the rows must say `thermocline` for PyIceberg to
+find them: so the Spark catalog is called `thermocline`, and the table of `public.events` is `thermocline.public.events`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from pyspark.sql import SparkSession
+
+from thermocline.artifacts import spark_jar_paths
+from thermocline.core.names import TableName
+from thermocline.errors import RefusedError
+from thermocline.pg import Endpoint
+
+LAKE_CATALOG = "thermocline"
+ICEBERG_SCHEMA = "thermocline_iceberg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkPlan:
+    """What a session is made from. `extra` wins over every default; `warehouse` is a URI or an absolute path."""
+
+    endpoint: Endpoint
+    warehouse: str
+    master: str = "local[*]"
+    app_name: str = "thermocline"
+    driver_memory: str = "1g"
+    extra: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def spark_session(plan: SparkPlan) -> SparkSession:
+    """A session on `plan`; the one that runs already when there is one."""
+    # Executors run the same interpreter as the driver, so that the same package and the same pyarrow load on both sides.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+    builder = SparkSession.builder.master(plan.master).appName(plan.app_name)
+    for name, value in plan_spark_conf(plan, spark_jar_paths()).items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def plan_spark_conf(plan: SparkPlan, jars: Iterable[Path]) -> dict[str, str]:
+    """Every setting of the session; the password is in one value whose key Spark itself redacts."""
+    catalog = f"spark.sql.catalog.{LAKE_CATALOG}"
+    conf = {
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": plan.driver_memory,
+        "spark.log.level": "ERROR",
+        "spark.python.worker.reuse": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "jdbc",
+        f"{catalog}.uri": jdbc_url(plan.endpoint, schema=ICEBERG_SCHEMA),
+        f"{catalog}.jdbc.user": plan.endpoint.user,
+        f"{catalog}.jdbc.schema-version": "V1",
+        f"{catalog}.warehouse": warehouse_uri(plan.warehouse),
+        # Another process may commit at any time, so a cached table would be a stale one.
+        f"{catalog}.cache-enabled": "false",
+    }
+    if plan.endpoint.password:
+        conf[f"{catalog}.jdbc.password"] = plan.endpoint.password
+    if plan.master.startswith("local"):
+        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return conf | dict(plan.extra)
+
+
+def jdbc_url(endpoint: Endpoint, *, schema: str | None = None) -> str:
+    """The endpoint as JDBC writes it, without role and password."""
+    if endpoint.host.startswith("/"):
+        raise RefusedError(
+            f"Spark reaches Postgres by TCP only, and the DSN leads to the socket directory {endpoint.host}.",
+            hint="Give the DSN a host name or address, for example host=127.0.0.1.",
+        )
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    options = {"ApplicationName": "thermocline", "connectTimeout": "10", "tcpKeepAlive": "true"}
+    if schema:
+        options["currentSchema"] = schema
+    return f"jdbc:postgresql://{host}:{endpoint.port}/{quote(endpoint.dbname, safe='')}?{urlencode(options)}"
+
+
+def warehouse_uri(warehouse: str) -> str:
+    """The warehouse as a URI: a bare path means the local file system."""
+    return warehouse if "://" in warehouse or warehouse.startswith("file:") else Path(warehouse).absolute().as_uri()
+
+
+def lake_identifier(name: TableName) -> str:
+    """The lake table of a heap table, quoted for Spark SQL and for Iceberg's loader."""
+    return f"{LAKE_CATALOG}.{_backquoted(name.schema)}.{_backquoted(name.table)}"
+
+
+def _backquoted(part: str) -> str:
+    return "`" + part.replace("`", "``") + "`"
