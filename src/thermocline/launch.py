@@ -3,7 +3,8 @@
     python -I -S launch.py PARENT_PID SIGNAL USER PROGRAM ARGUMENT…
 
 SIGNAL is what the program gets when the parent dies (0: nothing); USER is a name, or - to stay who we are. It stands alone (standard
-library only) because it runs before anything of ours is readable to that user, and instead of `preexec_fn`, which is not safe beside threads.
+library only) because it runs before anything of ours is readable to that user, and replaces `preexec_fn`, which is not safe beside
+threads.
 """
 
 from __future__ import annotations

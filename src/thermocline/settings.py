@@ -1,8 +1,8 @@
 """Every setting, its type, its value and where the value came from.
 
 Four layers, the later wins: built in < file (THERMOCLINE_CONFIG, else DIR/thermocline.toml) < environment (THERMOCLINE_…) < flag. A key
-nobody knows, in the file or in the environment, is refused, so that a typing error is not a silent default; THERMOCLINE_TEST_… alone is left
-to tests.
+nobody knows, in the file or in the environment, is refused, so that a typing error is not a silent default; THERMOCLINE_TEST_… alone is
+left to tests.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Settings(BaseSettings):
     spark_driver_memory: str = Field("2g", pattern=r"^[1-9]\d*[kmgKMG]$", description="memory of the Spark driver")
     cycle_interval_seconds: float = Field(10, gt=0, description="pause between two cycles of the worker")
     premake_partitions: int = Field(2, ge=0, le=1000, description="partitions kept ready ahead of the newest row")
-    tiering_lag: str | None = Field(None, description="how far behind the newest row a partition must be to move; none: as registered")
+    tiering_lag: str = Field("0", description="how far behind the newest row a partition must be to move, for tables without their own")
     reclaim_lag: str | None = Field(
-        None, description="how long a tiered partition stays in the heap before it is dropped; none: as registered"
+        None, description="how long a tiered partition stays in the heap, for tables without their own; none: the tiering lag"
     )
     lock_timeout_ms: int = Field(
         2000, ge=1, le=600_000, description="longest wait for a lock on the user's table; then it is tried again later"

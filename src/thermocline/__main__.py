@@ -1,0 +1,6 @@
+"""`python -m thermocline` is the command line."""
+
+from thermocline.cli.main import run
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,29 @@
+"""Finds the Postgres, the gateway and the warehouse that a command is about: by a DSN, else by the stack in DIR."""
+
+from __future__ import annotations
+
+from thermocline.errors import NoStack
+from thermocline.settings import LoadedSettings
+from thermocline.stack.state import read_state
+
+
+def resolve_settings(loaded: LoadedSettings) -> LoadedSettings:
+    """The settings with what the stack in DIR knows; a DSN that was given wins over the stack's."""
+    state = read_state(loaded.values.dir)
+    if state is None or loaded.values.dsn is not None:
+        return loaded
+    known: dict[str, str] = {"dsn": state.postgres_dsn}
+    if loaded.values.warehouse is None:
+        known["warehouse"] = state.warehouse
+    if loaded.origins["gateway_listen"] == "built in":
+        known["gateway_listen"] = f"{state.gateway_host}:{state.gateway_port}"
+    if loaded.origins["http_listen"] == "built in":
+        known["http_listen"] = f"{state.http_host}:{state.http_port}"
+    return loaded.with_values(f"stack {loaded.values.dir}", **known)
+
+
+def require_dsn(loaded: LoadedSettings) -> str:
+    """The DSN to use; refuses where there is neither a DSN nor a stack."""
+    if loaded.values.dsn is None:
+        raise NoStack(f"No stack is in {loaded.values.dir}, and no DSN was given.")
+    return loaded.values.dsn
