@@ -64,5 +64,21 @@ def partition_value(partition: LakePartition, ordinal: int, key_type: pa.DataTyp
     unit = _UNITS.get(partition.transform) or ("D" if partition.transform == "identity" and pa.types.is_date(key_type) else None)
     if unit is None:
         return PartitionValue(ordinal=ordinal, text=str(ordinal), path=f"{partition.field}={ordinal}")
-    human = str(np.datetime64(ordinal, unit)).replace("T", "-")
+    human = _render_unit(ordinal, unit)
     return PartitionValue(ordinal=ordinal, text=human if unit == "D" else str(ordinal), path=f"{partition.field}={human}")
+
+
+def _render_unit(ordinal: int, unit: str) -> str:
+    """2026, 2026-01, 2026-01-31 or 2026-01-31-23, with the sign that ISO asks for outside the years 0 to 9999."""
+    moment = np.datetime64(ordinal, unit)
+    months = int(moment.astype("datetime64[M]").astype(np.int64))
+    year, month = months // 12 + 1970, months % 12 + 1
+    text = ("-" if year < 0 else "+" if year > 9999 else "") + f"{abs(year):04d}"
+    if unit == "Y":
+        return text
+    text += f"-{month:02d}"
+    if unit == "M":
+        return text
+    day = int((moment.astype("datetime64[D]") - moment.astype("datetime64[M]").astype("datetime64[D]")).astype(np.int64)) + 1
+    text += f"-{day:02d}"
+    return text if unit == "D" else f"{text}-{ordinal % 24:02d}"

@@ -1,0 +1,134 @@
+"""The Spark task of tiering: a block range of one heap partition, read at an exported snapshot, written as lake files and checked.
+
+Postgres sends binary COPY, ADBC turns it into Arrow, `lake_form.py` gives it the lake's types, `parquet_out.py` writes and reads back. The row
+hashes come from Postgres in the same scan, so the sums of both sides tell whether what lies in the files is what lay in the heap.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import adbc_driver_postgresql.dbapi as adbc
+import pyarrow as pa
+from psycopg import sql
+
+from thermocline.core.coltypes import LakeColumn
+from thermocline.core.names import TableName
+from thermocline.errors import EncodingUnsupported
+from thermocline.pg import SESSION_SETTINGS, Connection, connect
+from thermocline.spark.kernels.checksum import RowSum, sum_of
+from thermocline.spark.kernels.lake_form import arrow_schema, lake_array
+from thermocline.spark.kernels.lake_partition import LakePartition, check_supported
+from thermocline.spark.kernels.parquet_out import FileTarget, LakeFile, LakeWriter
+from thermocline.spark.kernels.select_list import plan_copy_query
+
+TARGET_FILE_BYTES = 128 << 20
+COMPRESSION_LEVEL = 1
+_BATCH_BYTES = 8 << 20
+_COPY_SETTINGS = {
+    **SESSION_SETTINGS,
+    "search_path": "pg_catalog",
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "jit": "off",
+    "application_name": "thermocline copy",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyTask:
+    """One block range of one heap partition; `hi_block` None reads to the end. `directory` is the lake table's location, a URI."""
+
+    dsn: str = field(repr=False)
+    table_id: int
+    op_id: str
+    number: int
+    partition: TableName
+    snapshot_name: str
+    lo_block: int
+    hi_block: int | None
+    columns: tuple[LakeColumn, ...]
+    tier_key: str
+    lake_partition: LakePartition | None
+    directory: str
+    target_file_bytes: int = TARGET_FILE_BYTES
+    compression_level: int = COMPRESSION_LEVEL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedRange:
+    """What one attempt of a task wrote; `heap` and `lake` are equal when every value arrived."""
+
+    number: int
+    files: tuple[LakeFile, ...]
+    heap: RowSum
+    lake: RowSum
+    peak_bytes: int
+
+
+def copy_range(task: CopyTask, attempt: int) -> CopiedRange:
+    """Copy and check one block range. `attempt` makes the file names of a retry its own."""
+    check_supported(task.lake_partition)
+    heap = RowSum()
+    schema = arrow_schema(task.columns)
+    with closing(connect(task.dsn, autocommit=True, application_name="thermocline copy")) as journal:
+        writer = LakeWriter(_file_target(task, attempt), _registrar(journal, task))
+        try:
+            with open_heap(task) as batches:
+                for batch in batches:
+                    heap += sum_of(batch.column(len(task.columns)).to_numpy())
+                    arrays = [lake_array(batch.column(position), column) for position, column in enumerate(task.columns)]
+                    writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            writer.close()
+        finally:
+            writer.abort()
+    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return CopiedRange(number=task.number, files=tuple(writer.files), heap=heap, lake=writer.seen, peak_bytes=peak_bytes)
+
+
+@contextmanager
+def open_heap(task: CopyTask) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The range's rows as Arrow batches, at the exported snapshot."""
+    query = plan_copy_query(task.partition, task.columns, task.lo_block, task.hi_block)
+    with adbc.connect(task.dsn, autocommit=True) as connection, connection.cursor() as cursor:
+        _execute(cursor, _plan_settings())
+        encoding = cursor.fetchone()[0]
+        if encoding != "UTF8":
+            raise EncodingUnsupported(f"The database is in {encoding}, and the lake is UTF-8.")
+        cursor.execute("begin isolation level repeatable read read only")
+        _execute(cursor, sql.SQL("set transaction snapshot {}").format(sql.Literal(task.snapshot_name)))
+        cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(_BATCH_BYTES)})
+        _execute(cursor, query)
+        yield iter(cursor.fetch_record_batch())
+
+
+def _plan_settings() -> sql.Composed:
+    calls = [sql.SQL("pg_catalog.set_config({}, {}, false)").format(sql.Literal(name), sql.Literal(value)) for name, value in _COPY_SETTINGS.items()]
+    return sql.SQL("select pg_catalog.current_setting('server_encoding'), {}").format(sql.SQL(", ").join(calls))
+
+
+def _execute(cursor: Any, statement: sql.Composable) -> None:
+    cursor.execute(statement.as_string(None))
+
+
+def _file_target(task: CopyTask, attempt: int) -> FileTarget:
+    return FileTarget(
+        columns=task.columns,
+        tier_key=task.tier_key,
+        partition=task.lake_partition,
+        directory=task.directory,
+        stem=f"{task.op_id}-{task.number}-{attempt}",
+        target_file_bytes=task.target_file_bytes,
+        compression_level=task.compression_level,
+    )
+
+
+def _registrar(journal: Connection, task: CopyTask) -> Callable[[str], None]:
+    def register(path: str) -> None:
+        journal.execute("insert into thermocline.staged_files (path, table_id, op_id) values (%s, %s, %s)", (path, task.table_id, task.op_id))
+
+    return register
