@@ -220,6 +220,13 @@ class DeltaNotEmpty(RefusedError):
     code = "TC210"
 
 
+class LakeNotWritable(RefusedError):
+    """The warehouse cannot be written."""
+
+    code = "TC211"
+    hint = "Check that the directory or bucket exists, that this user may write there, and that it has space."
+
+
 # --- spark and the lake: TC3xx ---
 
 

@@ -63,7 +63,7 @@ def apply_migrations(conn: psycopg.Connection) -> int:
         current = read_version(conn)
         check_version_known(current)
         for migration in read_migrations()[current:]:
-            conn.execute(sql.SQL(migration.text))  # type: ignore[arg-type]  # our own file, no parameters
+            conn.execute(sql.SQL(migration.text))  # our own file, no parameters
             conn.execute("insert into thermocline.schema_version (version, name) values (%s, %s)", [migration.version, migration.name])
             current = migration.version
     return current

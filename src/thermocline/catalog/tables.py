@@ -59,7 +59,9 @@ def read_table(conn: Connection, name: TableName) -> RegisteredTable | None:
 def find_table(conn: Connection, name: TableName) -> RegisteredTable:
     """The registration, or a refusal that says how to make one."""
     if conn.execute("select to_regclass('thermocline.tables') is null").fetchone() == (True,):
-        raise NotRegistered(f"{name} is not registered; this database has no Thermocline catalog yet.", hint="Run `thermocline init` first.")
+        raise NotRegistered(
+            f"{name} is not registered; this database has no Thermocline catalog yet.", hint="Run `thermocline init` first."
+        )
     if (found := read_table(conn, name)) is None:
         raise NotRegistered(f"{name} is not registered.")
     return found

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from thermocline.errors import BadTableName
 
 MAX_IDENTIFIER_BYTES = 63
+MAX_JOINED_BYTES = 48  # leaves room for the suffixes of functions and the spill
 
 _PART = r'(?:"(?:[^"\x00]|"")+"|[^\W\d][\w$]*)'
 _QUALIFIED = re.compile(rf"\s*({_PART})\s*\.\s*({_PART})\s*")
@@ -50,12 +51,12 @@ def joined_name(name: TableName) -> str:
     """
     plain = f"{name.schema}__{name.table}"
     ambiguous = "__" in name.schema or "__" in name.table or name.schema.endswith("_") or name.table.startswith("_")
-    if not ambiguous and len(plain.encode()) <= MAX_IDENTIFIER_BYTES:
+    if not ambiguous and len(plain.encode()) <= MAX_JOINED_BYTES:
         return plain
-    return suffixed(plain, hashlib.sha256(f"{name.schema}\x00{name.table}".encode()).hexdigest()[:10])
+    return suffixed(plain, hashlib.sha256(f"{name.schema}\x00{name.table}".encode()).hexdigest()[:10], MAX_JOINED_BYTES)
 
 
-def suffixed(name: str, suffix: str) -> str:
+def suffixed(name: str, suffix: str, limit_bytes: int = MAX_IDENTIFIER_BYTES) -> str:
     """The name with `_suffix`, cut at a character boundary so that it fits an identifier."""
-    room = MAX_IDENTIFIER_BYTES - len(suffix.encode()) - 1
+    room = limit_bytes - len(suffix.encode()) - 1
     return name.encode()[:room].decode(errors="ignore") + "_" + suffix

@@ -63,8 +63,8 @@ def apply_seam_objects(conn: Connection, seam: SeamDefinition, line: int) -> Non
     """Make delta, spill, foreign table, functions, view and triggers; owned by the heap's owner, so that nothing runs with more rights."""
     objects, owner = seam.objects, sql.Identifier(seam.heap.owner)
     parts = _parts(seam, line)
-    for name in ("delta", "delta_by_tier_key", "foreign_table", "spill", "seam"):
-        conn.execute(sql.SQL(_QUERIES[name]).format(**parts))  # type: ignore[arg-type]
+    for name in ("delta", "foreign_table", "spill", "seam"):
+        conn.execute(sql.SQL(_QUERIES[name]).format(**parts))
     for relation in (objects.delta, objects.spill):
         conn.execute(sql.SQL("alter table {} owner to {}").format(_ident(relation), owner))
     conn.execute(sql.SQL("alter foreign table {} owner to {}").format(_ident(objects.lake), owner))
@@ -77,7 +77,7 @@ def apply_seam_objects(conn: Connection, seam: SeamDefinition, line: int) -> Non
 
 def apply_line(conn: Connection, seam: SeamDefinition, line: int) -> None:
     """Rebuild the view with another literal line. Its columns, grants, triggers and defaults stay."""
-    conn.execute(sql.SQL(_QUERIES["seam"]).format(**_parts(seam, line)))  # type: ignore[arg-type]
+    conn.execute(sql.SQL(_QUERIES["seam"]).format(**_parts(seam, line)))
 
 
 def apply_capture(conn: Connection, objects: SeamObjects, relation: TableName) -> None:
@@ -95,9 +95,7 @@ def apply_grants(conn: Connection, objects: SeamObjects, grants: Iterable[Grant]
         column = sql.SQL(" ({})").format(sql.Identifier(grant.column)) if grant.column else sql.SQL("")
         role = sql.Identifier(grant.grantee) if grant.grantee else sql.SQL("public")
         option = sql.SQL(" with grant option") if grant.grantable else sql.SQL("")
-        conn.execute(
-            sql.SQL("grant {}{} on {} to {}{}").format(sql.SQL(grant.privilege), column, _ident(objects.seam), role, option)  # type: ignore[arg-type]
-        )
+        conn.execute(sql.SQL("grant {}{} on {} to {}{}").format(sql.SQL(grant.privilege), column, _ident(objects.seam), role, option))
 
 
 def remove_seam_objects(conn: Connection, objects: SeamObjects, captured: Iterable[TableName]) -> None:
@@ -115,7 +113,7 @@ def remove_seam_objects(conn: Connection, objects: SeamObjects, captured: Iterab
 def _apply_functions(conn: Connection, seam: SeamDefinition, parts: dict[str, sql.Composable]) -> None:
     path = sql.SQL(", ").join(sql.Identifier(name) for name in dict.fromkeys(("pg_catalog", seam.heap.name.schema, "public", "pg_temp")))
     for what in ("capture", "statement_cut", "route_insert", "route_update", "route_delete"):
-        body = sql.SQL(_QUERIES[what]).format(**parts).as_string(conn)  # type: ignore[arg-type]
+        body = sql.SQL(_QUERIES[what]).format(**parts).as_string(conn)
         function = seam.objects.function(what)
         volatility = sql.SQL("stable" if what == "statement_cut" else "volatile")
         conn.execute(
@@ -147,7 +145,7 @@ def _apply_view_columns(conn: Connection, seam: SeamDefinition) -> None:
     for column in seam.heap.columns:
         if column.default is not None:
             # Postgres' own deparsed expression, every name in it qualified.
-            expression = sql.SQL(column.default)  # type: ignore[arg-type]
+            expression = sql.SQL(column.default)
             conn.execute(sql.SQL("alter view {} alter column {} set default {}").format(view, sql.Identifier(column.name), expression))
         if column.comment is not None:
             conn.execute(sql.SQL("comment on column {}.{} is {}").format(view, sql.Identifier(column.name), sql.Literal(column.comment)))
@@ -171,8 +169,8 @@ def _parts(seam: SeamDefinition, line: int) -> dict[str, sql.Composable]:
         "delta": _ident(objects.delta),
         "lake": _ident(objects.lake),
         "spill": _ident(objects.spill),
-        "heap_text": sql.SQL(str(objects.heap).replace("'", "''").replace("%", "%%")),  # type: ignore[arg-type]
-        "table_id": sql.SQL(str(seam.table_id)),  # type: ignore[arg-type]
+        "heap_text": sql.SQL(str(objects.heap).replace("'", "''").replace("%", "%%")),
+        "table_id": sql.SQL(str(seam.table_id)),
         "tier_key": sql.Identifier(seam.tier_key),
         "lake_schema": sql.Literal(seam.lake_schema),
         "lake_table": sql.Literal(seam.lake_table),
@@ -180,6 +178,8 @@ def _parts(seam: SeamDefinition, line: int) -> dict[str, sql.Composable]:
         "foreign_columns": _joined(_foreign_column(seam, column) for column in seam.lake_columns),
         "columns": _listed(names),
         "key_columns": _listed(key_names),
+        # The tier key leads, so that one index serves both ranges and single keys.
+        "delta_key": _listed(sorted(key_names, key=lambda name: name != seam.tier_key)),
         "heap_columns": _listed(names, "h"),
         "h_columns": _listed(names, "h"),
         "d_columns": _listed(names, "d"),
@@ -206,7 +206,7 @@ def _parts(seam: SeamDefinition, line: int) -> dict[str, sql.Composable]:
         "line": _line(seam.key_type, line),
     }
     for name in ("raise_conflict", "write_tombstone", "conflict_or_gone"):
-        parts[name] = sql.SQL(_QUERIES[name]).format(**parts)  # type: ignore[arg-type]
+        parts[name] = sql.SQL(_QUERIES[name]).format(**parts)
     return parts
 
 
@@ -220,7 +220,7 @@ def _listed(names: Iterable[str], alias: str | None = None) -> sql.Composed:
 
 def _typed_column(name: str, pg_type: str, collation: str | None) -> sql.Composed:
     # format_type() and the collation are Postgres' own spelling, already quoted where they must be.
-    spelled = sql.SQL(f"{pg_type} collate {collation}" if collation else pg_type)  # type: ignore[arg-type]
+    spelled = sql.SQL(f"{pg_type} collate {collation}" if collation else pg_type)
     return sql.SQL("{} {}").format(sql.Identifier(name), spelled)
 
 
@@ -243,7 +243,7 @@ def _lake_value(seam: SeamDefinition, column: LakeColumn) -> sql.Composed:
         return sql.Composed([value])
     heap_column = seam.heap.column(column.name)
     collation = f" collate {heap_column.collation}" if heap_column and heap_column.collation else ""
-    spelled = sql.SQL(column.pg_type + collation)  # type: ignore[arg-type]  # Postgres' own spelling
+    spelled = sql.SQL(column.pg_type + collation)  # Postgres' own spelling
     return sql.SQL("{}::text::{} as {}").format(value, spelled, sql.Identifier(column.name))
 
 
@@ -252,7 +252,7 @@ def _matches(key: tuple[KeyColumn, ...], left: str, right: str) -> sql.Composed:
         sql.SQL("{} operator({}.{}) {}").format(
             sql.Identifier(left, column.name),
             sql.Identifier(column.operator_schema),
-            sql.SQL(column.operator),  # type: ignore[arg-type]
+            sql.SQL(column.operator),
             sql.Identifier(right, column.name),
         )
         for column in key
@@ -266,10 +266,12 @@ def _lake_matches(seam: SeamDefinition) -> sql.Composed:
         lake = by_name[column.name]
         value: sql.Composable = sql.Identifier("l", column.name)
         if not _is_shippable(seam, lake):
-            value = sql.SQL("{}::text::{}").format(value, sql.SQL(lake.pg_type))  # type: ignore[arg-type]
-        operator = sql.SQL(column.operator)  # type: ignore[arg-type]
+            value = sql.SQL("{}::text::{}").format(value, sql.SQL(lake.pg_type))
+        operator = sql.SQL(column.operator)
         tests.append(
-            sql.SQL("{} operator({}.{}) {}").format(sql.Identifier("d", column.name), sql.Identifier(column.operator_schema), operator, value)
+            sql.SQL("{} operator({}.{}) {}").format(
+                sql.Identifier("d", column.name), sql.Identifier(column.operator_schema), operator, value
+            )
         )
     return sql.SQL(" and ").join(tests)
 
@@ -277,7 +279,7 @@ def _lake_matches(seam: SeamDefinition) -> sql.Composed:
 def _key_lock(seam: SeamDefinition) -> sql.Composable:
     """An advisory lock per key, the same in every session whatever its settings; one per table where a key type cannot be hashed."""
     if not all(column.is_hashable for column in seam.heap.primary_key):
-        return sql.SQL("7461001914, {}").format(sql.SQL(str(seam.table_id)))  # type: ignore[arg-type]
+        return sql.SQL("7461001914, {}").format(sql.SQL(str(seam.table_id)))
     key = _listed([column.name for column in seam.heap.primary_key], "old")
     return sql.SQL("pg_catalog.hash_record_extended(row({}), {})").format(key, sql.Literal(seam.table_id))
 
@@ -296,7 +298,7 @@ def _check_identity(heap: HeapFacts) -> sql.Composed:
     """`generated always` columns keep their value, with Postgres' own refusal."""
     return sql.SQL("\n    ").join(
         sql.SQL(
-            "if not (row(new.{0}) operator(pg_catalog.*=) row(old.{0})) then"
+            "if not pg_catalog.record_image_eq(row(new.{0}), row(old.{0})) then"
             " raise exception 'column % can only be updated to DEFAULT', {1} using errcode = '428C9'; end if;"
         ).format(sql.Identifier(column.name), sql.Literal(column.name))
         for column in heap.columns
@@ -305,8 +307,8 @@ def _check_identity(heap: HeapFacts) -> sql.Composed:
 
 
 def _cut(seam: SeamDefinition) -> sql.Composed:
-    expression = sql.SQL(_CUTS.get(seam.key_type, "c.t"))  # type: ignore[arg-type]
-    table_id = sql.SQL(str(seam.table_id))  # type: ignore[arg-type]
+    expression = sql.SQL(_CUTS.get(seam.key_type, "c.t"))
+    table_id = sql.SQL(str(seam.table_id))
     return sql.SQL("(select {} from thermocline.cutline c where c.table_id = {})").format(expression, table_id)
 
 

@@ -1,6 +1,6 @@
 -- name: relation
 select c.oid, c.relkind::text, c.relpersistence::text, c.relrowsecurity, pg_get_userbyid(c.relowner), c.relowner,
-       c.relispartition, n.nspname like 'pg\_%' or n.nspname = 'information_schema',
+       c.relispartition, n.nspname like 'pg\_%%' or n.nspname = 'information_schema',
        p.partstrat::text, p.partnatts, p.partattrs::int2[]::int[], pg_get_partkeydef(c.oid),
        d.relname
   from pg_class c

@@ -3,10 +3,7 @@ create table {delta} ({typed_columns},
     _op smallint not null check (_op in (0, 1)),
     _version bigint not null,
     _folded xid8,
-    primary key ({key_columns}))
-
--- name: delta_by_tier_key
-create index on {delta} ({tier_key}) where _folded is null
+    primary key ({delta_key}))
 
 -- name: spill
 create table {spill} partition of {heap} default
@@ -39,7 +36,7 @@ select {delta_columns}
 -- Thermocline {version}. Every change of a row in the spill or in a sealed partition becomes a correction, in the writer's own transaction.
 -- Whatever the cut-line is: a correction at or above it is hidden, and sealing a partition clears what is hidden in its range.
 begin
-    if tg_op <> 'INSERT' and (tg_op = 'DELETE' or not (row({old_key}) operator(pg_catalog.*=) row({new_key}))) then
+    if tg_op <> 'INSERT' and (tg_op = 'DELETE' or not pg_catalog.record_image_eq(row({old_key}), row({new_key}))) then
         insert into {delta} as d ({columns}, _op, _version) values ({old_columns}, 1, pg_catalog.nextval('thermocline.delta_version'))
         on conflict ({key_columns}) do update
             set {columns_from_excluded}, _op = 1, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null;
@@ -82,11 +79,11 @@ begin
     wished := new;
     {check_identity}
     update {heap} h set {set_from_new}
-     where {heap_is_old} and row({h_columns}) operator(pg_catalog.*=) row({old_columns})
+     where {heap_is_old} and pg_catalog.record_image_eq(row({h_columns}), row({old_columns}))
     returning {h_columns} into new;
     if found then return new; end if;
     {conflict_or_gone}
-    if not (row({old_key}) operator(pg_catalog.*=) row({wished_key})) then
+    if not pg_catalog.record_image_eq(row({old_key}), row({wished_key})) then
         if exists (select 1 from {seam} s where {seam_is_wished}) then
             raise exception 'duplicate key value violates unique constraint of {heap_text}'
                 using errcode = 'unique_violation', detail = 'A row with the new key exists already.';
@@ -107,7 +104,7 @@ declare
     statement_t bigint := pg_catalog.split_part(pg_catalog.current_setting('thermocline.statement_cut'), ',', 1)::bigint;
     statement_epoch bigint := pg_catalog.split_part(pg_catalog.current_setting('thermocline.statement_cut'), ',', 2)::bigint;
 begin
-    delete from {heap} h where {heap_is_old} and row({h_columns}) operator(pg_catalog.*=) row({old_columns});
+    delete from {heap} h where {heap_is_old} and pg_catalog.record_image_eq(row({h_columns}), row({old_columns}));
     if found then return old; end if;
     {conflict_or_gone}
     {write_tombstone}
@@ -120,7 +117,7 @@ if exists (select 1 from {heap} h where {heap_is_old}) then {raise_conflict} end
     perform pg_catalog.pg_advisory_xact_lock({key_lock});
     if exists (select 1 from {heap} h where {heap_is_old})
        or exists (select 1 from {delta} d where {delta_is_old}
-                   and (d._op operator(pg_catalog.=) 1 or not (row({d_columns}) operator(pg_catalog.*=) row({old_columns}))))
+                   and (d._op operator(pg_catalog.=) 1 or not pg_catalog.record_image_eq(row({d_columns}), row({old_columns}))))
        or (select c.epoch from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id}) operator(pg_catalog.<>) statement_epoch
     then {raise_conflict} end if;
 

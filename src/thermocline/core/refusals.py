@@ -1,0 +1,33 @@
+"""Why a table cannot be registered: one reason, in a sentence, or none."""
+
+from __future__ import annotations
+
+from thermocline.core.axis import KeyType
+
+_STRATEGIES = {"l": "LIST", "h": "HASH", "r": "RANGE"}
+_KEY_TYPES = {
+    "int2": KeyType.SMALLINT,
+    "int4": KeyType.INTEGER,
+    "int8": KeyType.BIGINT,
+    "date": KeyType.DATE,
+    "timestamp": KeyType.TIMESTAMP,
+    "timestamptz": KeyType.TIMESTAMPTZ,
+}
+
+
+def key_type_of(base_type: str) -> KeyType | None:
+    """The tier-key type of a Postgres type, or `None` when it cannot be one."""
+    return _KEY_TYPES.get(base_type)
+
+
+def why_not_partitioned(strategy: str | None, key_text: str | None, columns: int, has_expression: bool) -> str | None:
+    """The reason the partitioning does not give a tier key."""
+    if strategy is None:
+        return "it is not partitioned"
+    if strategy != "r":
+        return f"it is partitioned by {_STRATEGIES.get(strategy, strategy)} ({key_text}), not by RANGE"
+    if columns != 1:
+        return f"it is partitioned by several columns ({key_text})"
+    if has_expression:
+        return f"it is partitioned by an expression ({key_text})"
+    return None
