@@ -288,6 +288,12 @@ class EncodingUnsupported(RefusedError):
     hint = "The lake is UTF-8; move the table to a database with encoding UTF8."
 
 
+class CommitFailed(TryAgainError):
+    """A commit to the lake failed; it did not arrive and never will."""
+
+    code = "TC310"
+
+
 class LakeFileNotWritten(TryAgainError):
     """A lake file could not be written."""
 

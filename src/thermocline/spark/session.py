@@ -1,7 +1,7 @@
 """The one way to make a Spark session that can read and commit the lake.
 
-Iceberg's JDBC catalog writes the Spark catalog's name into every row of `iceberg_tables`, and the rows must say `thermocline` for PyIceberg to
-find them: so the Spark catalog is called `thermocline`, and the table of `public.events` is `thermocline.public.events`.
+Iceberg's JDBC catalog writes the Spark catalog's name into every row of `iceberg_tables`, and the rows must say `thermocline` for
+PyIceberg to find them: so the Spark catalog is called `thermocline`, and the table of `public.events` is `thermocline.public.events`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An order-independent check of whole rows, the same number from Postgres and from the finished Parquet file.
 
-Postgres hashes each row with `hash_record_extended` in the same scan that copies it (`select_list.py` writes the expression); the lake side
-decodes the file it wrote and computes the same hash here. A row's hash is spread by a mixer that is not linear before it is summed modulo 2^64:
-without it, two rows that swapped a value would keep the sum.
+Postgres hashes each row with `hash_record_extended` in the same scan that copies it (`select_list.py` writes the expression); the lake
+side decodes the file it wrote and computes the same hash here. A row's hash is spread by a mixer that is not linear before it is summed
+modulo 2^64: without it, two rows that swapped a value would keep the sum.
 
 Long texts are hashed by their SHA-256, on both sides: lookup3 over a long value does not vectorise.
 """
@@ -184,6 +184,3 @@ def _fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 def _bytes(buffer: pa.Buffer | None) -> U8:
     return np.frombuffer(buffer, dtype=np.uint8) if buffer is not None and buffer.size else np.zeros(0, dtype=np.uint8)
-
-
-

@@ -1,7 +1,7 @@
 """The Spark task of tiering: a block range of one heap partition, read at an exported snapshot, written as lake files and checked.
 
-Postgres sends binary COPY, ADBC turns it into Arrow, `lake_form.py` gives it the lake's types, `parquet_out.py` writes and reads back. The row
-hashes come from Postgres in the same scan, so the sums of both sides tell whether what lies in the files is what lay in the heap.
+Postgres sends binary COPY, ADBC turns it into Arrow, `lake_form.py` gives it the lake's types, `parquet_out.py` writes and reads back.
+The row hashes come from Postgres in the same scan, so the sums of both sides tell whether what lies in the files is what lay in the heap.
 """
 
 from __future__ import annotations
@@ -107,7 +107,10 @@ def open_heap(task: CopyTask) -> Iterator[Iterator[pa.RecordBatch]]:
 
 
 def _plan_settings() -> sql.Composed:
-    calls = [sql.SQL("pg_catalog.set_config({}, {}, false)").format(sql.Literal(name), sql.Literal(value)) for name, value in _COPY_SETTINGS.items()]
+    calls = [
+        sql.SQL("pg_catalog.set_config({}, {}, false)").format(sql.Literal(name), sql.Literal(value))
+        for name, value in _COPY_SETTINGS.items()
+    ]
     return sql.SQL("select pg_catalog.current_setting('server_encoding'), {}").format(sql.SQL(", ").join(calls))
 
 
@@ -129,6 +132,8 @@ def _file_target(task: CopyTask, attempt: int) -> FileTarget:
 
 def _registrar(journal: Connection, task: CopyTask) -> Callable[[str], None]:
     def register(path: str) -> None:
-        journal.execute("insert into thermocline.staged_files (path, table_id, op_id) values (%s, %s, %s)", (path, task.table_id, task.op_id))
+        journal.execute(
+            "insert into thermocline.staged_files (path, table_id, op_id) values (%s, %s, %s)", (path, task.table_id, task.op_id)
+        )
 
     return register

@@ -1,7 +1,8 @@
 """Arrow arrays from Postgres brought into the types Iceberg's Parquet expects, or refused.
 
-The driver adds its epoch to dates and timestamps without looking, so infinity and the last years of a timestamp wrap round into the far past.
-No real Postgres value is older than 4714 BC, so whatever arrives from before that day has wrapped: it is refused here, by name and value.
+The driver adds its epoch to dates and timestamps without looking, so infinity and the last years of a timestamp wrap round into the far
+past. No real Postgres value is older than 4714 BC, so whatever arrives from before that day has wrapped: it is refused here, by name and
+value.
 """
 
 from __future__ import annotations
@@ -93,10 +94,12 @@ def _wrapped(number: int, *, is_date: bool) -> str:
     held = (number - epoch + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
     if held in (2 ** (bits - 1) - 1, -(2 ** (bits - 1))):
         return "infinity" if held > 0 else "-infinity"
-    return f"a {'day' if is_date else 'moment'} later than the lake's last ({'day' if is_date else 'year'} {'5881580' if is_date else '294247'})"
+    return f"a {'day' if is_date else 'moment'} later than the lake's last"
 
 
 def _refusal(column: LakeColumn, value: str) -> NoLakeForm:
     return NoLakeForm(
-        f"Column {column.name} ({column.pg_type}) holds {value}, which has no form in the lake ({column.lake_type}).", column=column.name, value=value
+        f"Column {column.name} ({column.pg_type}) holds {value}, which has no form in the lake ({column.lake_type}).",
+        column=column.name,
+        value=value,
     )

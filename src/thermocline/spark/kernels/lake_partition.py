@@ -37,7 +37,9 @@ class PartitionValue:
 def check_supported(partition: LakePartition | None) -> None:
     """Refuse a transform this kernel cannot compute."""
     if partition is not None and partition.transform not in (*_UNITS, "identity") and not _TRUNCATE.fullmatch(partition.transform):
-        raise LakeLayoutUnsupported(f"The lake table is partitioned by {partition.transform}({partition.source}), which tiering cannot write.")
+        raise LakeLayoutUnsupported(
+            f"The lake table is partitioned by {partition.transform}({partition.source}), which tiering cannot write."
+        )
 
 
 def ordinals(partition: LakePartition, keys: pa.Array) -> npt.NDArray[np.int64]:
@@ -70,7 +72,7 @@ def partition_value(partition: LakePartition, ordinal: int, key_type: pa.DataTyp
 
 def _render_unit(ordinal: int, unit: str) -> str:
     """2026, 2026-01, 2026-01-31 or 2026-01-31-23, with the sign that ISO asks for outside the years 0 to 9999."""
-    moment = np.datetime64(ordinal, unit)
+    moment = np.array(ordinal, dtype=np.int64).astype(f"datetime64[{unit}]")
     months = int(moment.astype("datetime64[M]").astype(np.int64))
     year, month = months // 12 + 1970, months % 12 + 1
     text = ("-" if year < 0 else "+" if year > 9999 else "") + f"{abs(year):04d}"

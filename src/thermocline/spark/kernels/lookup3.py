@@ -1,7 +1,8 @@
 """Postgres' 64-bit hash functions, vectorised.
 
-`hash_bytes_extended` and `hash_bytes_uint32_extended` of src/common/hashfn.c (Bob Jenkins' lookup3) with seed 0, for arrays of values at once.
-All arithmetic is modulo 2^32 on uint32 arrays, in place where it can be: the arrays stay in the processor's cache when slices are small.
+`hash_bytes_extended` and `hash_bytes_uint32_extended` of src/common/hashfn.c (Bob Jenkins' lookup3) with seed 0, for arrays of values at
+once. All arithmetic is modulo 2^32 on uint32 arrays, in place where it can be: the arrays stay in the processor's cache when slices are
+small.
 """
 
 from __future__ import annotations

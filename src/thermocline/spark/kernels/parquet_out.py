@@ -1,7 +1,8 @@
 """Lake files out of Arrow batches: split by lake partition, clustered by tier key, bounded in memory, closed at the target size.
 
-Rows wait in one buffer per lake partition. A buffer that is large enough, or the largest one when all together are too large, is sorted by the
-tier key and written as one row group. A path is registered before the file is opened, so a file nobody committed can always be found again.
+Rows wait in one buffer per lake partition. A buffer that is large enough, or the largest one when all together are too large, is sorted
+by the tier key and written as one row group. A path is registered before the file is opened, so a file nobody committed can always be
+found again.
 """
 
 from __future__ import annotations

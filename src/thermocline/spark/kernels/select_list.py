@@ -37,7 +37,7 @@ def plan_block_range(lo_block: int, hi_block: int | None) -> sql.Composed:
 
 
 def plan_value(column: LakeColumn) -> sql.Composable:
-    """A column in the form the lake keeps: as it is, or in Postgres' text form. Decimals travel as text, which is exact and cheap to read."""
+    """A column in the form the lake keeps: as it is, or in Postgres' text form. Decimals travel as text: exact, and cheap to read."""
     name = sql.Identifier(column.name)
     if column.form == "text" or column.lake_type.startswith("decimal"):
         return sql.SQL("{}::pg_catalog.text").format(name)
@@ -55,8 +55,9 @@ def _hashed_form(name: sql.Identifier, column: LakeColumn) -> sql.Composable:
         return sql.SQL('{} collate pg_catalog."C"').format(name)
     if column.lake_type == "string":
         return sql.SQL(
-            "case when pg_catalog.octet_length({name}) > {long} then pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to({name}, 'UTF8')), "
-            "'hex') else {name}::pg_catalog.text end collate pg_catalog.\"C\""
+            "case when pg_catalog.octet_length({name}) > {long} "
+            "then pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to({name}, 'UTF8')), 'hex') "
+            'else {name}::pg_catalog.text end collate pg_catalog."C"'
         ).format(name=name, long=sql.Literal(LONG_BYTES))
     if column.lake_type == "binary":
         return sql.SQL("case when pg_catalog.octet_length({name}) > {long} then pg_catalog.sha256({name}) else {name} end").format(

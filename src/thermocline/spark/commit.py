@@ -1,0 +1,265 @@
+"""Commits of the lake: exactly on the base that was looked at, or not at all.
+
+Iceberg's own `commit()` refreshes and rebases in silence, whatever its retry setting says, so the append of a process that was given up
+for dead would still land. Here the new snapshot is applied, the base is compared, and the table's own compare-and-swap decides. Every
+commit carries its op's stamp, and the stamp is looked up again before any answer that is not "committed": a lost connection may hide a
+commit that arrived.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from thermocline.core.axis import AXIS_MAX, AXIS_MIN
+from thermocline.core.names import TableName
+from thermocline.errors import CommitFailed, CommitUnknown, LakeLayoutUnsupported, LakeTableMissing, LostRace, RangeAlreadyInLake
+from thermocline.spark.kernels.lake_partition import LakePartition
+from thermocline.spark.kernels.parquet_out import LakeFile
+from thermocline.spark.session import lake_identifier
+
+OP_KEY = "thermocline.op-id"
+KIND_KEY = "thermocline.kind"
+TABLE_KEY = "thermocline.table"
+T_KEY = "thermocline.t"
+FENCE_PROPERTY = "thermocline.fence"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpStamp:
+    """What a snapshot's summary says of the op that made it."""
+
+    op_id: str
+    kind: str
+    table_id: int
+    t: int | None = None
+
+    def summary(self) -> dict[str, str]:
+        stamped = {OP_KEY: self.op_id, KIND_KEY: self.kind, TABLE_KEY: str(self.table_id)}
+        return stamped if self.t is None else {**stamped, T_KEY: str(self.t)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRange:
+    """Keys from `low` up to, not including, `high`, on the axis; its ends stand for no bound."""
+
+    column: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeHead:
+    """A lake table as it was looked at: the base of every commit made on it. Holds on to the JVM's table."""
+
+    name: TableName
+    location: str
+    metadata_location: str
+    snapshot_id: int | None
+    ops: Mapping[str, int]
+    properties: Mapping[str, str]
+    partition: LakePartition | None
+    table: Any = field(repr=False, compare=False)
+    base: Any = field(repr=False, compare=False)
+    spark: SparkSession = field(repr=False, compare=False)
+
+
+def load_table(spark: SparkSession, name: TableName) -> LakeHead:
+    """Look at a lake table now."""
+    jvm: Any = spark._jvm
+    try:
+        table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, lake_identifier(name))
+        base = table.operations().current()
+        told = json.loads(jvm.org.apache.iceberg.TableMetadataParser.toJson(base))
+    except Py4JJavaError as problem:
+        if _java_class(problem).endswith(("NoSuchTableException", "NotFoundException", "NoSuchNamespaceException")):
+            raise LakeTableMissing(f"The lake table of {name} is not there: {_java_sentence(problem)}.") from None
+        raise
+    current = told.get("current-snapshot-id")
+    return LakeHead(
+        name=name,
+        location=told["location"],
+        metadata_location=base.metadataFileLocation(),
+        snapshot_id=None if current in (None, -1) else current,
+        ops=_ops_of(told),
+        properties=told.get("properties", {}),
+        partition=_partition_of(told),
+        table=table,
+        base=base,
+        spark=spark,
+    )
+
+
+def find_op(head: LakeHead, op_id: str) -> int | None:
+    """The snapshot an op made, if it committed."""
+    return head.ops.get(op_id)
+
+
+def append_range(head: LakeHead, files: Sequence[LakeFile], stamp: OpStamp, conflict: KeyRange | None) -> int:
+    """Append files on exactly this head; the new snapshot's id. Refuses a range of which the head holds rows already."""
+    if (done := find_op(head, stamp.op_id)) is not None:
+        return done
+    if conflict is not None:
+        check_range_is_new(head, conflict)
+    update = head.table.newAppend()
+    for data_file in _data_files(head, files):
+        update.appendFile(data_file)
+    for key, value in stamp.summary().items():
+        update.set(key, value)
+    return _commit_snapshot(head, update, stamp.op_id)
+
+
+def check_range_is_new(head: LakeHead, wanted: KeyRange) -> None:
+    """Refuse when a data file of the head may hold keys of the range, by its bounds."""
+    if head.snapshot_id is None:
+        return
+    jvm: Any = head.spark._jvm
+    scan = head.table.newScan().useSnapshot(head.snapshot_id)
+    if (bounds := _render_range(wanted)) is not None:
+        scan = scan.filter(jvm.org.apache.iceberg.expressions.ExpressionParser.fromJson(bounds))
+    tasks = scan.planFiles()
+    try:
+        found = tasks.iterator()
+        if found.hasNext():
+            raise RangeAlreadyInLake(
+                f"The lake table of {head.name} already has rows with {wanted.column} in [{wanted.low}, {wanted.high}): "
+                f"{found.next().file().location()}."
+            )
+    finally:
+        tasks.close()
+
+
+def fence(head: LakeHead, op_id: str) -> None:
+    """Move the table without changing a row, so that whoever looked at it before can no longer commit."""
+    jvm: Any = head.spark._jvm
+    metadata = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base).setProperties({FENCE_PROPERTY: op_id}).build()
+    try:
+        _swap(head, metadata)
+    except Py4JJavaError as problem:
+        if load_after_failure(head, problem).properties.get(FENCE_PROPERTY) != op_id:
+            raise LostRace(f"The lake table of {head.name} moved while it was being fenced.") from None
+
+
+def settle(spark: SparkSession, name: TableName, op_id: str, attempts: int = 10) -> int | None:
+    """Decide an op for good: the snapshot it made, or None after a fence that keeps it from ever committing."""
+    for _ in range(attempts):
+        head = load_table(spark, name)
+        if (done := find_op(head, op_id)) is not None or head.properties.get(FENCE_PROPERTY) == op_id:
+            return done
+        try:
+            fence(head, op_id)
+        except LostRace:
+            continue
+        return None
+    raise LostRace(f"The lake table of {name} moves faster than operation {op_id} can be settled.")
+
+
+def _commit_snapshot(head: LakeHead, update: Any, op_id: str) -> int:
+    jvm: Any = head.spark._jvm
+    try:
+        snapshot = update.apply()
+        metadata = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base).setBranchSnapshot(snapshot, "main").build()
+        _swap(head, metadata)
+        return int(snapshot.snapshotId())
+    except Py4JJavaError as problem:
+        after = load_after_failure(head, problem)
+        if (done := find_op(after, op_id)) is not None:
+            return done
+        if after.metadata_location != head.metadata_location:
+            raise LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.") from None
+        return _settle_failed(head, op_id, problem)
+
+
+def _settle_failed(head: LakeHead, op_id: str, problem: Py4JJavaError) -> int:
+    """After a commit that failed on an unmoved table: it may still be on its way, so fence it off before saying that it failed."""
+    try:
+        done = settle(head.spark, head.name, op_id)
+    except (Py4JJavaError, LakeTableMissing, LostRace):
+        raise CommitUnknown(f"Operation {op_id} on {head.name} may or may not have committed: {_java_sentence(problem)}.") from None
+    if done is not None:
+        return done
+    raise CommitFailed(f"The commit on {head.name} failed, and nothing changed in the lake: {_java_sentence(problem)}.") from None
+
+
+def _swap(head: LakeHead, metadata: Any) -> None:
+    operations = head.table.operations()
+    # apply() refreshes: when that found another metadata file, the snapshot was made on a base nobody here has looked at.
+    if operations.current().metadataFileLocation() != head.metadata_location:
+        raise LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.")
+    operations.commit(head.base, metadata)
+
+
+def load_after_failure(head: LakeHead, problem: Py4JJavaError) -> LakeHead:
+    """The table as it is after a commit that failed; unknown when it cannot be read."""
+    try:
+        return load_table(head.spark, head.name)
+    except (Py4JJavaError, LakeTableMissing) as again:
+        raise CommitUnknown(
+            f"The commit on {head.name} failed ({_java_sentence(problem)}), and the lake cannot be read to see whether it arrived."
+        ) from again
+
+
+def _data_files(head: LakeHead, files: Sequence[LakeFile]) -> list[Any]:
+    jvm: Any = head.spark._jvm
+    iceberg = jvm.org.apache.iceberg
+    gateway: Any = head.spark.sparkContext._gateway
+    spec, io, parquet = head.table.spec(), head.table.io(), iceberg.FileFormat.PARQUET
+    metrics_config = iceberg.MetricsConfig.forTable(head.table)
+    made = []
+    for file in files:
+        source = io.newInputFile(file.path, file.size_bytes)
+        metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, metrics_config)
+        if metrics.recordCount() != file.rows:
+            raise LakeLayoutUnsupported(f"The lake file {file.path} has {metrics.recordCount()} rows, and {file.rows} were written.")
+        offsets = gateway.new_array(jvm.long, len(file.split_offsets))
+        for position, offset in enumerate(file.split_offsets):
+            offsets[position] = offset
+        builder = iceberg.DataFiles.builder(spec).withInputFile(source).withFormat(parquet).withMetrics(metrics)
+        builder = builder.withSplitOffsets(iceberg.relocated.com.google.common.primitives.Longs.asList(offsets))
+        if file.partition is not None:
+            builder = builder.withPartitionValues([file.partition.text])
+        made.append(builder.build())
+    return made
+
+
+def _ops_of(told: Mapping[str, Any]) -> dict[str, int]:
+    stamped = ((snapshot.get("summary", {}).get(OP_KEY), snapshot["snapshot-id"]) for snapshot in told.get("snapshots", ()))
+    return {op_id: snapshot_id for op_id, snapshot_id in stamped if op_id}
+
+
+def _partition_of(told: Mapping[str, Any]) -> LakePartition | None:
+    spec = next(spec for spec in told["partition-specs"] if spec["spec-id"] == told["default-spec-id"])
+    fields = [part for part in spec["fields"] if part["transform"] != "void"]
+    if not fields:
+        return None
+    schema = next(schema for schema in told["schemas"] if schema["schema-id"] == told["current-schema-id"])
+    names = {column["id"]: column["name"] for column in schema["fields"]}
+    if len(fields) > 1:
+        raise LakeLayoutUnsupported(f"The lake table at {told['location']} is partitioned by {len(fields)} fields; one is supported.")
+    return LakePartition(field=fields[0]["name"], transform=fields[0]["transform"], source=names[fields[0]["source-id"]])
+
+
+def _render_range(wanted: KeyRange) -> str | None:
+    """Iceberg's JSON for the range; numbers become longs, which Iceberg reads on the axis of every key type."""
+    parts: list[dict[str, Any]] = []
+    if wanted.low != AXIS_MIN:
+        parts.append({"type": "gt-eq", "term": wanted.column, "value": wanted.low})
+    if wanted.high != AXIS_MAX:
+        parts.append({"type": "lt", "term": wanted.column, "value": wanted.high})
+    if not parts:
+        return None
+    return json.dumps(parts[0] if len(parts) == 1 else {"type": "and", "left": parts[0], "right": parts[1]})
+
+
+def _java_class(problem: Py4JJavaError) -> str:
+    return str(problem.java_exception.getClass().getName())
+
+
+def _java_sentence(problem: Py4JJavaError) -> str:
+    text = str(problem.java_exception.getMessage() or _java_class(problem))
+    return (text.strip().splitlines() or [""])[0].rstrip(".")
