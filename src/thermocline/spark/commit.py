@@ -219,7 +219,9 @@ def _data_files(head: LakeHead, files: Sequence[LakeFile]) -> list[Any]:
         offsets = gateway.new_array(jvm.long, len(file.split_offsets))
         for position, offset in enumerate(file.split_offsets):
             offsets[position] = offset
-        builder = iceberg.DataFiles.builder(spec).withInputFile(source).withFormat(parquet).withMetrics(metrics)
+        # By the path as it was registered: an input file would spell it its own way, and two spellings of one file look like two files.
+        builder = iceberg.DataFiles.builder(spec).withPath(file.path).withFileSizeInBytes(file.size_bytes)
+        builder = builder.withFormat(parquet).withMetrics(metrics)
         builder = builder.withSplitOffsets(iceberg.relocated.com.google.common.primitives.Longs.asList(offsets))
         if file.partition is not None:
             builder = builder.withPartitionValues([file.partition.text])

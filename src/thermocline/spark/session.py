@@ -26,7 +26,7 @@ ICEBERG_SCHEMA = "thermocline_iceberg"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkPlan:
-    """What a session is made from. `extra` wins over every default; `warehouse` is a URI or an absolute path."""
+    """What a session is made from. `extra` wins over the defaults of the context; `warehouse` is a URI or an absolute path."""
 
     endpoint: Endpoint
     warehouse: str
@@ -37,22 +37,23 @@ class SparkPlan:
 
 
 def spark_session(plan: SparkPlan) -> SparkSession:
-    """A session on `plan`; the one that runs already when there is one."""
+    """A session of its own on `plan`'s database. The Spark context under it is one per process: the first plan's master and jars stand."""
     # Executors run the same interpreter as the driver, so that the same package and the same pyarrow load on both sides.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     builder = SparkSession.builder.master(plan.master).appName(plan.app_name)
-    for name, value in plan_spark_conf(plan, spark_jar_paths()).items():
+    for name, value in plan_context_conf(plan, spark_jar_paths()).items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = builder.getOrCreate().newSession()
+    for name, value in plan_catalog_conf(plan).items():
+        session.conf.set(name, value)
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def plan_spark_conf(plan: SparkPlan, jars: Iterable[Path]) -> dict[str, str]:
-    """Every setting of the session; the password is in one value whose key Spark itself redacts."""
-    catalog = f"spark.sql.catalog.{LAKE_CATALOG}"
+def plan_context_conf(plan: SparkPlan, jars: Iterable[Path]) -> dict[str, str]:
+    """What is fixed for the life of the Spark context."""
     conf = {
         "spark.jars": ",".join(str(jar) for jar in jars),
         "spark.ui.enabled": "false",
@@ -65,6 +66,16 @@ def plan_spark_conf(plan: SparkPlan, jars: Iterable[Path]) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "4",
         "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+    }
+    if plan.master.startswith("local"):
+        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return conf | dict(plan.extra)
+
+
+def plan_catalog_conf(plan: SparkPlan) -> dict[str, str]:
+    """Where this session's lake is; the password is in one value whose key Spark itself redacts."""
+    catalog = f"spark.sql.catalog.{LAKE_CATALOG}"
+    conf = {
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         f"{catalog}.type": "jdbc",
         f"{catalog}.uri": jdbc_url(plan.endpoint, schema=ICEBERG_SCHEMA),
@@ -76,9 +87,7 @@ def plan_spark_conf(plan: SparkPlan, jars: Iterable[Path]) -> dict[str, str]:
     }
     if plan.endpoint.password:
         conf[f"{catalog}.jdbc.password"] = plan.endpoint.password
-    if plan.master.startswith("local"):
-        conf |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return conf | dict(plan.extra)
+    return conf
 
 
 def jdbc_url(endpoint: Endpoint, *, schema: str | None = None) -> str:

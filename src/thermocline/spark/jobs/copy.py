@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import TaskContext
@@ -22,7 +23,6 @@ from thermocline.spark.kernels.parquet_out import LakeFile
 
 DEFAULT_RANGE_BYTES = 128 << 20
 _BLOCK_BYTES = 8192
-_ERROR_LINE = re.compile(r"^(?P<name>[A-Za-z_][\w.]*(?:Error|Exception|[A-Z]\w+)): (?P<text>.+)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +58,10 @@ def copy_partition(spark: SparkSession, tasks: Sequence[CopyTask]) -> CopyResult
     if not tasks:
         return CopyResult(files=(), heap=RowSum(), lake=RowSum(), peak_bytes=0)
     try:
-        outcomes = spark.sparkContext.parallelize(tasks, len(tasks)).map(_run).collect()
+        run = partial(_run, attempts=read_max_attempts(spark))
+        outcomes = spark.sparkContext.parallelize(tasks, len(tasks)).map(run).collect()
     except Py4JError as problem:
-        raise SparkTaskFailed(f"Copying {tasks[0].partition} failed: {render_task_failure(problem)}.") from None
+        raise SparkTaskFailed(f"Copying {tasks[0].partition} failed: {render_reason(_java_text(problem))}.") from None
     ranges = [_opened(outcome) for outcome in outcomes]
     if sorted(done.number for done in ranges) != sorted(task.number for task in tasks):
         raise SparkTaskFailed(f"Copying {tasks[0].partition} gave the results of other tasks than were asked for.")
@@ -72,24 +73,43 @@ def copy_partition(spark: SparkSession, tasks: Sequence[CopyTask]) -> CopyResult
     )
 
 
-def _run(task: CopyTask) -> CopiedRange | RefusedError:
+def read_max_attempts(spark: SparkSession) -> int:
+    """How often Spark runs a task before it gives up; a local master has a rule of its own."""
+    context = spark.sparkContext
+    if found := re.fullmatch(r"local(?:\[[^,\]]+(?:,\s*(\d+))?\])?", str(context.master)):
+        return int(found[1] or 1)
+    return int(context.getConf().get("spark.task.maxFailures", "4") or 4)
+
+
+def _run(task: CopyTask, attempts: int) -> CopiedRange | ThermoclineError:
+    """One attempt. Refusals, and the failure of the last attempt, come back as values: a sentence instead of a stack in the logs."""
     context = TaskContext.get()
+    attempt, unique = (context.attemptNumber(), context.taskAttemptId()) if context else (0, 0)
     try:
-        return copy_range(task, context.taskAttemptId() if context else 0)
+        return copy_range(task, unique)
     except RefusedError as refusal:
         return refusal
+    except Exception as problem:
+        if attempt + 1 < attempts:
+            raise
+        if isinstance(problem, ThermoclineError):
+            return problem
+        return SparkTaskFailed(f"Copying {task.partition} failed: {render_reason(str(problem))}.")
 
 
-def _opened(outcome: CopiedRange | RefusedError) -> CopiedRange:
+def _opened(outcome: CopiedRange | ThermoclineError) -> CopiedRange:
     if isinstance(outcome, ThermoclineError):
         raise outcome
     return outcome
 
 
-def render_task_failure(problem: Exception) -> str:
-    """The sentence a failed task said last, without stacks, and without what a connection string might hold."""
-    text = str(problem.java_exception.toString()) if isinstance(problem, Py4JJavaError) else str(problem)
+def render_reason(text: str) -> str:
+    """The sentence in a long message: Postgres' own when there is one, and never what a connection string might hold."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = [found for line in lines if (found := _ERROR_LINE.match(line)) and not line.startswith(("org.apache.spark", "py4j"))]
-    sentence = said[-1]["text"] if said else (lines[0] if lines else "no reason given")
+    said = next((line for line in lines if "ERROR:" in line or "FATAL:" in line), lines[0] if lines else "no reason given")
+    sentence = re.sub(r"^.*?\b(?:ERROR|FATAL):\s*", "", said)
     return re.sub(r"password=\S+|//[^@\s/]+@", "…", sentence).rstrip(".")
+
+
+def _java_text(problem: Py4JError) -> str:
+    return str(problem.java_exception.getMessage()) if isinstance(problem, Py4JJavaError) else str(problem)
