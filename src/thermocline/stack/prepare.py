@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from thermocline import artifacts, pg
-from thermocline.errors import DirectoryUnusable, PortTaken
+from thermocline.directories import check_directory, check_warehouse
+from thermocline.errors import PortTaken
 from thermocline.postgres_server import check_port_free, free_port
-from thermocline.settings import LoadedSettings, Settings, split_address
+from thermocline.settings import LoadedSettings, split_address
 from thermocline.stack.credentials import PassEntry, keep_password, passfile_path, write_passfile
 from thermocline.stack.state import ProcessRecord, StackState, read_state, state_path
 
 SUPERUSER = "thermocline"
 DATABASE = "thermocline"
-GATEWAY_LOGIN = "thermocline"
-LEAST_FREE_BYTES = 64 * 1024 * 1024
 
 
 def prepare_stack(loaded: LoadedSettings) -> StackState:
@@ -31,36 +28,10 @@ def prepare_stack(loaded: LoadedSettings) -> StackState:
     artifacts.java_path()
     artifacts.spark_jar_paths()
     remembered = read_state(directory)
-    state = _choose_state(loaded, remembered)
-    if state.embedded:
-        artifacts.postgres_home()
-    else:
-        _check_own_postgres(loaded.values)
-    return state
-
-
-def check_warehouse(location: str) -> None:
-    """Refuse a local warehouse that cannot be written or is full; object stores are checked by whoever writes to them."""
-    if "://" not in location or location.startswith("file://"):
-        check_directory(Path(location.removeprefix("file://")), "The warehouse")
-
-
-def check_directory(directory: Path, what: str) -> None:
-    """Make the directory, write into it, and look at its free space."""
-    try:
-        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory) as probe:
-            probe.write(b"thermocline")
-            probe.flush()
-        free_bytes = shutil.disk_usage(directory).free
-    except OSError as problem:
-        raise DirectoryUnusable(
-            f"{what} {directory} cannot be written: {problem.strerror}.", hint="Make it writable, free space there, or name another one."
-        ) from problem
-    if free_bytes < LEAST_FREE_BYTES:
-        raise DirectoryUnusable(
-            f"{what} {directory} has only {free_bytes // 2**20} MB free.", hint="Free some space there, or name another directory."
-        )
+    if loaded.values.dsn is not None:
+        return _choose_state(loaded, remembered, role=_check_own_postgres(loaded.values.dsn, loaded.values.connect_timeout_seconds))
+    artifacts.postgres_home()
+    return _choose_state(loaded, remembered, role=SUPERUSER)
 
 
 def check_ports(directory: Path, state: StackState) -> None:
@@ -78,15 +49,13 @@ def check_ports(directory: Path, state: StackState) -> None:
             ) from None
 
 
-def _choose_state(loaded: LoadedSettings, remembered: StackState | None) -> StackState:
+def _choose_state(loaded: LoadedSettings, remembered: StackState | None, role: str) -> StackState:
     settings, directory = loaded.values, loaded.values.dir
     gateway_host, gateway_port = _address(
         loaded, "gateway_listen", (remembered.gateway_host, remembered.gateway_port) if remembered else None
     )
     http_host, http_port = _address(loaded, "http_listen", (remembered.http_host, remembered.http_port) if remembered else None)
-    entries = [
-        PassEntry(host=gateway_host, port=str(gateway_port), user=GATEWAY_LOGIN, password=keep_password(directory, "gateway_password"))
-    ]
+    entries = [PassEntry(host=gateway_host, port=str(gateway_port), user=role, password=keep_password(directory, "gateway_password"))]
     if settings.dsn is None:
         postgres_port = (remembered and remembered.postgres_port) or free_port()
         password = keep_password(directory, "postgres_password")
@@ -106,7 +75,7 @@ def _choose_state(loaded: LoadedSettings, remembered: StackState | None) -> Stac
         gateway_host=gateway_host,
         gateway_port=gateway_port,
         gateway_dsn=make_conninfo(
-            "", host=gateway_host, port=gateway_port, user=GATEWAY_LOGIN, dbname=str(parts.get("dbname") or DATABASE), passfile=passfile
+            "", host=gateway_host, port=gateway_port, user=role, dbname=str(parts.get("dbname") or DATABASE), passfile=passfile
         ),
         http_host=http_host,
         http_port=http_port,
@@ -128,10 +97,11 @@ def _address(loaded: LoadedSettings, key: str, remembered: tuple[str, int] | Non
     return remembered or ("127.0.0.1", free_port())
 
 
-def _check_own_postgres(settings: Settings) -> None:
-    assert settings.dsn is not None
-    with pg.connect(settings.dsn, connect_timeout_seconds=settings.connect_timeout_seconds) as conn:
+def _check_own_postgres(dsn: str, connect_timeout_seconds: int) -> str:
+    """The role that the DSN leads to."""
+    with pg.connect(dsn, connect_timeout_seconds=connect_timeout_seconds) as conn:
         pg.check_version(conn)
+        return conn.info.user
 
 
 def process_environment(directory: Path) -> dict[str, str]:

@@ -153,8 +153,9 @@ def _listens(host: str, port: int) -> bool:
 
 
 def _last_words(log_path: Path) -> str:
-    lines = log_path.read_text(errors="replace").splitlines() if log_path.exists() else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+    lines = [line.strip() for line in log_path.read_text(errors="replace").splitlines() if line.strip()] if log_path.exists() else []
+    errors = [line for line in lines[-50:] if line.startswith("error ")]
+    return (errors or lines or ["it said nothing"])[-1]
 
 
 def _render_status(status: int) -> str:

@@ -1,0 +1,59 @@
+# Thermocline. `make run` shows it, `make test` proves it; both work from a fresh clone.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup java run test lint types format bench faults soak clean
+
+PYTHON ?= python3
+DIR ?= .thermocline
+NAME ?= all
+UV := $(shell command -v uv 2>/dev/null || echo "$(PYTHON) -m uv")
+BIN := .venv/bin
+
+help: ## print this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+setup: java ## uv, locked dependencies, jars and the embedded Postgres
+	@command -v uv >/dev/null || $(PYTHON) -m uv --version >/dev/null 2>&1 || $(PYTHON) -m pip install --quiet uv \
+	  || $(PYTHON) -m pip install --quiet --user --break-system-packages uv
+	@$(UV) sync --locked --quiet
+	@$(BIN)/python -c 'from thermocline import artifacts; artifacts.spark_jar_paths(); artifacts.postgres_home()'
+
+java:
+	@if ! command -v java >/dev/null && [ -z "$${JAVA_HOME:-}" ]; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing Java 17 by apt" >&2; apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless >/dev/null; \
+	  else echo "Java 17 or 21 is needed. Debian: sudo apt-get install openjdk-17-jre-headless" >&2; exit 1; fi; fi
+
+run: setup ## start everything with a demo table and stay up until Ctrl-C
+	@exec $(BIN)/thermocline up --demo --dir $(DIR)
+
+test: setup lint types ## linters, types, import layers and all tests
+	@$(BIN)/pytest
+
+lint: setup ## ruff, formatting and import layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
+
+types: setup ## mypy, strict
+	@$(BIN)/mypy
+
+format: setup ## format and fix what can be fixed
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: setup ## benchmarks; NAME=tiering runs one
+	@$(BIN)/python -m bench $(NAME)
+
+faults: setup ## the tests that kill and break things on purpose
+	@$(BIN)/pytest -m faults
+
+soak: setup ## the property tests, for long
+	@THERMOCLINE_TEST_SOAK=1 $(BIN)/pytest -m property --timeout 7200
+
+clean: ## stop the stack in DIR and remove it, with all caches of the tools
+	@if [ -x $(BIN)/thermocline ] && [ -e $(DIR)/stack.json ]; then $(BIN)/thermocline down --dir $(DIR); fi
+	@if [ -L $(DIR)/postgres ]; then rm -rf "$$(readlink -f $(DIR)/postgres)"; fi
+	@rm -rf $(DIR) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,0 +1,36 @@
+"""The routes: is the process alive, can it serve, and its metrics."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from thermocline import __version__
+from thermocline.api.readiness import why_not_ready
+from thermocline.settings import Settings
+
+
+def make_app(settings: Settings) -> FastAPI:
+    """The application for these settings."""
+    app = FastAPI(title="Thermocline", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json")
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """200 while the process lives."""
+        return {"status": "alive", "version": __version__}
+
+    @app.get("/readyz")
+    def readyz() -> JSONResponse:
+        """200 when Postgres, catalog and gateway can be reached; else 503 with the reason."""
+        reason = why_not_ready(settings)
+        if reason is None:
+            return JSONResponse({"status": "ready"})
+        return JSONResponse({"status": "not ready", "reason": reason}, status_code=503)
+
+    @app.get("/metrics")
+    def metrics() -> Response:
+        """Prometheus' text form."""
+        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+
+    return app

@@ -1,0 +1,40 @@
+"""Serves the API on a loopback address."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import uvicorn
+
+from thermocline.api.app import make_app
+from thermocline.errors import RefusedError
+from thermocline.postgres_server import check_port_free
+from thermocline.settings import Settings, split_address
+
+
+class NotLoopback(RefusedError):
+    """The HTTP API has no authentication yet, so it listens on loopback addresses only."""
+
+    code = "TC115"
+    hint = "Use 127.0.0.1:PORT, and a tunnel or a proxy that authenticates in front of it."
+
+
+def run_serve(settings: Settings) -> None:
+    """Serve until a signal comes."""
+    host, port = split_address(settings.http_listen)
+    check_loopback(host)
+    check_port_free(port, host)
+    config = uvicorn.Config(make_app(settings), host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+    uvicorn.Server(config).run()
+
+
+def check_loopback(host: str) -> None:
+    """Refuse an address that others can reach."""
+    if host == "localhost":
+        return
+    try:
+        loopback = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise NotLoopback(f"The HTTP API has no authentication yet and listens on loopback addresses only, not on {host}.")

@@ -1,0 +1,58 @@
+"""init, settings, doctor: what a database and a machine need."""
+
+from __future__ import annotations
+
+import typer
+
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
+from thermocline.cli.output import print_json, print_lines, print_table
+from thermocline.settings import render_settings, split_address
+from thermocline.stack.locate import require_dsn
+
+
+def add_commands(app: typer.Typer) -> None:
+    app.command("init")(init)
+    app.command("settings")(settings)
+    app.command("doctor")(doctor)
+
+
+def init(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
+    """Create or upgrade the catalog in a database; may be repeated."""
+    from thermocline.ops.init_database import GatewayAddress, init_database
+
+    loaded = read_settings(dir=directory, dsn=dsn)
+    host, port = split_address(loaded.values.gateway_listen)
+    report = init_database(
+        require_dsn(loaded), GatewayAddress(host=host, port=port), connect_timeout_seconds=loaded.values.connect_timeout_seconds
+    )
+    if json:
+        print_json(report)
+    else:
+        print_lines(
+            [
+                f"the catalog has version {report.catalog_version}",
+                f"Postgres looks for the gateway at {report.gateway}, where role {report.gateway_login} has a login",
+            ]
+        )
+
+
+def settings(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
+    """Show every setting, its value and where it came from."""
+    lines = render_settings(read_settings(dir=directory, dsn=dsn))
+    if json:
+        print_json({line.key: {"value": line.value, "origin": line.origin, "meaning": line.meaning} for line in lines})
+    else:
+        print_table(["setting", "value", "from", "meaning"], ([line.key, line.value, line.origin, line.meaning] for line in lines))
+
+
+def doctor(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
+    """Check Java, jars, Postgres, privileges, gateway, warehouse and clock; exit 1 when one is red."""
+    from thermocline.ops.doctor import examine
+
+    findings = examine(read_settings(dir=directory, dsn=dsn).values)
+    if json:
+        print_json({"healthy": all(f.verdict != "red" for f in findings), "findings": findings})
+    else:
+        print_table(["check", "verdict", "seen", "what to do"], ([f.check, f.verdict, f.seen, f.fix or ""] for f in findings))
+    if any(finding.verdict == "red" for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,107 @@
+"""The program `thermocline`: collects the commands, and maps every error to a sentence and an exit code, here and nowhere else.
+
+0 done, or nothing to do · 1 failed, or a check is red · 2 the call is wrong · 3 refused · 4 outcome unknown · 124 waited too long
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from thermocline import __version__
+from thermocline.cli import database, processes, stack, tables
+from thermocline.cli.output import print_error, print_lines, tell
+from thermocline.errors import ThermoclineError
+
+EXIT_FAILED, EXIT_TIMED_OUT, EXIT_INTERRUPTED = 1, 124, 130
+
+app = typer.Typer(
+    name="thermocline",
+    help="One table across Postgres and Apache Iceberg.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (stack, database, tables, processes):
+    module.add_commands(app)
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    context: typer.Context,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks. [default: off]", show_default=False)] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version. [default: off]", show_default=False)] = False,
+) -> None:
+    """One table across Postgres and Apache Iceberg: recent rows in Postgres, history in the lake."""
+    if version:
+        print_lines([f"thermocline {__version__}"])
+    elif context.invoked_subcommand is None:
+        print_lines(render_tree())
+
+
+@app.command("help")
+def show_help() -> None:
+    """Print the tree of commands."""
+    print_lines(render_tree())
+
+
+def render_tree() -> list[str]:
+    """Every command with its sentence."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    shown = {name: command for name, command in group.commands.items() if not command.hidden}
+    width = max(len(name) for name in shown)
+    lines = [f"thermocline {__version__}: one table across Postgres and Apache Iceberg", ""]
+    lines += [f"  {name:<{width}}  {command.get_short_help_str(100)}" for name, command in shown.items()]
+    return [*lines, "", "Every command answers --help and takes --json; --debug shows tracebacks."]
+
+
+def run(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and leave with its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in given
+    sys.exit(_exit_code([argument for argument in given if argument != "--debug"], debug))
+
+
+def _exit_code(arguments: list[str], debug: bool) -> int:
+    import psycopg
+
+    try:
+        outcome = typer.main.get_command(app).main(arguments, prog_name="thermocline", standalone_mode=False)
+        return outcome if isinstance(outcome, int) else 0
+    except typer.Exit as leaving:
+        return leaving.exit_code
+    except TyperException as problem:
+        tell(f"error TC-002: {problem.format_message().rstrip('.')}.")
+        tell("hint: `thermocline help` lists the commands, and each of them answers --help.")
+        return problem.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        tell("stopped by Ctrl-C")
+        return EXIT_INTERRUPTED
+    except ThermoclineError as problem:
+        if debug:
+            raise
+        print_error(problem)
+        return problem.exit_code
+    except psycopg.Error as problem:
+        if debug:
+            raise
+        tell(f"error TC-005: Postgres said: {str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__}.")
+        return EXIT_FAILED
+    except BrokenPipeError:
+        return EXIT_FAILED
+    except Exception as problem:
+        if debug:
+            raise
+        tell(f"error TC-000: An unexpected {type(problem).__name__}: {str(problem).strip() or 'no message'}.")
+        tell("hint: This is a defect of thermocline; run the command again with --debug and report what it shows.")
+        return EXIT_FAILED
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,70 @@
+"""worker, gateway, serve: the processes of a stack, each a command of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
+from thermocline.stack.locate import require_dsn
+
+
+def add_commands(app: typer.Typer) -> None:
+    app.command("worker")(worker)
+    app.command("gateway")(gateway)
+    app.command("serve")(serve)
+
+
+def worker(
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Run one cycle for every table and leave. [default: off]", show_default=False)
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Run the worker: moves partitions, resolves what was left unfinished."""
+    from thermocline.worker.loop import run_worker
+
+    loaded = read_settings(dir=directory, dsn=dsn, log_format="json" if json else None)
+    require_dsn(loaded)
+    run_worker(loaded.values, once=once)
+
+
+def gateway(
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen", help="host:port. [env: THERMOCLINE_GATEWAY_LISTEN] [default: the stack's, else 127.0.0.1:5439]", show_default=False
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Serve lake reads over the Postgres protocol."""
+    from thermocline.gateway.server import run_gateway
+
+    loaded = read_settings(dir=directory, dsn=dsn, gateway_listen=listen, log_format="json" if json else None)
+    require_dsn(loaded)
+    run_gateway(loaded.values)
+
+
+def serve(
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen", help="host:port. [env: THERMOCLINE_HTTP_LISTEN] [default: the stack's, else 127.0.0.1:8439]", show_default=False
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Serve /healthz, /readyz and /metrics over HTTP."""
+    from thermocline.api.server import run_serve
+
+    loaded = read_settings(dir=directory, dsn=dsn, http_listen=listen, log_format="json" if json else None)
+    require_dsn(loaded)
+    run_serve(loaded.values)

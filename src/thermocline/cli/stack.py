@@ -1,0 +1,138 @@
+"""up, down, status: a whole stack on this machine."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
+from thermocline.cli.output import print_json, print_lines, print_table, tell
+from thermocline.launch import launch_command
+from thermocline.stack.lifecycle import StackStatus, read_status, run_stack, start_detached, stop_stack
+from thermocline.stack.prepare import process_environment
+from thermocline.stack.state import StackState
+from thermocline.stack.supervisor import POLL_SECONDS, Supervisor
+
+
+def add_commands(app: typer.Typer) -> None:
+    app.command("up")(up)
+    app.command("down")(down)
+    app.command("status")(status)
+    app.command("demo", hidden=True)(demo)
+
+
+def up(
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    warehouse: Annotated[
+        str | None,
+        typer.Option(
+            "--warehouse", help="Directory of the lake's files. [env: THERMOCLINE_WAREHOUSE] [default: DIR/warehouse]", show_default=False
+        ),
+    ] = None,
+    with_demo: Annotated[
+        bool, typer.Option("--demo", help="Make a demo table, tier it, tell the story. [default: off]", show_default=False)
+    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once the stack is up. [default: off]", show_default=False)] = False,
+    json: JsonOption = False,
+) -> None:
+    """Start Postgres (unless a DSN is given), gateway, worker and HTTP API; stay until Ctrl-C."""
+    loaded = read_settings(for_up=True, dir=directory, dsn=dsn, warehouse=warehouse)
+    home = loaded.values.dir
+
+    def on_ready(supervisor: Supervisor) -> None:
+        _print_status(StackStatus(state=supervisor.state, is_up=True), json)
+        if with_demo:
+            _run_demo_beside(supervisor)
+        if not supervisor.stopping:
+            tell("the stack is up; Ctrl-C stops it")
+
+    if detach:
+        given = [] if warehouse is None else ["--warehouse", warehouse]
+        start_detached(loaded, given)
+        _print_status(read_status(home), json)
+        if with_demo:
+            raise typer.Exit(subprocess.run(_demo_command(), env=process_environment(home), check=False).returncode)
+    elif not run_stack(loaded, tell=tell, on_ready=on_ready):
+        tell(f"the stack in {home} is up already")
+        _print_status(read_status(home), json)
+
+
+def down(directory: DirOption = None, json: JsonOption = False) -> None:
+    """Stop the stack: every process of it, its supervisor alive or not."""
+    home = read_settings(for_up=True, dir=directory).values.dir
+    stopped = stop_stack(home)
+    if json:
+        print_json({"stopped": stopped})
+    else:
+        print_lines([f"stopped {', '.join(stopped)}" if stopped else "nothing was running"])
+
+
+def status(directory: DirOption = None, json: JsonOption = False) -> None:
+    """Show the stack's addresses and processes; exit 1 when it is not up."""
+    seen = read_status(read_settings(for_up=True, dir=directory).values.dir)
+    _print_status(seen, json)
+    if not seen.is_up:
+        raise typer.Exit(1)
+
+
+def demo(directory: DirOption = None) -> None:
+    """Make the demo table in a stack that is up, tier it, and tell what happened."""
+    from thermocline.stack.demo import run_demo
+
+    run_demo(read_settings(dir=directory), print_line=lambda line: print_lines([line]), tell=tell)
+
+
+def _print_status(seen: StackStatus, as_json: bool) -> None:
+    if as_json:
+        print_json(render_status(seen.state))
+        return
+    state = seen.state
+    print_lines(
+        [
+            f"state      {state.phase}",
+            f"postgres   {state.postgres_dsn}",
+            f"gateway    {state.gateway_dsn}",
+            f"api        {state.api_url}",
+            f"warehouse  {state.warehouse}",
+            "",
+        ]
+    )
+    print_table(["process", "pid", "state", "restarts"], ([p.name, p.pid, p.state, p.restarts] for p in state.processes))
+
+
+def render_status(state: StackState) -> dict[str, object]:
+    """The document of `status --json`. The DSNs name a passfile, so they work as they are and hold no password."""
+    return {
+        "state": state.phase,
+        "postgres": {"dsn": state.postgres_dsn, "embedded": state.embedded},
+        "gateway": {"dsn": state.gateway_dsn},
+        "api": {"url": state.api_url},
+        "warehouse": state.warehouse,
+        "supervisor": {"pid": state.supervisor.pid},
+        "processes": [{"name": p.name, "pid": p.pid, "state": p.state, "restarts": p.restarts} for p in state.processes],
+    }
+
+
+def _demo_command() -> list[str]:
+    return [sys.executable, "-m", "thermocline", "demo"]
+
+
+def _run_demo_beside(supervisor: Supervisor) -> None:
+    """The demo as a process of its own, while the supervisor goes on tending the others."""
+    process = subprocess.Popen(
+        launch_command(_demo_command(), die_signal=signal.SIGTERM), env=process_environment(supervisor.directory), start_new_session=True
+    )
+    while process.poll() is None:
+        supervisor.tend()
+        if supervisor.stopping:
+            process.terminate()
+            process.wait()
+        time.sleep(POLL_SECONDS)
+    if process.returncode and not supervisor.stopping:
+        tell(f"the demo ended with exit status {process.returncode}; the stack stays up")
