@@ -31,29 +31,41 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", validate_default=True)
 
-    dir: Path = Field(Path(".thermocline"), description="directory of the stack: state, logs, secrets, embedded Postgres")
-    config: Path | None = Field(None, description="settings file (TOML); none: DIR/thermocline.toml where it exists")
-    dsn: str | None = Field(None, repr=False, description="Postgres to use; none: the embedded one of the stack in DIR")
-    warehouse: str | None = Field(None, description="directory of the lake's files; none: DIR/warehouse")
-    cache: Path | None = Field(None, description="directory of fetched jars and Postgres binaries; none: the system's or the user's cache")
-    gateway_listen: str = Field("127.0.0.1:5439", description="address of the gateway; a stack chooses a free port unless this is given")
-    http_listen: str = Field("127.0.0.1:8439", description="address of the HTTP API; a stack chooses a free port unless this is given")
-    spark_master: str = Field("local[*]", min_length=1, description="Spark master: local[*], spark://…, k8s://…, yarn")
-    spark_driver_memory: str = Field("2g", pattern=r"^[1-9]\d*[kmgKMG]$", description="memory of the Spark driver")
-    cycle_interval_seconds: float = Field(10, gt=0, description="pause between two cycles of the worker")
-    premake_partitions: int = Field(2, ge=0, le=1000, description="partitions kept ready ahead of the newest row")
-    tiering_lag: str = Field("0", description="how far behind the newest row a partition must be to move, for tables without their own")
+    dir: Path = Field(default=Path(".thermocline"), description="directory of the stack: state, logs, secrets, embedded Postgres")
+    config: Path | None = Field(default=None, description="settings file (TOML); none: DIR/thermocline.toml where it exists")
+    dsn: str | None = Field(default=None, repr=False, description="Postgres to use; none: the embedded one of the stack in DIR")
+    warehouse: str | None = Field(default=None, description="directory of the lake's files; none: DIR/warehouse")
+    cache: Path | None = Field(
+        default=None, description="directory of fetched jars and Postgres binaries; none: the system's or the user's cache"
+    )
+    gateway_listen: str = Field(
+        default="127.0.0.1:5439", description="address of the gateway; a stack chooses a free port unless this is given"
+    )
+    http_listen: str = Field(
+        default="127.0.0.1:8439", description="address of the HTTP API; a stack chooses a free port unless this is given"
+    )
+    spark_master: str = Field(default="local[*]", min_length=1, description="Spark master: local[*], spark://…, k8s://…, yarn")
+    spark_driver_memory: str = Field(default="2g", pattern=r"^[1-9]\d*[kmgKMG]$", description="memory of the Spark driver")
+    cycle_interval_seconds: float = Field(default=10, gt=0, description="pause between two cycles of the worker")
+    premake_partitions: int = Field(default=2, ge=0, le=1000, description="partitions kept ready ahead of the newest row")
+    tiering_lag: str = Field(
+        default="0", description="how far behind the newest row a partition must be to move, for tables without their own"
+    )
     reclaim_lag: str | None = Field(
-        None, description="how long a tiered partition stays in the heap, for tables without their own; none: the tiering lag"
+        default=None, description="how long a tiered partition stays in the heap, for tables without their own; none: the tiering lag"
     )
     lock_timeout_ms: int = Field(
-        2000, ge=1, le=600_000, description="longest wait for a lock on the user's table; then it is tried again later"
+        default=2000, ge=1, le=600_000, description="longest wait for a lock on the user's table; then it is tried again later"
     )
-    target_file_bytes: int = Field(134_217_728, ge=1_048_576, description="size that data files in the lake aim at")
-    copy_task_blocks: int = Field(8192, ge=1, description="heap blocks (8 kB each) that one Spark task copies")
-    connect_timeout_seconds: int = Field(5, ge=1, le=300, description="longest wait for a connection to Postgres")
-    log_format: Literal["text", "json"] = Field("text", description="form of log lines on stderr")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="least severe log line shown")
+    standby_grace_seconds: float = Field(
+        default=300, ge=0, description="how long a tiered partition stays for standbys that report no snapshots (hot_standby_feedback off)"
+    )
+    staged_grace_seconds: float = Field(default=3600, ge=0, description="age at which files that no commit took up are deleted")
+    target_file_bytes: int = Field(default=134_217_728, ge=1_048_576, description="size that data files in the lake aim at")
+    copy_task_blocks: int = Field(default=8192, ge=1, description="heap blocks (8 kB each) that one Spark task copies")
+    connect_timeout_seconds: int = Field(default=5, ge=1, le=300, description="longest wait for a connection to Postgres")
+    log_format: Literal["text", "json"] = Field(default="text", description="form of log lines on stderr")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="least severe log line shown")
 
     @classmethod
     def settings_customise_sources(
