@@ -21,7 +21,7 @@ from thermocline.core.names import TableName
 from thermocline.errors import CommitFailed, CommitUnknown, LakeLayoutUnsupported, LakeTableMissing, LostRace, RangeAlreadyInLake
 from thermocline.spark.kernels.lake_partition import LakePartition
 from thermocline.spark.kernels.parquet_out import LakeFile
-from thermocline.spark.session import lake_identifier
+from thermocline.spark.session import lake_catalog
 
 OP_KEY = "thermocline.op-id"
 KIND_KEY = "thermocline.kind"
@@ -73,7 +73,11 @@ def load_table(spark: SparkSession, name: TableName) -> LakeHead:
     """Look at a lake table now."""
     jvm: Any = spark._jvm
     try:
-        table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, lake_identifier(name))
+        table = lake_catalog(spark).loadTable(
+            jvm.org.apache.iceberg.catalog.TableIdentifier.of(
+                jvm.org.apache.iceberg.catalog.Namespace.of(_strings(spark, name.schema)), name.table
+            )
+        )
         base = table.operations().current()
         told = json.loads(jvm.org.apache.iceberg.TableMetadataParser.toJson(base))
     except Py4JJavaError as problem:
@@ -93,6 +97,15 @@ def load_table(spark: SparkSession, name: TableName) -> LakeHead:
         base=base,
         spark=spark,
     )
+
+
+def _strings(spark: SparkSession, *values: str) -> Any:
+    """A Java String[], which varargs need."""
+    gateway: Any = spark.sparkContext._gateway
+    array = gateway.new_array(gateway.jvm.java.lang.String, len(values))
+    for position, value in enumerate(values):
+        array[position] = value
+    return array
 
 
 def find_op(head: LakeHead, op_id: str) -> int | None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from pyspark.sql import SparkSession
@@ -22,6 +23,7 @@ from thermocline.pg import Endpoint
 
 LAKE_CATALOG = "thermocline"
 ICEBERG_SCHEMA = "thermocline_iceberg"
+_CATALOGS: dict[int, tuple[SparkSession, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,30 @@ def plan_catalog_conf(plan: SparkPlan) -> dict[str, str]:
     if plan.endpoint.password:
         conf[f"{catalog}.jdbc.password"] = plan.endpoint.password
     return conf
+
+
+def lake_catalog(spark: SparkSession) -> Any:
+    """Iceberg's own catalog object of this session's database, whichever session the JVM thinks is active; one per session."""
+    jvm: Any = spark._jvm
+    if (held := _CATALOGS.get(id(spark))) is not None and held[0] is spark:
+        return held[1]
+    prefix = f"spark.sql.catalog.{LAKE_CATALOG}."
+    options = {key.removeprefix(prefix): spark.conf.get(key) for key in _catalog_keys(spark, prefix)}
+    catalog = jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(
+        LAKE_CATALOG, options, spark._jsparkSession.sessionState().newHadoopConf()
+    )
+    _CATALOGS[id(spark)] = (spark, catalog)
+    return catalog
+
+
+def _catalog_keys(spark: SparkSession, prefix: str) -> list[str]:
+    jvm_conf: Any = spark._jsparkSession.conf().getAll()
+    keys = jvm_conf.keysIterator()
+    found = []
+    while keys.hasNext():
+        if (key := str(keys.next())).startswith(prefix):
+            found.append(key)
+    return found
 
 
 def jdbc_url(endpoint: Endpoint, *, schema: str | None = None) -> str:

@@ -65,9 +65,14 @@ def partition_value(partition: LakePartition, ordinal: int, key_type: pa.DataTyp
     """The value's spellings: days and dates are dates to Iceberg's parser, every other unit is a number."""
     unit = _UNITS.get(partition.transform) or ("D" if partition.transform == "identity" and pa.types.is_date(key_type) else None)
     if unit is None:
-        return PartitionValue(ordinal=ordinal, text=str(ordinal), path=f"{partition.field}={ordinal}")
+        return PartitionValue(ordinal=ordinal, text=str(ordinal), path=f"{_folder(partition)}={ordinal}")
     human = _render_unit(ordinal, unit)
-    return PartitionValue(ordinal=ordinal, text=human if unit == "D" else str(ordinal), path=f"{partition.field}={human}")
+    return PartitionValue(ordinal=ordinal, text=human if unit == "D" else str(ordinal), path=f"{_folder(partition)}={human}")
+
+
+def _folder(partition: LakePartition) -> str:
+    """The field's name without what some reader of URIs would take for something else."""
+    return re.sub(r"[^\w.-]", "_", partition.field)
 
 
 def _render_unit(ordinal: int, unit: str) -> str:

@@ -87,7 +87,7 @@ class LakeWriter:
         self._register = register
         self._schema = arrow_schema(target.columns)
         self._key_type = self._schema.field(target.tier_key).type
-        self._filesystem, self._root = pa.fs.FileSystem.from_uri(target.directory)
+        self._filesystem, self._root = open_location(target.directory)
         self._buffers: dict[int, _Buffer] = {}
         self._open: dict[int, _Open] = {}
         self._count = 0
@@ -212,6 +212,16 @@ class LakeWriter:
                 seen += sum_of_table(file.read_row_group(group, use_threads=False), self._target.columns)
             offsets = tuple(_group_offset(file.metadata.row_group(group)) for group in range(file.metadata.num_row_groups))
         return size, offsets, seen
+
+
+def open_location(location: str) -> tuple[pa.fs.FileSystem, str]:
+    """The file system of a table location and the path in it. Iceberg's locations are taken as they are written: nothing in them is escaped."""
+    scheme, colon, rest = location.partition(":")
+    if not colon or scheme == "file":
+        return pa.fs.LocalFileSystem(), "/" + (rest if colon else location).lstrip("/").rstrip("/")
+    authority, _, path = rest.removeprefix("//").partition("/")
+    filesystem, root = pa.fs.FileSystem.from_uri(f"{scheme}://{authority}")
+    return filesystem, f"{root.rstrip('/')}/{path}".rstrip("/")
 
 
 def _group_offset(group: pq.RowGroupMetaData) -> int:
