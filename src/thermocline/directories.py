@@ -17,7 +17,7 @@ def check_warehouse(location: str) -> None:
         check_directory(Path(location.removeprefix("file://")), "The warehouse")
 
 
-def check_directory(directory: Path, what: str) -> None:
+def check_directory(directory: Path, what: str, least_free_bytes: int = LEAST_FREE_BYTES) -> None:
     """Make the directory, write into it, and look at its free space."""
     try:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ def check_directory(directory: Path, what: str) -> None:
         raise DirectoryUnusable(
             f"{what} {directory} cannot be written: {problem.strerror}.", hint="Make it writable, free space there, or name another one."
         ) from problem
-    if free_bytes < LEAST_FREE_BYTES:
+    if free_bytes < least_free_bytes:
         raise DirectoryUnusable(
             f"{what} {directory} has only {free_bytes // 2**20} MB free.", hint="Free some space there, or name another directory."
         )

@@ -39,13 +39,13 @@ class CommandLine:
         }
         self._environ.update(extra)
 
-    def __call__(self, *arguments: str | Path, timeout_seconds: float = 240, **extra: str) -> Outcome:
+    def __call__(self, *arguments: str | Path, **extra: str) -> Outcome:
         done = subprocess.run(
             [sys.executable, "-m", "thermocline", *map(str, arguments)],
             capture_output=True,
             text=True,
             check=False,
-            timeout=timeout_seconds,
+            timeout=240,
             env={**self._environ, **extra},
             cwd=tempfile.gettempdir(),
         )

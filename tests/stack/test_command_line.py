@@ -1,0 +1,162 @@
+"""What every command owes: exit codes, one sentence, clean stdout."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
+
+from .conftest import CommandLine
+
+COMMANDS = [
+    "up",
+    "down",
+    "status",
+    "init",
+    "settings",
+    "doctor",
+    "register",
+    "unregister",
+    "tables",
+    "show",
+    "tier",
+    "worker",
+    "gateway",
+    "serve",
+]
+
+
+@pytest.mark.conforms("O-001")
+@pytest.mark.parametrize("arguments", [[], ["help"]])
+def test_alone_and_by_help_it_prints_every_command(thermocline: CommandLine, arguments: list[str]) -> None:
+    done = thermocline(*arguments)
+    assert done.code == 0
+    listed = {line.split()[0] for line in done.out.splitlines() if line.startswith("  ")}
+    assert listed == {*COMMANDS, "help"}
+
+
+@pytest.mark.conforms("O-001")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_answers_help_with_defaults_and_variables(thermocline: CommandLine, command: str) -> None:
+    done = thermocline(command, "--help")
+    told = " ".join(done.out.split())
+    assert done.code == 0
+    assert "--json" in told
+    assert "[env: THERMOCLINE_DIR] [default: .thermocline]" in told
+    assert told.count("[default:") >= told.count(" --") - 2
+
+
+@pytest.mark.conforms("O-004", "O-028")
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["frobnicate"], 2, "No such command 'frobnicate'"),
+        (["status", "--frobnicate"], 2, "No such option: --frobnicate"),
+        (["register"], 2, "Missing argument"),
+        (["register", "events", "--dsn", "host=127.0.0.1 port=1"], 2, "'events' is not a schema-qualified table name"),
+        (["settings", "--dsn", "gibberish"], 2, "The DSN cannot be read"),
+        (["status"], 3, "No stack is in "),
+        (["down"], 3, "No stack is in "),
+        (["tables"], 3, "No stack is in "),
+        (["tables", "--dsn", "host=127.0.0.1 port=1 user=u dbname=d"], 1, "Postgres at host 127.0.0.1, port 1, database d"),
+        (["init", "--dsn", "host=127.0.0.1 port=1 user=u dbname=d"], 1, "Postgres at host 127.0.0.1, port 1, database d"),
+        (["up", "--dsn", "host=127.0.0.1 port=1 user=u dbname=d"], 1, "Postgres at host 127.0.0.1, port 1, database d"),
+    ],
+)
+def test_an_error_is_one_sentence_a_code_and_a_hint(
+    thermocline: CommandLine, tmp_path: Path, arguments: list[str], code: int, sentence: str
+) -> None:
+    done = thermocline(*arguments, THERMOCLINE_DIR=str(tmp_path / "nothing"))
+    lines = done.err.splitlines()
+    assert (done.code, done.out) == (code, "")
+    assert lines[0].startswith("error TC-")
+    assert sentence in lines[0]
+    assert [line.split(":")[0] for line in lines[1:]] == ["hint"]
+
+
+@pytest.mark.conforms("O-004")
+def test_debug_shows_the_traceback(thermocline: CommandLine, tmp_path: Path) -> None:
+    done = thermocline("status", "--debug", "--dir", tmp_path)
+    assert done.code == 1
+    assert "Traceback" in done.err
+
+
+@pytest.mark.conforms("O-032")
+def test_an_unknown_variable_stops_every_command(thermocline: CommandLine) -> None:
+    done = thermocline("settings", THERMOCLINE_WAREHOSE="/tmp")
+    assert (done.code, done.out) == (2, "")
+    assert "THERMOCLINE_WAREHOSE is not a setting (did you mean THERMOCLINE_WAREHOUSE?)" in done.err
+
+
+@pytest.mark.conforms("O-002", "O-031")
+def test_settings_as_json_is_one_document_with_origins(thermocline: CommandLine, tmp_path: Path) -> None:
+    done = thermocline("settings", "--json", "--dir", tmp_path, "--dsn", "host=h password=hunter2")
+    assert done.code == 0
+    assert done.document()["dsn"] == {
+        "value": "host=h",
+        "origin": "flag",
+        "meaning": "Postgres to use; none: the embedded one of the stack in DIR",
+    }
+    assert "hunter2" not in done.out + done.err
+
+
+@pytest.mark.conforms("O-009")
+def test_init_makes_the_catalog_and_may_be_repeated(thermocline: CommandLine, server: PostgresServer, tmp_path: Path) -> None:
+    environ = {"THERMOCLINE_DSN": server.dsn(), "THERMOCLINE_DIR": str(tmp_path)}
+    first = thermocline("init", "--json", **environ)
+    assert first.code == 0, first.err
+    assert first.document()["catalog_version"] >= 1
+    assert thermocline("init", "--json", **environ).document() == first.document()
+
+
+@pytest.mark.conforms("O-025")
+def test_the_doctor_names_what_is_red_and_what_to_do(thermocline: CommandLine, server: PostgresServer, tmp_path: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{silent.getsockname()[1]}"
+        environ = {"THERMOCLINE_DSN": server.dsn(), "THERMOCLINE_DIR": str(tmp_path), "THERMOCLINE_GATEWAY_LISTEN": nobody}
+        thermocline("init", **environ)
+        done = thermocline("doctor", "--json", **environ)
+    assert done.code == 1
+    findings = {finding["check"]: finding for finding in done.document()["findings"]}
+    assert {name for name, finding in findings.items() if finding["verdict"] == "red"} == {"gateway"}
+    assert findings["gateway"]["seen"].startswith(f"{nobody} cannot be reached")
+    assert (
+        findings["java"]["verdict"]
+        == findings["jars"]["verdict"]
+        == findings["postgres"]["verdict"]
+        == findings["clock"]["verdict"]
+        == "ok"
+    )
+    assert findings["constraint_exclusion"]["verdict"] == "warning"
+    assert all(finding["fix"] for finding in findings.values() if finding["verdict"] != "ok")
+    assert not (tmp_path / "warehouse").exists()
+
+
+def test_a_postgres_that_is_too_old_is_refused_by_up(thermocline: CommandLine, scratch: Path, tmp_path: Path) -> None:
+    old = PostgresServer(scratch / "too-old", free_port(), FAST_TEST_SETTINGS, password="x", version="13.23.0")
+    try:
+        old.init()
+        old.start()
+        done = thermocline("up", "--dir", tmp_path / "stack", THERMOCLINE_DSN=old.dsn())
+    finally:
+        old.remove()
+    assert done.code == 3
+    assert "Postgres 13 on 127.0.0.1" in done.err
+
+
+def test_a_cache_that_cannot_be_used_is_refused_by_up(thermocline: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file where a directory is expected")
+    done = thermocline("up", "--dir", tmp_path / "stack", THERMOCLINE_CACHE=str(tmp_path / "cache"))
+    assert done.code == 3
+    assert done.err.startswith(f"error TC-103: The cache cannot be used: {tmp_path}/cache")
+
+
+def test_a_warehouse_that_cannot_be_written_is_refused_by_up(thermocline: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "lake").write_text("a file where a directory is expected")
+    done = thermocline("up", "--dir", tmp_path / "stack", "--warehouse", tmp_path / "lake")
+    assert done.code == 3
+    assert done.err.startswith(f"error TC-111: The warehouse {tmp_path}/lake cannot be written")

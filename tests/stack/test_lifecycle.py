@@ -1,0 +1,182 @@
+"""Up, status, down, and what is killed in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+
+from thermocline.postgres_server import PostgresServer
+
+from .conftest import CommandLine, processes_of
+
+NAMES = ["postgres", "gateway", "worker", "serve"]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One stack that is up, shared by the tests that only look at it or hurt a child."""
+    directory = tmp_path_factory.mktemp("shared") / "stack"
+    command = CommandLine()
+    started = command("up", "--detach", "--dir", directory, "--json")
+    assert started.code == 0, started.err
+    yield directory
+    command("down", "--dir", directory)
+    PostgresServer(directory / "postgres", 0, password="").remove()
+    assert processes_of(directory) == []
+
+
+def status(thermocline: CommandLine, directory: Path) -> dict[str, Any]:
+    document: dict[str, Any] = thermocline("status", "--json", "--dir", directory).document()
+    return document
+
+
+def eventually(condition: Callable[[], bool], timeout_seconds: float = 60) -> None:
+    deadline = time.monotonic() + timeout_seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.2)
+
+
+def test_status_tells_the_addresses_and_every_process(thermocline: CommandLine, stack: Path) -> None:
+    seen = status(thermocline, stack)
+    assert [process["name"] for process in seen["processes"]] == NAMES
+    assert all(process["state"] == "running" and psutil.pid_exists(process["pid"]) for process in seen["processes"])
+    assert seen["warehouse"] == str(stack / "warehouse")
+    with psycopg.connect(seen["postgres"]["dsn"]) as conn:
+        assert conn.execute("select to_regclass('thermocline.tables') is not null").fetchone() == (True,)
+    with psycopg.connect(seen["gateway"]["dsn"]):
+        pass
+
+
+def test_the_dsn_of_status_works_when_pasted_into_psql(thermocline: CommandLine, stack: Path) -> None:
+    dsn = status(thermocline, stack)["postgres"]["dsn"]
+    told = subprocess.run(["psql", "-XAtc", "select 6 * 7", dsn], capture_output=True, text=True, check=True)
+    assert told.stdout == "42\n"
+
+
+def test_no_password_is_in_status_in_stack_json_or_on_a_command_line(thermocline: CommandLine, stack: Path) -> None:
+    passwords = [(stack / "secrets" / name).read_text() for name in ("postgres_password", "gateway_password")]
+    shown = json.dumps(status(thermocline, stack)) + (stack / "stack.json").read_text() + "".join(processes_of(stack))
+    assert not any(password in shown for password in passwords)
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (stack / "secrets").iterdir())
+
+
+@pytest.mark.conforms("O-045")
+def test_health_readiness_and_metrics_are_served(thermocline: CommandLine, stack: Path) -> None:
+    url = status(thermocline, stack)["api"]["url"]
+    assert json.load(urllib.request.urlopen(f"{url}/healthz"))["status"] == "alive"
+    assert json.load(urllib.request.urlopen(f"{url}/readyz")) == {"status": "ready"}
+    assert b"python_info" in urllib.request.urlopen(f"{url}/metrics").read()
+
+
+def test_the_doctor_finds_nothing_red(thermocline: CommandLine, stack: Path) -> None:
+    done = thermocline("doctor", "--json", "--dir", stack)
+    assert [finding for finding in done.document()["findings"] if finding["verdict"] == "red"] == []
+    assert done.code == 0
+
+
+def test_up_of_a_stack_that_is_up_says_so(thermocline: CommandLine, stack: Path) -> None:
+    before = status(thermocline, stack)
+    again = thermocline("up", "--dir", stack)
+    assert again.code == 0
+    assert "is up already" in again.err
+    assert thermocline("up", "--detach", "--dir", stack, "--json").document() == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_killed_process_is_started_again_with_a_message(thermocline: CommandLine, stack: Path, name: str) -> None:
+    def process() -> dict[str, Any]:
+        return next(entry for entry in status(thermocline, stack)["processes"] if entry["name"] == name)
+
+    before = process()
+    os.kill(before["pid"], signal.SIGKILL)
+    eventually(lambda: process()["restarts"] == before["restarts"] + 1 and process()["state"] == "running")
+    assert process()["pid"] != before["pid"]
+    log = (stack / "logs" / "supervisor.log").read_text()
+    assert f"{name} ended (signal 9)" in log or (name == "postgres" and "postgres ended" in log)
+    url = status(thermocline, stack)["api"]["url"]
+
+    def ready() -> bool:
+        try:
+            return bool(urllib.request.urlopen(f"{url}/readyz").status == 200)
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+    eventually(ready)
+
+
+def test_ctrl_c_stops_everything(stack_dir: Path) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("THERMOCLINE_") or name == "THERMOCLINE_CACHE"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "thermocline", "up", "--dir", str(stack_dir)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env=environ,
+    ) as up:
+        assert up.stderr is not None
+        assert any("the stack is up" in line for line in up.stderr)
+        up.send_signal(signal.SIGINT)
+        up.stderr.read()
+        assert up.wait(timeout=90) == 0
+    assert processes_of(stack_dir) == []
+
+
+@pytest.mark.faults
+def test_down_leaves_nothing_running_also_when_the_supervisor_was_killed(thermocline: CommandLine, stack_dir: Path) -> None:
+    started = thermocline("up", "--detach", "--dir", stack_dir, "--json")
+    assert started.code == 0, started.err
+    first = started.document()
+    os.kill(first["supervisor"]["pid"], signal.SIGKILL)
+    assert thermocline("down", "--dir", stack_dir).code == 0
+    assert processes_of(stack_dir) == []
+    seen = thermocline("status", "--json", "--dir", stack_dir)
+    assert (seen.code, seen.document()["state"]) == (1, "down")
+    again = thermocline("up", "--detach", "--dir", stack_dir, "--json")
+    assert again.code == 0, again.err
+    assert [again.document()[part] for part in ("postgres", "gateway", "api")] == [first[part] for part in ("postgres", "gateway", "api")]
+    assert thermocline("down", "--dir", stack_dir).out == "stopped postgres, gateway, worker, serve, supervisor\n"
+    assert processes_of(stack_dir) == []
+    assert thermocline("down", "--dir", stack_dir).out == "nothing was running\n"
+
+    port = psycopg.conninfo.conninfo_to_dict(first["postgres"]["dsn"])["port"]
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", int(str(port))))
+        holder.listen()
+        refused = thermocline("up", "--dir", stack_dir)
+    assert refused.code == 3
+    assert f"Port {port} on 127.0.0.1 is taken by another program, and {stack_dir}/stack.json remembers it for Postgres." in refused.err
+
+
+def test_an_existing_postgres_is_used_without_writing_its_password_anywhere_open(
+    thermocline: CommandLine, stack_dir: Path, server: PostgresServer
+) -> None:
+    with psycopg.connect(server.dsn(), autocommit=True) as conn:
+        conn.execute("create database own")
+    started = thermocline("up", "--detach", "--dir", stack_dir, "--json", THERMOCLINE_DSN=server.dsn("own"))
+    assert started.code == 0, started.err
+    seen = started.document()
+    assert [process["name"] for process in seen["processes"]] == NAMES[1:]
+    assert not seen["postgres"]["embedded"]
+    assert server.password not in (stack_dir / "stack.json").read_text() + "".join(processes_of(stack_dir))
+    assert thermocline("tables", "--json", "--dir", stack_dir).document() == []
+    with psycopg.connect(seen["postgres"]["dsn"]) as conn:
+        assert conn.info.dbname == "own"
+    assert thermocline("down", "--dir", stack_dir).code == 0
+    with psycopg.connect(server.dsn("own")) as conn:
+        assert conn.execute("select 1").fetchone() == (1,)
