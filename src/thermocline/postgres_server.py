@@ -48,7 +48,7 @@ class PostgresServer:
         port: int,
         settings: Mapping[str, str] | None = None,
         *,
-        superuser: str = "thermocline",
+        superuser: str = "postgres",
         password: str,
         version: str = POSTGRES_VERSION,
         die_with_parent: bool = True,

@@ -129,6 +129,10 @@ def insert_lake_table(conn: Connection, namespace: str, name: str, metadata_loca
     conn.execute(_QUERIES["insert_iceberg_table"], where)
 
 
+def delete_lake_table(conn: Connection, namespace: str, name: str) -> None:
+    conn.execute(_QUERIES["delete_iceberg_table"], {"catalog": ICEBERG_CATALOG, "namespace": namespace, "name": name})
+
+
 def read_lake_metadata_location(conn: Connection, namespace: str, name: str) -> str | None:
     row = conn.execute(_QUERIES["iceberg_table_exists"], {"catalog": ICEBERG_CATALOG, "namespace": namespace, "name": name}).fetchone()
     return row[0] if row else None

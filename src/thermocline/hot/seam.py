@@ -25,8 +25,7 @@ HIDDEN_COLUMNS = ("_snapshot", "_op", "_version", "_folded")
 SERVER = "thermocline_gateway"
 
 _QUERIES = load_queries("thermocline.hot", "queries/seam.sql")
-_CUTS = {KeyType.DATE: "thermocline.key_date(c.t)", KeyType.TIMESTAMP: "thermocline.key_timestamp(c.t)"}
-_CUTS |= {KeyType.TIMESTAMPTZ: "thermocline.key_timestamptz(c.t)"}
+_FROM_AXIS = {KeyType.DATE: "key_date", KeyType.TIMESTAMP: "key_timestamp", KeyType.TIMESTAMPTZ: "key_timestamptz"}
 _LITERAL_TYPES = {KeyType.DATE: "date", KeyType.TIMESTAMP: "timestamp", KeyType.TIMESTAMPTZ: "timestamptz"}
 
 
@@ -306,10 +305,16 @@ def _check_identity(heap: HeapFacts) -> sql.Composed:
     )
 
 
+def key_expression(key_type: KeyType, axis: sql.Composable) -> sql.Composed:
+    """A place on the axis as a value of the key's own type."""
+    if key_type.is_integer:
+        return sql.SQL("{}::bigint").format(axis)
+    return sql.SQL("thermocline.{}({}::bigint)").format(sql.Identifier(_FROM_AXIS[key_type]), axis)
+
+
 def _cut(seam: SeamDefinition) -> sql.Composed:
-    expression = sql.SQL(_CUTS.get(seam.key_type, "c.t"))
-    table_id = sql.SQL(str(seam.table_id))
-    return sql.SQL("(select {} from thermocline.cutline c where c.table_id = {})").format(expression, table_id)
+    expression = key_expression(seam.key_type, sql.SQL("c.t"))
+    return sql.SQL("(select {} from thermocline.cutline c where c.table_id = {})").format(expression, sql.Literal(seam.table_id))
 
 
 def _line(key_type: KeyType, line: int) -> sql.Composed:

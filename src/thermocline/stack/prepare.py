@@ -16,7 +16,8 @@ from thermocline.settings import LoadedSettings, split_address
 from thermocline.stack.credentials import PassEntry, keep_password, passfile_path, write_passfile
 from thermocline.stack.state import ProcessRecord, StackState, read_state, state_path
 
-SUPERUSER = "thermocline"
+# Not `thermocline`: "$user" in the search path would then lead to our catalog's schema, and `events` to its table.
+SUPERUSER = "postgres"
 DATABASE = "thermocline"
 
 

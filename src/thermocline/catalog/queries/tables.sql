@@ -43,3 +43,7 @@ select metadata_location from thermocline_iceberg.iceberg_tables
 
 -- name: insert_event
 insert into thermocline.events (table_id, action, sentence) values (%(table_id)s, %(action)s, %(sentence)s)
+
+-- name: delete_iceberg_table
+delete from thermocline_iceberg.iceberg_tables
+ where catalog_name = %(catalog)s and table_namespace = %(namespace)s and table_name = %(name)s

@@ -1,0 +1,48 @@
+"""What was seen of a table at one moment: the input of every plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from thermocline.core.axis import KeyType
+from thermocline.core.names import TableName
+
+PartitionState = Literal["hot", "sealing", "tiering", "tiered", "dropped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSeen:
+    """A partition that exists, its bounds on the axis, and how far it has come.
+
+    `is_behind_tiering` and `is_behind_reclaim`: some row of the table lies at or above its upper bound plus the lag.
+    """
+
+    oid: int
+    name: TableName
+    lo: int
+    hi: int
+    state: PartitionState
+    size_bytes: int
+    is_behind_tiering: bool = False
+    is_behind_reclaim: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutLine:
+    """T, S and the literal of the seam, as one row gave them."""
+
+    t: int
+    s: int | None
+    seam_line: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSeen:
+    """One registered table: its cut-line and its partitions in the order of their bounds."""
+
+    table: TableName
+    key_type: KeyType
+    cut: CutLine
+    partitions: tuple[PartitionSeen, ...]

@@ -1,0 +1,76 @@
+"""Which partitions move to the lake now, and which may leave the heap.
+
+Pure: an observation in, a plan out; `ops/tier.py` made the observation and performs the plan, and `--dry-run` prints the same plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thermocline.core.axis import AXIS_MAX, render_axis
+from thermocline.core.observation import PartitionSeen, TableSeen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierPlan:
+    """What one cycle does: partitions to capture late, to move in one commit, and to drop; `notes` say what was seen on the way."""
+
+    capture: tuple[PartitionSeen, ...]
+    move: tuple[PartitionSeen, ...]
+    new_t: int
+    drop: tuple[PartitionSeen, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.capture or self.move or self.drop)
+
+
+def plan_tiering(seen: TableSeen) -> TierPlan:
+    """Every partition from T upwards that is behind the lag, oldest first and without a break; then what may be dropped.
+
+    Invariant: T moves only to the upper bound of a partition in `move`, and every existing partition below that bound is in `move` or lies
+    below T already; so after the move the heap arm (at or above T) and the lake arm (below T) split the rows exactly.
+    """
+    notes: list[str] = []
+    straddling = [p for p in seen.partitions if p.lo < seen.cut.t < p.hi]
+    if straddling:
+        notes.append(f"partition {straddling[0].name} straddles the cut-line, so nothing moves; split it at the cut-line")
+    move, new_t = ((), seen.cut.t) if straddling else _due(seen, notes)
+    return TierPlan(
+        capture=tuple(p for p in seen.partitions if p.lo < seen.cut.t and p.state == "hot"),
+        move=move,
+        new_t=new_t,
+        drop=tuple(p for p in seen.partitions if p.state == "tiered" and p.hi <= seen.cut.t and p.is_behind_reclaim),
+        notes=tuple(notes),
+    )
+
+
+def _due(seen: TableSeen, notes: list[str]) -> tuple[tuple[PartitionSeen, ...], int]:
+    due: list[PartitionSeen] = []
+    cursor = seen.cut.t
+    for partition in seen.partitions:
+        if partition.hi <= seen.cut.t:
+            continue
+        if not partition.is_behind_tiering or partition.hi == AXIS_MAX:
+            break
+        if partition.lo > cursor:
+            ends = (render_axis(seen.key_type, cursor), render_axis(seen.key_type, partition.lo))
+            notes.append(f"no partition covers {ends[0]} to {ends[1]}; rows written there wait in the spill and read as corrections")
+        due.append(partition)
+        cursor = partition.hi
+    return tuple(due), cursor
+
+
+def render_plan(seen: TableSeen, plan: TierPlan) -> tuple[str, ...]:
+    """The plan in sentences, for people and for `--dry-run`."""
+    lines = [f"capture {p.name}: it was made below the cut-line" for p in plan.capture]
+    lines += [f"move {p.name} ({_range(seen, p)}, {p.size_bytes:,} bytes)" for p in plan.move]
+    if plan.move:
+        lines.append(f"raise the cut-line from {render_axis(seen.key_type, seen.cut.t)} to {render_axis(seen.key_type, plan.new_t)}")
+    lines += [f"drop {p.name} ({_range(seen, p)}) from the heap, when no older reader lives" for p in plan.drop]
+    return (*lines, *plan.notes) or ("nothing to do",)
+
+
+def _range(seen: TableSeen, partition: PartitionSeen) -> str:
+    return f"{render_axis(seen.key_type, partition.lo)} to {render_axis(seen.key_type, partition.hi)}"

@@ -1,0 +1,173 @@
+"""The heap's partitions: found, sealed, captured and, at the end, dropped.
+
+Every lock on the user's table is taken under a lock timeout and given up when it is not granted, so that no statement of ours ever queues
+in front of the application's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import sql
+
+from thermocline.core.axis import AXIS_MAX, KeyType
+from thermocline.core.names import TableName
+from thermocline.core.observation import PartitionSeen, PartitionState
+from thermocline.errors import LockNotGranted
+from thermocline.hot.facts import HeapPartition
+from thermocline.hot.seam import CAPTURE_TRIGGER, SeamDefinition, apply_capture, key_expression
+from thermocline.pg import Connection, load_queries
+
+_QUERIES = load_queries("thermocline.hot", "queries/partitions.sql")
+
+
+@contextmanager
+def short_locks(conn: Connection, lock_timeout_ms: int, relids: Sequence[int], what: str) -> Iterator[None]:
+    """A transaction whose locks are had soon or not at all; the refusal names who holds them."""
+    try:
+        with conn.transaction():
+            conn.execute("select set_config('lock_timeout', %s, true)", [f"{lock_timeout_ms}ms"])
+            yield
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as problem:
+        row = conn.execute(_QUERIES["blockers"], {"relids": list(relids)}).fetchone()
+        holder = f"; {row[0]} holds it" if row else ""
+        raise LockNotGranted(f"The lock to {what} was not granted within {lock_timeout_ms} ms{holder}.") from problem
+
+
+def apply_discovery(conn: Connection, table_id: int, partitions: Sequence[HeapPartition]) -> dict[int, PartitionState]:
+    """Record partitions made or removed by others; the state of each that exists."""
+    with conn.transaction():
+        for partition in partitions:
+            conn.execute(
+                _QUERIES["discover"],
+                {
+                    "table_id": table_id,
+                    "schema": partition.name.schema,
+                    "name": partition.name.table,
+                    "relid": partition.oid,
+                    "lo": partition.lo,
+                    "hi": partition.hi,
+                },
+            )
+        conn.execute(_QUERIES["forget_vanished"], {"table_id": table_id, "relids": [p.oid for p in partitions]})
+        return dict(conn.execute(_QUERIES["known"], {"table_id": table_id}).fetchall())
+
+
+def read_partitions_seen(
+    conn: Connection, seam: SeamDefinition, partitions: Sequence[HeapPartition], states: dict[int, PartitionState], lags: tuple[int, int]
+) -> tuple[PartitionSeen, ...]:
+    """Each partition with its state and whether the table's rows have moved on past it by the tiering and the reclaim lag."""
+    seen = []
+    tiering_lag, reclaim_lag = lags
+    behind = {tiering_lag: True, reclaim_lag: True}
+    for partition in partitions:
+        for lag in behind:
+            # Bounds ascend: once no row lies beyond one of them, none lies beyond the next.
+            behind[lag] = behind[lag] and _has_row_from(conn, seam, partition.hi + lag)
+        size = conn.execute(_QUERIES["size"], {"relid": partition.oid}).fetchone()
+        seen.append(
+            PartitionSeen(
+                oid=partition.oid,
+                name=partition.name,
+                lo=partition.lo,
+                hi=partition.hi,
+                state=states[partition.oid],
+                size_bytes=int(size[0]) if size and size[0] is not None else 0,
+                is_behind_tiering=behind[tiering_lag],
+                is_behind_reclaim=behind[reclaim_lag],
+            )
+        )
+    return tuple(seen)
+
+
+def _has_row_from(conn: Connection, seam: SeamDefinition, at: int) -> bool:
+    if at >= AXIS_MAX or (seam.key_type is KeyType.DATE and at > 2**31 - 1):
+        return False
+    statement = sql.SQL("select exists (select 1 from {} h where h.{} >= {})").format(
+        sql.Identifier(seam.objects.heap.schema, seam.objects.heap.table),
+        sql.Identifier(seam.tier_key),
+        key_expression(seam.key_type, sql.Literal(str(at))),
+    )
+    return conn.execute(statement).fetchone() == (True,)
+
+
+def apply_seal(conn: Connection, seam: SeamDefinition, partition: PartitionSeen, t: int, lock_timeout_ms: int) -> None:
+    """Seal: from the commit of this transaction on, every change in the partition is captured, and nothing stale is in the delta for it.
+
+    The trigger's lock waits out every writer in flight, so what they wrote is committed and the copy's snapshot, taken later, sees it.
+    Corrections at or above T are hidden; those in this range come from an abandoned seal or from rows that passed through the spill,
+    and would hide newer rows once T has passed them.
+    """
+    with short_locks(conn, lock_timeout_ms, [partition.oid], f"seal {partition.name}"):
+        apply_capture(conn, seam.objects, partition.name)
+        conn.execute(
+            sql.SQL("delete from {} d where d.{key} >= {} and d.{key} < {}").format(
+                sql.Identifier(seam.objects.delta.schema, seam.objects.delta.table),
+                key_expression(seam.key_type, sql.Literal(str(max(t, partition.lo)))),
+                key_expression(seam.key_type, sql.Literal(str(partition.hi))),
+                key=sql.Identifier(seam.tier_key),
+            )
+        )
+        apply_state(conn, seam.table_id, [partition.oid], "sealing" if partition.state == "hot" else partition.state)
+
+
+def apply_late_capture(conn: Connection, seam: SeamDefinition, partition: PartitionSeen, lock_timeout_ms: int) -> int:
+    """A partition made below the cut-line: carry its rows into the delta, where readers look for them, and capture what comes."""
+    names = sql.SQL(", ").join(sql.Identifier(column.name) for column in seam.heap.columns)
+    keys = sql.SQL(", ").join(sql.Identifier(column.name) for column in seam.heap.primary_key)
+    assignments = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column.name)) for column in seam.heap.columns)
+    with short_locks(conn, lock_timeout_ms, [partition.oid], f"capture {partition.name}"):
+        apply_capture(conn, seam.objects, partition.name)
+        moved = conn.execute(
+            sql.SQL(
+                "insert into {delta} ({names}, _op, _version) select {names}, 0, nextval('thermocline.delta_version') from {partition}"
+                " on conflict ({keys}) do update set {assignments}, _op = 0, _version = excluded._version, _folded = null"
+            ).format(
+                delta=sql.Identifier(seam.objects.delta.schema, seam.objects.delta.table),
+                partition=sql.Identifier(partition.name.schema, partition.name.table),
+                names=names,
+                keys=keys,
+                assignments=assignments,
+            )
+        ).rowcount
+        if partition.hi <= _cut(conn, seam.table_id):
+            conn.execute(_QUERIES["set_tiered"], {"table_id": seam.table_id, "relid": partition.oid})
+        return moved
+
+
+def _cut(conn: Connection, table_id: int) -> int:
+    row = conn.execute("select t from thermocline.cutline where table_id = %s", [table_id]).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def apply_state(conn: Connection, table_id: int, relids: Sequence[int], state: PartitionState) -> None:
+    conn.execute(_QUERIES["set_state"], {"table_id": table_id, "relids": list(relids), "state": state})
+
+
+def apply_rows(conn: Connection, table_id: int, relid: int, rows: int) -> None:
+    conn.execute(_QUERIES["set_rows"], {"table_id": table_id, "relid": relid, "rows": rows})
+
+
+def why_not_drop(conn: Connection, table_id: int, relid: int, standby_grace_seconds: float) -> str | None:
+    """Who might still read the partition: a snapshot older than its publication, or a standby that may hold one."""
+    if conn.execute(_QUERIES["reads_all_statistics"]).fetchone() != (True,):
+        return "this role cannot see other sessions' snapshots; GRANT pg_read_all_stats to it"
+    where = {"table_id": table_id, "relid": relid, "grace_seconds": standby_grace_seconds}
+    for query in ("older_readers", "standby_without_feedback"):
+        if row := conn.execute(_QUERIES[query], where).fetchone():
+            return f"{row[0]} may still read it"
+    if conn.execute(_QUERIES["capture_is_on"], {"relid": relid, "trigger": CAPTURE_TRIGGER}).fetchone() != (True,):
+        return "its capture trigger is gone or disabled, so the lake may miss changes"
+    return None
+
+
+def apply_drop(conn: Connection, heap: TableName, heap_oid: int, table_id: int, partition: PartitionSeen, lock_timeout_ms: int) -> None:
+    """Detach and drop; the capture trigger stays to the end, so nothing can be written past the lake."""
+    with short_locks(conn, lock_timeout_ms, [heap_oid, partition.oid], f"drop {partition.name}"):
+        name = sql.Identifier(partition.name.schema, partition.name.table)
+        conn.execute(sql.SQL("alter table {} detach partition {}").format(sql.Identifier(heap.schema, heap.table), name))
+        conn.execute(sql.SQL("drop table {}").format(name))
+        apply_state(conn, table_id, [partition.oid], "dropped")

@@ -1,0 +1,57 @@
+-- name: known
+select relid, state from thermocline.partitions where table_id = %(table_id)s
+
+-- name: discover
+insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi)
+values (%(table_id)s, %(schema)s, %(name)s, %(relid)s, %(lo)s, %(hi)s)
+on conflict (table_id, relid) do update set schema_name = excluded.schema_name, name = excluded.name, lo = excluded.lo, hi = excluded.hi
+ where (partitions.schema_name, partitions.name, partitions.lo, partitions.hi)
+       is distinct from (excluded.schema_name, excluded.name, excluded.lo, excluded.hi)
+
+-- name: forget_vanished
+delete from thermocline.partitions where table_id = %(table_id)s and state <> 'dropped' and relid <> all(%(relids)s::oid[])
+returning name, state
+
+-- name: size
+select pg_relation_size(%(relid)s::oid)
+
+-- name: set_state
+update thermocline.partitions set state = %(state)s where table_id = %(table_id)s and relid = any(%(relids)s::oid[])
+
+-- name: set_tiered
+update thermocline.partitions set state = 'tiered', tiered_xid = pg_current_xact_id() where table_id = %(table_id)s and relid = %(relid)s
+
+-- name: set_rows
+update thermocline.partitions set rows_in_lake = %(rows)s where table_id = %(table_id)s and relid = %(relid)s
+
+-- name: capture_is_on
+select exists (select 1 from pg_trigger where tgrelid = %(relid)s and tgname = %(trigger)s and tgenabled in ('O', 'A'))
+
+-- name: reads_all_statistics
+select r.rolsuper or pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') from pg_roles r where r.rolname = current_user
+
+-- name: older_readers
+select what from (
+    select format('session %%s (%%s, %%s)', a.pid, coalesce(a.usename, a.backend_type), coalesce(a.state, 'active')) as what, a.backend_xmin as oldest
+      from pg_stat_activity a
+     where a.backend_xmin is not null and a.pid <> pg_backend_pid() and (a.datname is null or a.datname = current_database())
+    union all
+    select format('replication slot %%s', s.slot_name), s.xmin from pg_replication_slots s where s.xmin is not null
+) r
+ where age(r.oldest) >= (select age(p.tiered_xid::xid) from thermocline.partitions p where p.table_id = %(table_id)s and p.relid = %(relid)s)
+ order by age(r.oldest) desc limit 1
+
+-- name: standby_without_feedback
+select format('standby %%s, which reports no snapshots', coalesce(nullif(r.application_name, ''), r.client_addr::text, r.pid::text))
+  from pg_stat_replication r, thermocline.partitions p
+ where r.backend_xmin is null and r.state <> 'backup' and p.table_id = %(table_id)s and p.relid = %(relid)s
+   and p.changed_at > now() - make_interval(secs => %(grace_seconds)s)
+   and not exists (select 1 from pg_replication_slots s where s.active_pid = r.pid and (s.xmin is not null or s.slot_type = 'logical'))
+ limit 1
+
+-- name: blockers
+select format('session %%s (%%s, %%s)', a.pid, a.usename, coalesce(a.state, 'active'))
+  from pg_locks l join pg_stat_activity a on a.pid = l.pid
+ where l.locktype = 'relation' and l.relation = any(%(relids)s::oid[]) and l.granted and l.pid <> pg_backend_pid()
+   and a.xact_start is not null
+ order by a.xact_start limit 1

@@ -1,0 +1,310 @@
+"""Tiering: whole partitions behind the lag move from the heap to the lake, and leave the heap when no reader can miss them.
+
+    look and claim → raise the seam's line → seal → look at the lake → intent → copy and check → commit → publish → drop
+
+Every arrow is a place where the process may be killed; `resolve_unfinished` at the next start decides each op that was begun:
+committed in the lake → published; not committed → fenced so that it never will be, and abandoned.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import psycopg
+from pyspark.sql import SparkSession
+
+from thermocline.catalog import journal, tables
+from thermocline.core.axis import render_axis
+from thermocline.core.names import TableName
+from thermocline.core.observation import TableSeen
+from thermocline.core.plan.tiering import TierPlan, plan_tiering, render_plan
+from thermocline.errors import ChecksumMismatch, ForeignLakeCommit, LostRace, ThermoclineError, TryAgainError
+from thermocline.faults import fault_point
+from thermocline.hot.facts import read_partitions
+from thermocline.hot.partitions import (
+    apply_discovery,
+    apply_drop,
+    apply_late_capture,
+    apply_rows,
+    apply_seal,
+    apply_state,
+    read_partitions_seen,
+    short_locks,
+    why_not_drop,
+)
+from thermocline.hot.seam import apply_line
+from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
+from thermocline.ops.spanning import SpanningTable, read_spanning
+from thermocline.pg import Connection, connect
+from thermocline.settings import Settings
+from thermocline.spark.commit import KeyRange, LakeHead, OpStamp, append_range, load_table, settle
+from thermocline.spark.inspect import read_added_files
+from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
+from thermocline.spark.kernels.copy_in import CopyTask
+
+Talk = Callable[[str], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class TierReport:
+    """What one cycle did to one table."""
+
+    table: str
+    plan: tuple[str, ...] = ()
+    moved: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+    deferred: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    cut_line: str = ""
+    snapshot: int | None = None
+    op_id: str | None = None
+    dry_run: bool = False
+
+    @property
+    def sentence(self) -> str:
+        if self.dry_run:
+            return f"{self.table}: {'; '.join(self.plan)}."
+        done = []
+        if self.moved:
+            done.append(
+                f"moved {len(self.moved)} partition{'s' * (len(self.moved) > 1)} ({self.rows:,} rows, {self.files} files) to the lake"
+            )
+        if self.dropped:
+            done.append(f"dropped {', '.join(self.dropped)} from the heap")
+        done += self.deferred + self.notes
+        return f"{self.table}: {'; '.join(done) or 'nothing to do'}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiering:
+    """One cycle under way: the connection that holds the table's lock, the table, and where Spark comes from."""
+
+    conn: Connection
+    dsn: str = field(repr=False)
+    table: SpanningTable
+    spark: Callable[[], SparkSession]
+    settings: Settings
+    worker: str
+    talk: Talk
+    report: TierReport
+
+
+def tier(
+    dsn: str,
+    name: TableName,
+    *,
+    settings: Settings,
+    spark: Callable[[], SparkSession],
+    worker: str = "local",
+    talk: Talk = lambda _: None,
+    dry_run: bool = False,
+) -> TierReport:
+    """One tiering cycle of one table; `spark` is asked for a session only when there is something to copy or to settle."""
+    report = TierReport(table=str(name), dry_run=dry_run)
+    with connect(dsn, autocommit=True, application_name="thermocline tier") as conn:
+        table = read_spanning(conn, name)
+        with journal.table_lock(conn, table.registered.id, str(name)):
+            work = Tiering(conn=conn, dsn=dsn, table=table, spark=spark, settings=settings, worker=worker, talk=talk, report=report)
+            if not dry_run:
+                cut = journal.claim(conn, table.registered.id)
+                resolve_unfinished(work, cut.fence)
+            seen = observe(work)
+            plan = plan_tiering(seen)
+            report.plan = render_plan(seen, plan)
+            if dry_run:
+                return report
+            _apply(work, seen, plan)
+            _note_cut_line(work)
+    return report
+
+
+def observe(work: Tiering) -> TableSeen:
+    """The table as it stands: its partitions (new ones recorded) and its cut-line."""
+    registered = work.table.registered
+    partitions = read_partitions(work.conn, work.table.heap, registered.key_type)
+    states = apply_discovery(work.conn, registered.id, partitions)
+    lags = (registered.tiering_lag, registered.reclaim_lag)
+    return TableSeen(
+        table=registered.name,
+        key_type=registered.key_type,
+        cut=journal.read_cutline(work.conn, registered.id),
+        partitions=read_partitions_seen(work.conn, work.table.seam, partitions, states, lags),
+    )
+
+
+def resolve_unfinished(work: Tiering, fence: int) -> None:
+    """Decide every op somebody began and did not finish."""
+    registered = work.table.registered
+    for op in journal.read_unfinished(work.conn, registered.id, fence):
+        spark = work.spark()
+        snapshot = settle(spark, TableName(registered.lake_namespace, registered.lake_name), str(op.op_id))
+        fault_point("resolve-settled")
+        if snapshot is None:
+            journal.abandon(work.conn, op, "did not commit; its files are the janitor's")
+            work.report.notes.append(f"abandoned operation {op.op_id}, which had not committed")
+            continue
+        head = load_table(spark, TableName(registered.lake_namespace, registered.lake_name))
+        moved = journal.publish(
+            work.conn, op, snapshot=snapshot, paths=read_added_files(head, snapshot), counters={}, message="published after a restart"
+        )
+        work.report.moved += moved
+        work.report.notes.append(f"published operation {op.op_id}, which had committed before a crash")
+
+
+def _apply(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
+    for partition in plan.capture:
+        rows = apply_late_capture(work.conn, work.table.seam, partition, work.settings.lock_timeout_ms)
+        work.report.notes.append(f"captured {rows} rows of {partition.name}, which was made below the cut-line")
+    if plan.move:
+        _move(work, seen, plan)
+        seen = observe(work)
+        plan = plan_tiering(seen)
+    work.report.notes += plan.notes
+    _drop(work, plan)
+
+
+def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
+    conn, registered = work.conn, work.table.registered
+    spark = work.spark()
+    _raise_line(work, seen, plan.new_t)
+    fault_point("line-raised")
+    for partition in plan.move:
+        work.talk(f"sealing {partition.name}")
+        apply_seal(conn, work.table.seam, partition, seen.cut.t, work.settings.lock_timeout_ms)
+        fault_point("sealed")
+    head = load_table(spark, TableName(registered.lake_namespace, registered.lake_name))
+    check_head_is_published(head, seen)
+    op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="tier", fence=seen.cut.fence, t=plan.new_t, base=seen.cut.s)
+    journal.begin(conn, op, work.worker)
+    fault_point("intent")
+    apply_state(conn, registered.id, [p.oid for p in plan.move], "tiering")
+    try:
+        snapshot = export_snapshot(work.dsn, [p.name for p in plan.move], work.settings.lock_timeout_ms)
+    except ThermoclineError as problem:
+        journal.abandon(conn, op, str(problem))
+        raise
+    with closing(snapshot):
+        try:
+            copied = _copy(work, plan, head, op, snapshot)
+        except ThermoclineError as problem:
+            journal.abandon(conn, op, str(problem))
+            raise
+        fault_point("copied")
+        try:
+            _commit_and_publish(work, seen, plan, head, op, copied)
+        except LostRace as problem:
+            journal.abandon(conn, op, str(problem))
+            raise
+
+
+def _raise_line(work: Tiering, seen: TableSeen, line: int) -> None:
+    """Raise the literal in the seam before T: above T it is slower for queries in between, below T it would hide rows of the lake."""
+    if seen.cut.seam_line >= line:
+        return
+    seam = work.table.seam
+    relids = [row[0] for row in work.conn.execute("select to_regclass(%s)::oid", [str(seam.objects.seam)])]
+    with short_locks(work.conn, work.settings.lock_timeout_ms, relids, f"rebuild the seam {seam.objects.seam}"):
+        apply_line(work.conn, seam, line)
+        journal.raise_seam_line(work.conn, seam.table_id, seen.cut.fence, line)
+
+
+def check_head_is_published(head: LakeHead, seen: TableSeen) -> None:
+    """Refuse to build on rows nobody published: the lake's head must be S."""
+    if head.snapshot_id != seen.cut.s:
+        raise ForeignLakeCommit(
+            f"The lake table of {seen.table} is at snapshot {head.snapshot_id}, but {seen.cut.s} is published: somebody else committed to it."
+        )
+
+
+def _copy(work: Tiering, plan: TierPlan, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot) -> list[CopyResult]:
+    registered = work.table.registered
+    results: list[CopyResult] = []
+    for partition in plan.move:
+        ranges = plan_block_ranges(snapshot.sizes[partition.name], work.spark().sparkContext.defaultParallelism)
+        work.talk(f"copying {partition.name}: {snapshot.sizes[partition.name]:,} bytes in {len(ranges)} tasks")
+        result = copy_partition(
+            work.spark(),
+            [
+                CopyTask(
+                    dsn=work.dsn,
+                    table_id=registered.id,
+                    op_id=str(op.op_id),
+                    number=number,
+                    partition=partition.name,
+                    snapshot_name=snapshot.name,
+                    lo_block=lo,
+                    hi_block=hi,
+                    columns=registered.columns,
+                    tier_key=registered.tier_key,
+                    lake_partition=head.partition,
+                    directory=head.location,
+                    target_file_bytes=work.settings.target_file_bytes,
+                )
+                for number, (lo, hi) in enumerate(ranges, len(results) * 100_000)
+            ],
+        )
+        if not result.is_exact:
+            raise ChecksumMismatch(
+                f"Partition {partition.name}: the heap has {result.heap.rows:,} rows, the lake files {result.lake.rows:,},"
+                " and their checksums differ."
+            )
+        apply_rows(work.conn, registered.id, partition.oid, result.heap.rows)
+        results.append(result)
+    return results
+
+
+def _commit_and_publish(work: Tiering, seen: TableSeen, plan: TierPlan, head: LakeHead, op: journal.Op, copied: list[CopyResult]) -> None:
+    registered, report = work.table.registered, work.report
+    files = [file for result in copied for file in result.files]
+    counters = {
+        "rows": sum(result.heap.rows for result in copied),
+        "files": len(files),
+        "bytes": sum(file.size_bytes for file in files),
+        "partitions": len(plan.move),
+        "peak_task_bytes": max(result.peak_bytes for result in copied),
+    }
+    journal.note_phase(work.conn, op, "written", counters=counters)
+    fault_point("written")
+    snapshot = None
+    if files:
+        stamp = OpStamp(op_id=str(op.op_id), kind=op.kind, table_id=registered.id, t=op.t)
+        snapshot = append_range(head, files, stamp, KeyRange(column=registered.tier_key, low=seen.cut.t, high=op.t))
+        fault_point("committed")
+        journal.note_phase(work.conn, op, "committed", snapshot=snapshot)
+        fault_point("committed-noted")
+    line = render_axis(registered.key_type, op.t)
+    message = f"moved {counters['rows']:,} rows of {len(plan.move)} partitions; the cut-line is at {line}"
+    journal.publish(work.conn, op, snapshot=snapshot, paths=[file.path for file in files], counters={}, message=message)
+    fault_point("published")
+    tables.insert_event(work.conn, registered.id, "tier", f"{registered.name}: {message}.")
+    report.moved += [str(partition.name) for partition in plan.move]
+    report.rows, report.files, report.bytes = counters["rows"], counters["files"], counters["bytes"]
+    report.snapshot, report.op_id = snapshot, str(op.op_id)
+
+
+def _drop(work: Tiering, plan: TierPlan) -> None:
+    registered, report = work.table.registered, work.report
+    for partition in plan.drop:
+        if reason := why_not_drop(work.conn, registered.id, partition.oid, work.settings.standby_grace_seconds):
+            report.deferred.append(f"{partition.name} stays in the heap for now: {reason}")
+            continue
+        try:
+            apply_drop(work.conn, registered.name, registered.heap_oid, registered.id, partition, work.settings.lock_timeout_ms)
+        except (TryAgainError, psycopg.errors.DependentObjectsStillExist) as problem:
+            report.deferred.append(f"{partition.name}: data is safe; DROP retries next cycle ({str(problem).splitlines()[0]})")
+            continue
+        fault_point("dropped")
+        tables.insert_event(work.conn, registered.id, "drop", f"{registered.name}: {partition.name} left the heap.")
+        report.dropped.append(str(partition.name))
+
+
+def _note_cut_line(work: Tiering) -> None:
+    cut = journal.read_cutline(work.conn, work.table.registered.id)
+    work.report.cut_line = render_axis(work.table.registered.key_type, cut.t)
+    work.report.snapshot = cut.s
