@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import typer
 
 from thermocline.cli.options import DirOption, DryRunOption, DsnOption, JsonOption, TableArgument, read_settings
-from thermocline.cli.output import print_json, print_lines, tell
+from thermocline.cli.output import print_json, print_lines, print_table, tell
 from thermocline.core.names import parse_table_name
+from thermocline.errors import AnotherWriter
 from thermocline.stack.locate import require_dsn
+
+EXIT_WAITED_TOO_LONG = 124
+RETRY_SECONDS = 0.5
+T = TypeVar("T")
 
 
 def add_commands(app: typer.Typer) -> None:
     app.command("register")(register)
+    app.command("unregister")(unregister)
+    app.command("tables")(tables)
+    app.command("show")(show)
+    app.command("tier")(tier)
 
 
 def register(
@@ -69,3 +80,122 @@ def register(
     else:
         verb = "would be registered" if dry_run else "is registered"
         print_lines([*(report.steps if dry_run else ()), f"{report.table} {verb}; its seam is {report.seam}"])
+
+
+def unregister(
+    table: TableArgument, directory: DirOption = None, dsn: DsnOption = None, dry_run: DryRunOption = False, json: JsonOption = False
+) -> None:
+    """Undo a registration: the table is an ordinary one again."""
+    from thermocline.ops.unregister import unregister as apply_unregister
+
+    loaded = read_settings(dir=directory, dsn=dsn)
+    report = apply_unregister(require_dsn(loaded), parse_table_name(table), settings=loaded.values, dry_run=dry_run)
+    if json:
+        print_json(report)
+        return
+    verb = "would remove" if dry_run else "removed"
+    kept = [f"its history is kept in {report.lake_kept_at}"] if report.lake_kept_at else []
+    print_lines([*(f"{verb} {what}" for what in report.removed), *kept] if report.was_registered else [f"{report.table} is not registered"])
+
+
+def tables(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
+    """List the registered tables and where their lines stand."""
+    from thermocline.ops.overview import read_overview
+
+    loaded = read_settings(dir=directory, dsn=dsn)
+    found = read_overview(require_dsn(loaded), connect_timeout_seconds=loaded.values.connect_timeout_seconds)
+    if json:
+        print_json(found)
+    elif not found:
+        print_lines(["no table is registered"])
+    else:
+        headings = ["table", "seam", "T", "partitions hot/tiered/dropped", "rows tiered", "corrections", "unfinished"]
+        print_table(
+            headings,
+            (
+                [
+                    *(t.table, t.seam, t.cut_line, f"{t.hot_partitions}/{t.tiered_partitions}/{t.dropped_partitions}"),
+                    *(f"{t.rows_tiered:,}", t.pending_corrections, t.unfinished_ops),
+                ]
+                for t in found
+            ),
+        )
+
+
+def show(table: TableArgument, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
+    """Show one registered table: its line, its partitions, what was done last."""
+    from thermocline.ops.overview import read_detail
+
+    loaded = read_settings(dir=directory, dsn=dsn)
+    detail = read_detail(require_dsn(loaded), parse_table_name(table), connect_timeout_seconds=loaded.values.connect_timeout_seconds)
+    if json:
+        print_json(detail)
+        return
+    seen = detail.overview
+    print_lines(
+        [
+            f"table        {seen.table} ({seen.mode}), primary key ({', '.join(detail.primary_key)})",
+            f"seam         {seen.seam}",
+            f"lake         {detail.lake}, partitioned by {detail.lake_partition}, in {detail.lake_location}",
+            f"T            {seen.cut_line} on {seen.tier_key} ({detail.key_type})",
+            f"S            {seen.snapshot if seen.snapshot is not None else 'nothing is published yet'}",
+            f"corrections  {seen.pending_corrections} pending",
+            "",
+        ]
+    )
+    print_table(
+        ["partition", "from", "to", "state", "rows in lake"],
+        ([p.name, p.lower, p.upper, p.state, p.rows_in_lake] for p in detail.partitions),
+    )
+    print_lines(["", *(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.sentence}" for event in detail.events)])
+
+
+def tier(
+    table: TableArgument,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    dry_run: DryRunOption = False,
+    timeout_seconds: Annotated[
+        float,
+        typer.Option(
+            "--timeout", help="Longest wait for another process that works on the table, in seconds. [default: 120]", show_default=False
+        ),
+    ] = 120,
+    json: JsonOption = False,
+) -> None:
+    """Move every partition behind the lag to the lake, now."""
+    from thermocline.ops.spark_source import spark_source
+    from thermocline.ops.tier import tier as apply_tier
+
+    name = parse_table_name(table)
+    loaded = read_settings(dir=directory, dsn=dsn)
+    where = require_dsn(loaded)
+    report = _wait_for_turn(
+        lambda: apply_tier(
+            where,
+            name,
+            settings=loaded.values,
+            spark=spark_source(where, loaded.values),
+            talk=tell if not json else lambda _line: None,
+            dry_run=dry_run,
+        ),
+        timeout_seconds,
+    )
+    if json:
+        print_json(report)
+    else:
+        print_lines([report.sentence])
+
+
+def _wait_for_turn(work: Callable[[], T], timeout_seconds: float) -> T:
+    """Do the work as soon as no other process works on the table."""
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        try:
+            return work()
+        except AnotherWriter as busy:
+            if time.monotonic() >= deadline:
+                tell(f"error TC-402: {busy} It was waited for {timeout_seconds:g} seconds.")
+                tell("hint: A worker moves the table by itself; `thermocline show` tells how far it is.")
+                raise typer.Exit(EXIT_WAITED_TOO_LONG) from None
+            time.sleep(RETRY_SECONDS)

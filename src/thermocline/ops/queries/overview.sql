@@ -1,0 +1,19 @@
+-- name: overview
+select c.t, c.s, c.epoch,
+       (select count(*) from thermocline.partitions p where p.table_id = t.id and p.state in ('hot', 'sealing', 'tiering')),
+       (select count(*) from thermocline.partitions p where p.table_id = t.id and p.state = 'tiered'),
+       (select count(*) from thermocline.partitions p where p.table_id = t.id and p.state = 'dropped'),
+       (select coalesce(sum(p.rows_in_lake), 0)::bigint from thermocline.partitions p where p.table_id = t.id and p.state in ('tiered', 'dropped')),
+       (select count(*) from thermocline.op_log o where o.table_id = t.id and o.phase not in ('published', 'abandoned'))
+  from thermocline.tables t join thermocline.cutline c on c.table_id = t.id
+ where t.id = %s
+
+-- name: partitions
+select schema_name, name, lo, hi, state, rows_in_lake from thermocline.partitions where table_id = %s order by lo, name
+
+-- name: recent_ops
+select op_id::text, kind, phase, result_snapshot, message, started_at, changed_at
+  from thermocline.op_log where table_id = %s order by started_at desc limit 10
+
+-- name: recent_events
+select at, sentence from thermocline.events where table_id = %s order by id desc limit 10
