@@ -1,0 +1,1 @@
+"""The Iceberg table, read side: metadata, manifests and scan plans."""

@@ -1,0 +1,143 @@
+"""One version of an Iceberg table: its columns, its snapshots, its manifests. Immutable, so everything is cached by location."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestFile
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import DecimalType, FixedType, NestedField
+
+from thermocline.cold.storage import LakeReader
+from thermocline.errors import LakeFileUnreadable
+
+_READER = LakeReader()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeField:
+    """A column of the lake table. `kind` is Iceberg's type name without its parameters."""
+
+    name: str
+    field_id: int
+    kind: str
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LakeFile:
+    """A data or delete file as its manifest describes it; bounds stay encoded until somebody compares them."""
+
+    path: str
+    record_count: int
+    size_bytes: int
+    sequence_number: int
+    lower: dict[int, bytes]
+    upper: dict[int, bytes]
+    null_counts: dict[int, int]
+    is_equality_delete: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SnapshotFiles:
+    """All live files of one snapshot."""
+
+    snapshot_id: int
+    data: tuple[LakeFile, ...]
+    deletes: tuple[LakeFile, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LakeTable:
+    """One metadata file, read."""
+
+    location: str
+    uuid: str
+    fields: tuple[LakeField, ...]
+    snapshot_ids: frozenset[int]
+    metadata: TableMetadata
+
+    def field(self, name: str) -> LakeField | None:
+        return next((field for field in self.fields if field.name == name), None)
+
+    def has_snapshot(self, snapshot_id: int) -> bool:
+        return snapshot_id in self.snapshot_ids
+
+    def files(self, snapshot_id: int) -> SnapshotFiles:
+        """Every live file of a snapshot this version knows."""
+        return _read_snapshot_files(self.location, snapshot_id)
+
+
+@lru_cache(maxsize=256)
+def read_lake_table(location: str) -> LakeTable:
+    """The table version behind a metadata location."""
+    try:
+        metadata = FromInputFile.table_metadata(_READER.new_input(location))
+    except LakeFileUnreadable:
+        raise
+    except Exception as problem:
+        raise LakeFileUnreadable(f"Lake metadata {location} cannot be read: {problem}") from problem
+    return LakeTable(
+        location=location,
+        uuid=str(metadata.table_uuid),
+        fields=tuple(_field(field) for field in metadata.schema().fields),
+        snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
+        metadata=metadata,
+    )
+
+
+def _field(field: NestedField) -> LakeField:
+    kind = field.field_type
+    if isinstance(kind, DecimalType):
+        return LakeField(name=field.name, field_id=field.field_id, kind="decimal", precision=kind.precision, scale=kind.scale)
+    name = "binary" if isinstance(kind, FixedType) else str(kind)
+    return LakeField(name=field.name, field_id=field.field_id, kind=name)
+
+
+@lru_cache(maxsize=64)
+def _read_snapshot_files(location: str, snapshot_id: int) -> SnapshotFiles:
+    snapshot = read_lake_table(location).metadata.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        raise KeyError(snapshot_id)
+    data: list[LakeFile] = []
+    deletes: list[LakeFile] = []
+    try:
+        for manifest in snapshot.manifests(_READER):
+            wanted = deletes if manifest.content == ManifestContent.DELETES else data
+            wanted += _read_manifest(manifest)
+    except LakeFileUnreadable:
+        raise
+    except Exception as problem:
+        raise LakeFileUnreadable(f"Manifests of lake snapshot {snapshot_id} cannot be read: {problem}") from problem
+    return SnapshotFiles(snapshot_id=snapshot_id, data=tuple(data), deletes=tuple(deletes))
+
+
+_MANIFESTS: dict[str, tuple[LakeFile, ...]] = {}
+_MAX_CACHED_MANIFESTS = 4096
+
+
+def _read_manifest(manifest: ManifestFile) -> tuple[LakeFile, ...]:
+    known = _MANIFESTS.get(manifest.manifest_path)
+    if known is None:
+        entries = manifest.fetch_manifest_entry(_READER, discard_deleted=True)
+        known = tuple(_lake_file(entry.data_file, entry.sequence_number or 0) for entry in entries)
+        while len(_MANIFESTS) >= _MAX_CACHED_MANIFESTS:
+            _MANIFESTS.pop(next(iter(_MANIFESTS)), None)
+        _MANIFESTS[manifest.manifest_path] = known
+    return known
+
+
+def _lake_file(file: DataFile, sequence_number: int) -> LakeFile:
+    return LakeFile(
+        path=file.file_path,
+        record_count=file.record_count,
+        size_bytes=file.file_size_in_bytes,
+        sequence_number=sequence_number,
+        lower=dict(file.lower_bounds or {}),
+        upper=dict(file.upper_bounds or {}),
+        null_counts=dict(file.null_value_counts or {}),
+        is_equality_delete=file.content == DataFileContent.EQUALITY_DELETES,
+    )

@@ -1,0 +1,172 @@
+"""Which files of a snapshot a condition can match: the scan plan.
+
+A file is skipped only when its column bounds prove that no row of it satisfies one of the conjuncts. Integer-like columns are compared in
+whole arrays, so ten thousand files cost well under a millisecond; other columns only for the files still left.
+Floats are never compared: their bounds leave NaN out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from thermocline.cold.metadata import LakeField, LakeFile, LakeTable, SnapshotFiles
+
+Op = Literal["=", "<", "<=", ">", ">=", "is null", "is not null"]
+BoundValue = int | Decimal | bytes
+Mask = npt.NDArray[np.bool_]
+
+_INT_KINDS = frozenset({"boolean", "int", "long", "date", "time", "timestamp", "timestamptz"})
+_BYTES_KINDS = frozenset({"string", "uuid", "binary"})
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A conjunct that files can be judged by: `column op any of values`, in the column's own terms.
+
+    Integers, dates (days), times and timestamps (microseconds) as int, decimals as Decimal, text (UTF-8), uuid and bytea as bytes.
+    """
+
+    field: LakeField
+    op: Op
+    values: tuple[BoundValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanPlan:
+    """The files to read, the deletes to apply, and what was left out."""
+
+    table: LakeTable
+    snapshot_id: int
+    data: tuple[LakeFile, ...]
+    deletes: tuple[LakeFile, ...]
+    files_skipped: int
+
+    @property
+    def row_count(self) -> int:
+        """Rows of the files left, deletes not counted."""
+        return sum(file.record_count for file in self.data)
+
+
+def plan_scan(table: LakeTable, snapshot_id: int, bounds: tuple[Bound, ...]) -> ScanPlan:
+    """The files that can hold a row satisfying every bound."""
+    files = table.files(snapshot_id)
+    keep = np.ones(len(files.data), dtype=bool)
+    for bound in bounds:
+        if bound.field.kind in _INT_KINDS:
+            keep &= _may_match_ints(files, bound)
+    left = [files.data[at] for at in np.flatnonzero(keep)]
+    rest = [bound for bound in bounds if bound.field.kind not in _INT_KINDS]
+    data = tuple(file for file in left if all(_may_match(file, bound) for bound in rest))
+    return ScanPlan(
+        table=table,
+        snapshot_id=snapshot_id,
+        data=data,
+        deletes=files.deletes if data else (),
+        files_skipped=len(files.data) - len(data),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ends:
+    """Bounds of one integer-like column over all files of a snapshot; open ends where a file has no bound."""
+
+    lower: npt.NDArray[np.int64]
+    upper: npt.NDArray[np.int64]
+    all_null: Mask
+    no_null: Mask
+
+
+@lru_cache(maxsize=512)
+def _ends(files: SnapshotFiles, field_id: int) -> _Ends:
+    return _Ends(
+        np.array([_int(file.lower.get(field_id), _LOWEST) for file in files.data], dtype=np.int64),
+        np.array([_int(file.upper.get(field_id), _HIGHEST) for file in files.data], dtype=np.int64),
+        np.array([_is_all_null(file, field_id) for file in files.data], dtype=bool),
+        np.array([file.null_counts.get(field_id) == 0 for file in files.data], dtype=bool),
+    )
+
+
+def _int(encoded: bytes | None, otherwise: int) -> int:
+    return otherwise if encoded is None else int.from_bytes(encoded, "little", signed=True)
+
+
+def _is_all_null(file: LakeFile, field_id: int) -> bool:
+    return file.null_counts.get(field_id) == file.record_count
+
+
+def _may_match_ints(files: SnapshotFiles, bound: Bound) -> Mask:
+    ends = _ends(files, bound.field.field_id)
+    match bound.op:
+        case "is null":
+            return ~ends.no_null
+        case "is not null":
+            return ~ends.all_null
+    matched: Mask = np.zeros(len(files.data), dtype=bool)
+    for value in bound.values:
+        matched |= _may_match_int(ends, bound.op, int(value) if not isinstance(value, bytes) else 0)
+    return matched & ~ends.all_null
+
+
+def _may_match_int(ends: _Ends, op: Op, value: int) -> Mask:
+    match op:
+        case "=":
+            return (ends.lower <= value) & (ends.upper >= value)
+        case "<":
+            return ends.lower < value
+        case "<=":
+            return ends.lower <= value
+        case ">":
+            return ends.upper > value
+        case ">=":
+            return ends.upper >= value
+    return np.ones(len(ends.lower), dtype=bool)
+
+
+def _may_match(file: LakeFile, bound: Bound) -> bool:
+    field_id = bound.field.field_id
+    if bound.op == "is null":
+        return file.null_counts.get(field_id) != 0
+    if _is_all_null(file, field_id):
+        return False
+    if bound.op == "is not null" or bound.field.kind not in _BYTES_KINDS | {"decimal"}:
+        return True
+    lower, upper = _decoded(file.lower.get(field_id), bound.field), _decoded(file.upper.get(field_id), bound.field)
+    return any(_between(bound.op, value, lower, upper) for value in bound.values)
+
+
+def _decoded(encoded: bytes | None, field: LakeField) -> BoundValue | None:
+    if encoded is None or field.kind != "decimal":
+        return encoded
+    # Built from text: arithmetic on Decimal would round to 28 digits.
+    return Decimal(f"{int.from_bytes(encoded, 'big', signed=True)}E-{field.scale}")
+
+
+def _between(op: Op, value: BoundValue, lower: BoundValue | None, upper: BoundValue | None) -> bool:
+    at_least = lower is None or _not_above(lower, value)
+    at_most = upper is None or _not_above(value, upper)
+    match op:
+        case "=":
+            return at_least and at_most
+        case "<":
+            return lower is None or not _not_above(value, lower)
+        case "<=":
+            return at_least
+        case ">":
+            return upper is None or not _not_above(upper, value)
+        case _:
+            return at_most
+
+
+def _not_above(left: BoundValue, right: BoundValue) -> bool:
+    if isinstance(left, bytes) and isinstance(right, bytes):
+        return left <= right
+    if isinstance(left, int | Decimal) and isinstance(right, int | Decimal):
+        return left <= right
+    return True

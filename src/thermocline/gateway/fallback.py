@@ -1,0 +1,199 @@
+"""Statements whose expressions only Postgres itself evaluates exactly.
+
+Candidate rows of each lake table go into a temporary table with the foreign table's own column types and collations; the very text of the
+statement runs over them, with only the table names replaced. So functions, joins and aggregates that `postgres_fdw` ships are exact.
+The statement may use functions of pg_catalog that compute and do nothing else, and runs in a read-only transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import psycopg
+from psycopg import pq, sql
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.tokenizer_core import Token, TokenType
+
+from thermocline.errors import StatementRefused, UnknownSnapshot
+from thermocline.gateway.engine import DuckBatches, LakeEngine
+from thermocline.gateway.facts import SNAPSHOT_COLUMN, ColumnFacts
+from thermocline.gateway.lookup import LakeDirectory
+from thermocline.gateway.pushdown import PostgresQuery, TableScan, fold, parse_select
+from thermocline.gateway.rows import EncodedRows, encode_copy
+from thermocline.gateway.sources import Cancelled, encoded
+from thermocline.gateway.wire.messages import Field, data_row
+
+_FETCH_ROWS = 2_000
+_WORDS_BEFORE_PARENTHESIS = frozenset(
+    {
+        "all", "and", "any", "array", "as", "between", "bit", "by", "case", "cast", "char", "character", "coalesce", "decimal",
+        "distinct", "else", "end", "except", "exists", "extract", "filter", "from", "greatest", "having", "ilike", "in", "inner",
+        "interval", "is", "join", "least", "left", "like", "limit", "not", "null", "nullif", "numeric", "offset", "on",
+        "operator", "or", "overlay", "position", "right", "row", "select", "similar", "some", "substring", "then", "time",
+        "timestamp", "timestamptz", "trim", "using", "values", "varchar", "varying", "when", "where", "with", "zone"
+    }
+)  # fmt: skip
+
+
+def check_harmless(text: str, functions: frozenset[str]) -> None:
+    """Refuses a statement that calls anything but computing functions of pg_catalog."""
+    tokens: list[Token] = Postgres().tokenize(text)
+    for at, token in enumerate(tokens):
+        following = tokens[at + 1].token_type if at + 1 < len(tokens) else None
+        before = tokens[at - 1].token_type if at else None
+        if before is TokenType.DCOLON and token.text.lower().startswith("reg"):
+            raise StatementRefused("The gateway does not look names up for a statement.")
+        if following is not TokenType.L_PAREN or not (token.text[:1].isalpha() or token.text[:1] == "_"):
+            continue
+        name = token.text.lower()
+        qualified = before is TokenType.DOT
+        if qualified and tokens[at - 2].text.lower() != "pg_catalog":
+            raise StatementRefused(f"The gateway does not call {tokens[at - 2].text}.{token.text}.")
+        if name == "operator" and (at + 2 >= len(tokens) or tokens[at + 2].text.lower() != "pg_catalog"):
+            raise StatementRefused("The gateway uses operators of pg_catalog only.")
+        if before in (TokenType.ALIAS, TokenType.R_PAREN) and not qualified:
+            continue  # a table alias with its column list
+        if name not in functions and name not in _WORDS_BEFORE_PARENTHESIS:
+            raise StatementRefused(f"The gateway does not call {token.text}.")
+
+
+class PostgresRows:
+    """The answer of such a statement."""
+
+    def __init__(self, query: PostgresQuery, parameters: Sequence[bytes | None], engine: LakeEngine, directory: LakeDirectory) -> None:
+        self._query = query
+        self._parameters = list(parameters)
+        self._engine = engine
+        self._directory = directory
+        self._held: AbstractContextManager[psycopg.Connection[tuple[Any, ...]]] | None = None
+        self._conn: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._loading: DuckBatches | None = None
+        self._first: pq.abc.PGresult | None = None
+        self._stopped = False
+
+    def fields(self) -> tuple[Field, ...]:
+        result = self._begun()
+        return tuple(
+            Field(
+                name=(result.fname(at) or b"").decode(),
+                type_oid=result.ftype(at),
+                type_size=result.fsize(at),
+                type_modifier=result.fmod(at),
+            )
+            for at in range(result.nfields)
+        )
+
+    def next_rows(self) -> EncodedRows | None:
+        self._begun()
+        result, self._first = self._first, None
+        result = result if result is not None and result.ntuples else self._fetch()
+        if result.ntuples == 0:
+            return None
+        columns = range(result.nfields)
+        return encoded([data_row([result.get_value(row, at) for at in columns]) for row in range(result.ntuples)])
+
+    def interrupt(self) -> None:
+        self._stopped = True
+        if self._loading is not None:
+            self._loading.interrupt()
+        if self._conn is not None:
+            self._conn.cancel_safe(timeout=5)
+
+    def close(self) -> None:
+        if self._held is not None:
+            held, self._held = self._held, None
+            if self._conn is not None and not self._conn.closed:
+                self._conn.rollback()
+                self._conn.autocommit = True
+            held.__exit__(None, None, None)
+        self._conn = None
+
+    def _begun(self) -> pq.abc.PGresult:
+        if self._first is None and self._conn is None:
+            self._begin()
+            self._first = self._fetch()
+            self._described = self._first
+        return self._described
+
+    def _begin(self) -> None:
+        check_harmless(self._query.sql, self._directory.immutable_functions())
+        for scan in self._query.scans:
+            if scan.snapshot_id is not None and not scan.facts.table.has_snapshot(scan.snapshot_id):
+                raise UnknownSnapshot(f"The lake table of {scan.facts.name} has no snapshot {scan.snapshot_id}.")
+        self._held = self._directory.connection()
+        self._conn = self._held.__enter__()
+        self._conn.autocommit = False
+        named = _named_columns(self._query.sql)
+        for number, scan in enumerate(self._query.scans):
+            self._load(_temporary(number), scan, named)
+        self._conn.execute("set transaction read only")
+        self._execute(b"declare tc_answer no scroll cursor for " + _renamed(self._query).encode(), self._parameters)
+
+    def _load(self, name: sql.Composable, scan: TableScan, named: frozenset[str] | None) -> None:
+        conn = self._conn
+        if conn is None:
+            raise Cancelled
+        columns = tuple(scan.facts.columns.values())
+        declared = [_declaration(column) for column in columns] + [sql.SQL("{} bigint").format(sql.Identifier(SNAPSHOT_COLUMN))]
+        conn.execute(sql.SQL("create temp table {} ({}) on commit drop").format(name, sql.SQL(", ").join(declared)))
+        wanted = tuple(column for column in columns if named is None or column.name in named)
+        self._loading = self._engine.open_columns(scan, wanted)
+        if self._loading is None:
+            return
+        conn.execute(
+            sql.SQL("alter table {} alter column {} set default {}").format(
+                name, sql.Identifier(SNAPSHOT_COLUMN), sql.Literal(scan.snapshot_id)
+            )
+        )
+        listed = [sql.Identifier(column.name) for column in wanted] or [sql.Identifier(columns[0].name)]
+        try:
+            with conn.cursor().copy(sql.SQL("copy {} ({}) from stdin").format(name, sql.SQL(", ").join(listed))) as copy:
+                for batch in self._loading:
+                    copy.write(encode_copy(batch))
+        finally:
+            self._loading.close()
+            self._loading = None
+
+    def _fetch(self) -> pq.abc.PGresult:
+        return self._execute(b"fetch forward %d from tc_answer" % _FETCH_ROWS, [])
+
+    def _execute(self, statement: bytes, parameters: list[bytes | None]) -> pq.abc.PGresult:
+        if self._conn is None or self._stopped:
+            raise Cancelled
+        result = self._conn.pgconn.exec_params(statement, parameters)
+        if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
+            return result
+        raise psycopg.errors.error_from_result(result, encoding="utf-8")
+
+
+def _temporary(number: int) -> sql.Identifier:
+    return sql.Identifier("pg_temp", f"tc_scan_{number}")
+
+
+def _declaration(column: ColumnFacts) -> sql.Composed:
+    # The type's text comes from format_type(), which quotes what needs quoting.
+    declared = sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(column.type_name))
+    return declared + sql.SQL(" collate {}").format(sql.Identifier(*column.collation)) if column.collation else declared
+
+
+def _named_columns(text: str) -> frozenset[str] | None:
+    """The columns a statement names, or `None` when it may mean all."""
+    tree = parse_select(text)
+    if any(not (isinstance(star.parent, exp.Count)) for star in tree.find_all(exp.Star)):
+        return None
+    return frozenset(fold(node.this) for node in tree.find_all(exp.Column) if isinstance(node.this, exp.Identifier))
+
+
+def _renamed(query: PostgresQuery) -> str:
+    """The statement with each lake table replaced by its temporary table, by position, every other byte as it was."""
+    pieces: list[str] = []
+    at = 0
+    for number, scan in sorted(enumerate(query.scans), key=lambda pair: pair[1].start):
+        pieces += [query.sql[at : scan.start], _temporary(number).as_string()]
+        if scan.alias is None:
+            pieces.append(" as " + sql.Identifier(scan.facts.name.table).as_string())
+        at = scan.end
+    return "".join([*pieces, query.sql[at:]])

@@ -1,0 +1,130 @@
+"""What the gateway asks of Postgres: logins, which lake table a name stands for, where its metadata is, how its columns are declared.
+
+Answers about tables are kept for a minute and asked again at once when a statement needs
+something newer: a snapshot or a column not seen yet.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import psycopg
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from thermocline.cold.metadata import read_lake_table
+from thermocline.core.names import TableName
+from thermocline.errors import PostgresUnreachable, UnknownLakeTable
+from thermocline.gateway.facts import DeclaredColumn, TableFacts, column_facts
+from thermocline.pg import SESSION_SETTINGS, load_queries
+
+_QUERIES = load_queries("thermocline.gateway", "queries.sql")
+_FRESH_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    facts: TableFacts
+    asked_at: float
+
+
+class LakeDirectory:
+    """The gateway's view of Postgres, over a small pool that heals itself when Postgres restarts."""
+
+    def __init__(self, dsn: str, *, max_connections: int = 4, wait_seconds: float = 10.0) -> None:
+        self._pool: ConnectionPool[psycopg.Connection[tuple[Any, ...]]] = ConnectionPool(
+            dsn,
+            min_size=0,
+            max_size=max_connections,
+            open=False,
+            timeout=wait_seconds,
+            max_idle=120,
+            reconnect_timeout=wait_seconds,
+            check=ConnectionPool.check_connection,
+            configure=_configure,
+            kwargs={"autocommit": True, "application_name": "thermocline gateway", "connect_timeout": 5, "prepare_threshold": None},
+            name="thermocline-gateway",
+        )
+        self._known: dict[TableName, _Known] = {}
+        self._functions: frozenset[str] | None = None
+
+    def open(self) -> None:
+        self._pool.open()
+
+    def close(self) -> None:
+        self._pool.close(timeout=5)
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        """A connection of the gateway's own role."""
+        try:
+            with self._pool.connection() as conn:
+                yield conn
+        except PoolTimeout as late:
+            raise PostgresUnreachable("The gateway cannot reach its Postgres.") from late
+
+    def read_verifier(self, login: str) -> str | None:
+        """The SCRAM verifier of a login."""
+        rows = self._rows("login_verifier", (login,))
+        return str(rows[0][0]) if rows else None
+
+    def read_published_snapshot(self, name: TableName) -> int | None:
+        """S of a table, for ANALYZE and EXPLAIN."""
+        rows = self._rows("published_snapshot", (name.schema, name.table))
+        return rows[0][0] if rows else None
+
+    def immutable_functions(self) -> frozenset[str]:
+        """Functions of pg_catalog that compute and do nothing else."""
+        if self._functions is None:
+            self._functions = frozenset(str(row[0]) for row in self._rows("immutable_functions", ()))
+        return self._functions
+
+    def facts(self, name: TableName) -> TableFacts:
+        """The table as last seen, asked again after a minute."""
+        known = self._known.get(name)
+        if known is not None and time.monotonic() - known.asked_at < _FRESH_SECONDS:
+            return known.facts
+        return self.read_facts(name)
+
+    def read_facts(self, name: TableName) -> TableFacts:
+        """The table as it is now."""
+        try:
+            rows = self._rows("metadata_location", (name.schema, name.table))
+        except psycopg.errors.UndefinedTable:
+            rows = []
+        if not rows or rows[0][0] is None:
+            self._known.pop(name, None)
+            raise UnknownLakeTable(f"There is no lake table for {name}.")
+        declared = {row[0]: _declared(row) for row in self._rows("declared_columns", (name.schema, name.table))}
+        table = read_lake_table(str(rows[0][0]))
+        columns = {f.name: known for f in table.fields if (known := column_facts(f, declared.get(f.name)))}
+        facts = TableFacts(name=name, table=table, columns=MappingProxyType(columns))
+        self._known[name] = _Known(facts, time.monotonic())
+        return facts
+
+    def _rows(self, query: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
+        with self.connection() as conn:
+            return conn.execute(_QUERIES[query].encode(), values).fetchall()
+
+
+def _configure(conn: psycopg.Connection[Any]) -> None:
+    settings = {**SESSION_SETTINGS, "search_path": "pg_catalog", "extra_float_digits": "3", "timezone": "GMT"}
+    names, values = list(settings), list(settings.values())
+    conn.execute("select pg_catalog.set_config(n, v, false) from unnest(%s::text[], %s::text[]) s(n, v)", (names, values))
+
+
+def _declared(row: tuple[Any, ...]) -> DeclaredColumn:
+    name, oid, modifier, type_name, collation_schema, collation, is_c, is_deterministic = row
+    return DeclaredColumn(
+        name=name,
+        type_oid=oid,
+        type_modifier=modifier,
+        type_name=type_name,
+        collation=(collation_schema, collation) if collation and collation != "default" else None,
+        collation_is_c=is_c,
+        collation_is_deterministic=is_deterministic,
+    )
