@@ -56,7 +56,7 @@ def commit(head: Any, result: CopyResult) -> int:
     return append_range(head, result.files, OpStamp(op_id="00000000-0000-0000-0000-000000000001", kind="tier", table_id=1, t=0), None)
 
 
-def test_every_type_reads_back_the_same_by_three_engines(ground: Any) -> None:
+def test_every_type_reads_back_the_same_by_pyiceberg_and_duckdb(ground: Any) -> None:
     ground.run(ALL_TYPES_DDL)
     columns = ground.columns(ALL_TYPES, ("id", "ts"))
     head = ground.make_lake(ALL_TYPES, columns, "month", "ts")
@@ -71,8 +71,19 @@ def test_every_type_reads_back_the_same_by_three_engines(ground: Any) -> None:
     for table in (ground.lake_by_pyiceberg(ALL_TYPES), ground.lake_by_duckdb(ALL_TYPES)):
         told = [list(row.values()) for row in table.sort_by("id").slice(1, 2001).to_pylist()]
         assert [tuple(map(_same, row)) for row in told] == [tuple(map(_same, row)) for row in expected]
-    by_spark = ground.spark.sql('select count(*), sum(id), min(price), max(exact), count(distinct ref) from thermocline.public.`Every Type`').first()
-    by_postgres = ground.rows('select count(*), sum(id)::bigint, min(price), max(exact), count(distinct ref) from public."Every Type"')[0]
+
+
+def test_spark_reads_what_the_kernel_wrote(ground: Any) -> None:
+    """Of all the types only time is missing: Iceberg's Spark connector does not know it."""
+    ground.run(ALL_TYPES_DDL + 'alter table public."Every Type" drop column clock')
+    columns = ground.columns(ALL_TYPES, ("id", "ts"))
+    head = ground.make_lake(ALL_TYPES, columns, "month", "ts")
+    commit(head, ground.copy(head, columns, "ts"))
+    sums = "count(*), sum(id), min(price), max(exact), count(distinct ref), sum(hash), max(at), min(day), count(flag), max(raw)"
+    hashed = "ascii(tags) + length(doc) + mid as hash, *"
+    by_spark = ground.spark.sql(f"select {sums} from (select {hashed} from thermocline.public.`Every Type` where id between -1 and 100000)").first()
+    in_postgres = "select ascii(tags::text) + length(doc::text) + mid as hash, * from public.\"Every Type\" where id between -1 and 100000"
+    by_postgres = ground.rows(f"select {sums.replace('sum(id)', 'sum(id)::bigint').replace('max(raw)', '(array_agg(raw order by raw desc nulls last))[1]')} from ({in_postgres}) q")[0]
     assert tuple(by_spark) == by_postgres
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
@@ -23,7 +24,7 @@ from thermocline.pg import Endpoint
 
 LAKE_CATALOG = "thermocline"
 ICEBERG_SCHEMA = "thermocline_iceberg"
-_CATALOGS: dict[int, tuple[SparkSession, Any]] = {}
+_CATALOGS: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,8 @@ def plan_catalog_conf(plan: SparkPlan) -> dict[str, str]:
         f"{catalog}.jdbc.user": plan.endpoint.user,
         f"{catalog}.jdbc.schema-version": "V1",
         f"{catalog}.warehouse": warehouse_uri(plan.warehouse),
+        # A server that restarted ends connections with these; the catalog connects again, and its compare-and-swap is safe to repeat.
+        f"{catalog}.retryable_status_codes": "57P01,57P02,57P03",
         # Another process may commit at any time, so a cached table would be a stale one.
         f"{catalog}.cache-enabled": "false",
     }
@@ -95,14 +98,14 @@ def plan_catalog_conf(plan: SparkPlan) -> dict[str, str]:
 def lake_catalog(spark: SparkSession) -> Any:
     """Iceberg's own catalog object of this session's database, whichever session the JVM thinks is active; one per session."""
     jvm: Any = spark._jvm
-    if (held := _CATALOGS.get(id(spark))) is not None and held[0] is spark:
-        return held[1]
+    if (held := _CATALOGS.get(spark)) is not None:
+        return held
     prefix = f"spark.sql.catalog.{LAKE_CATALOG}."
     options = {key.removeprefix(prefix): spark.conf.get(key) for key in _catalog_keys(spark, prefix)}
     catalog = jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(
         LAKE_CATALOG, options, spark._jsparkSession.sessionState().newHadoopConf()
     )
-    _CATALOGS[id(spark)] = (spark, catalog)
+    _CATALOGS[spark] = catalog
     return catalog
 
 
