@@ -144,10 +144,19 @@ class StackNotReady(RefusedError):
     code = "TC113"
 
 
-class DoctorFoundProblems(ThermoclineError):
-    """The doctor found problems."""
+class WaitedTooLong(ThermoclineError):
+    """It was waited too long."""
 
     code = "TC114"
+    exit_code = 124
+    hint = "It goes on without this command; `thermocline show` tells how far it is."
+
+
+class NotLoopback(RefusedError):
+    """The HTTP API has no authentication yet, so it listens on loopback addresses only."""
+
+    code = "TC115"
+    hint = "Use 127.0.0.1:PORT, and a tunnel or a proxy that authenticates in front of it."
 
 
 # --- register and the user's table: TC2xx ---
@@ -334,6 +343,20 @@ class ForeignLakeCommit(RefusedError):
 
     code = "TC405"
     hint = "Nothing was lost: readers still read the published snapshot. Roll the lake table back to it, or unregister and adopt."
+
+
+class RemoteFailure(ThermoclineError):
+    """The worker could not do it."""
+
+    code = "TC406"
+
+
+class WaitedTooLong(ThermoclineError):
+    """Waited past the limit; the work goes on."""
+
+    code = "TC407"
+    exit_code = 124
+    hint = "Look again later, or wait longer with --timeout."
 
 
 # --- gateway: TC5xx ---

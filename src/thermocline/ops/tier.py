@@ -218,7 +218,7 @@ def check_head_is_published(head: LakeHead, seen: TableSeen) -> None:
     """Refuse to build on rows nobody published: the lake's head must be S."""
     if head.snapshot_id != seen.cut.s:
         raise ForeignLakeCommit(
-            f"The lake table of {seen.table} is at snapshot {head.snapshot_id}, but {seen.cut.s} is published: somebody else committed to it."
+            f"The lake table of {seen.table} is at snapshot {head.snapshot_id}, but {seen.cut.s} is published: others committed to it."
         )
 
 

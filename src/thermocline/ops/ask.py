@@ -1,0 +1,66 @@
+"""Tiering on request: by a running worker with its warm Spark, else by this process under the same lock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from thermocline.catalog import requests, tables
+from thermocline.core.names import TableName
+from thermocline.errors import RemoteFailure, WaitedTooLong
+from thermocline.ops.sessions import spark_source
+from thermocline.ops.tier import TierReport, tier
+from thermocline.pg import Connection, connect
+from thermocline.settings import Settings
+
+_POLL_SECONDS = 0.2
+
+
+def tier_on_request(
+    dsn: str,
+    name: TableName,
+    *,
+    settings: Settings,
+    talk: Callable[[str], None] = lambda _: None,
+    local: bool = False,
+    wait: bool = True,
+    timeout_seconds: float = 3600,
+) -> dict[str, Any]:
+    """Tier a table now; the report as data."""
+    with connect(dsn, autocommit=True, application_name="thermocline tier") as conn:
+        table = tables.find_table(conn, name)
+        worker = None if local else requests.read_live_worker(conn)
+        if worker is not None:
+            talk(f"asking worker {worker}")
+            request_id = requests.file_request(conn, table.id, "tier")
+            if not wait:
+                return {"table": str(name), "request": request_id, "state": "pending"}
+            return _await(conn, request_id, talk, timeout_seconds)
+    return render_report(tier(dsn, name, settings=settings, spark=spark_source(dsn, settings), talk=talk))
+
+
+def render_report(report: TierReport) -> dict[str, Any]:
+    return {**asdict(report), "sentence": report.sentence}
+
+
+def _await(conn: Connection, request_id: int, talk: Callable[[str], None], timeout_seconds: float) -> dict[str, Any]:
+    deadline = time.monotonic() + timeout_seconds
+    last = None
+    while time.monotonic() < deadline:
+        seen = requests.read_request(conn, request_id)
+        if seen is None:
+            raise RemoteFailure("The table was unregistered while the request waited.")
+        if seen.progress and seen.progress != last:
+            last = seen.progress
+            talk(last)
+        if seen.state == "done" and seen.result is not None:
+            return seen.result
+        if seen.state == "failed" and seen.result is not None:
+            failure = RemoteFailure(str(seen.result.get("message")), hint=str(seen.result.get("hint", "")))
+            failure.code = str(seen.result.get("code", failure.code))
+            failure.exit_code = int(seen.result.get("exit_code", 1))
+            raise failure
+        time.sleep(_POLL_SECONDS)
+    raise WaitedTooLong(f"The worker has not finished within {timeout_seconds:.0f} seconds; it goes on by itself.")

@@ -1,0 +1,25 @@
+"""Files that no commit took up: known from the journal, deleted after the grace period.
+
+A file is registered before it is written and leaves the journal in the transaction that publishes it, so what is left of a finished op was
+never part of the table.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from thermocline.catalog import journal
+from thermocline.pg import Connection
+
+
+def remove_stray_files(conn: Connection, grace_seconds: float) -> int:
+    """Delete what abandoned and retried tasks left behind; how many files went."""
+    removed = 0
+    for path in journal.read_stray_files(conn, grace_seconds):
+        parsed = urlparse(path)
+        if parsed.scheme in ("file", ""):
+            Path(unquote(parsed.path)).unlink(missing_ok=True)
+            journal.forget_file(conn, path)
+            removed += 1
+    return removed

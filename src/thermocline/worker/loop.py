@@ -1,0 +1,145 @@
+"""The worker's loop: a cycle over every registered table, requests in between, until it is told to stop.
+
+One failing table does not stop the others; a failure is logged once per change of its cause. When Postgres goes away it waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+
+import psycopg
+from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
+
+from thermocline.catalog import requests, tables
+from thermocline.errors import AnotherWriter, PostgresUnreachable, ThermoclineError
+from thermocline.ops.ask import render_report
+from thermocline.ops.janitor import remove_stray_files
+from thermocline.ops.sessions import spark_source
+from thermocline.ops.tier import tier
+from thermocline.pg import Connection, connect
+from thermocline.settings import Settings
+
+_LOG = logging.getLogger("thermocline.worker")
+_RECONNECT_SECONDS = 1.0
+
+
+class Worker:
+    """One worker process: its name, its settings, and what it last said about each table."""
+
+    def __init__(self, dsn: str, settings: Settings) -> None:
+        self.dsn = dsn
+        self.settings = settings
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+        self.stopping = threading.Event()
+        self._spark = spark_source(dsn, settings)
+        self._last_problem: dict[str, str] = {}
+
+    def stop(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
+        self.stopping.set()
+
+    def run(self) -> None:
+        """Cycle until told to stop."""
+        while not self.stopping.is_set():
+            try:
+                with connect(self.dsn, autocommit=True, application_name=requests.WORKER_APPLICATION) as conn:
+                    conn.execute("listen thermocline_requests")
+                    self._serve(conn)
+                    requests.leave(conn, self.name)
+            except (PostgresUnreachable, psycopg.OperationalError) as problem:
+                self._complain("postgres", str(problem))
+                self.stopping.wait(_RECONNECT_SECONDS)
+
+    def _serve(self, conn: Connection) -> None:
+        next_cycle = 0.0
+        while not self.stopping.is_set():
+            requests.beat(conn, self.name)
+            requests.tidy(conn)
+            self._serve_requests(conn)
+            if time.monotonic() >= next_cycle:
+                self.run_cycle(conn)
+                next_cycle = time.monotonic() + self.settings.cycle_interval_seconds
+            for _ in conn.notifies(timeout=min(1.0, self.settings.cycle_interval_seconds), stop_after=1):
+                pass
+
+    def run_cycle(self, conn: Connection) -> bool:
+        """One cycle over every table; whether all of them went well."""
+        well = True
+        for table in tables.read_tables(conn):
+            if self.stopping.is_set():
+                break
+            try:
+                report = tier(self.dsn, table.name, settings=self.settings, spark=self._session, worker=self.name)
+            except AnotherWriter:
+                continue
+            except (ThermoclineError, psycopg.Error) as problem:
+                if isinstance(problem, psycopg.OperationalError) and conn.broken:
+                    raise
+                well = False
+                self._complain(str(table.name), str(problem))
+                continue
+            self._last_problem.pop(str(table.name), None)
+            if report.moved or report.dropped:
+                _LOG.info(report.sentence, extra={"action": "tier", "table": report.table, "op_id": report.op_id})
+        if removed := remove_stray_files(conn, self.settings.staged_grace_seconds):
+            _LOG.info("deleted %d files that no commit took up", removed, extra={"action": "janitor"})
+        return well
+
+    def _serve_requests(self, conn: Connection) -> None:
+        names = {table.id: table.name for table in tables.read_tables(conn)}
+        while not self.stopping.is_set() and (request := requests.take_request(conn, self.name)):
+            try:
+                report = tier(
+                    self.dsn,
+                    names[request.table_id],
+                    settings=self.settings,
+                    spark=self._session,
+                    worker=self.name,
+                    talk=self._teller(conn, request.id),
+                )
+            except (ThermoclineError, psycopg.Error) as problem:
+                told = problem if isinstance(problem, ThermoclineError) else ThermoclineError(str(problem).splitlines()[0])
+                requests.finish_request(
+                    conn, request.id, "failed", {"message": told.message, "hint": told.hint, "code": told.code, "exit_code": told.exit_code}
+                )
+            else:
+                requests.finish_request(conn, request.id, "done", render_report(report))
+                _LOG.info(report.sentence, extra={"action": "tier", "table": report.table, "op_id": report.op_id})
+
+    def _teller(self, conn: Connection, request_id: int) -> Callable[[str], None]:
+        return lambda line: requests.note_progress(conn, request_id, line)
+
+    def _session(self) -> SparkSession:
+        return self._spark()
+
+    def _complain(self, what: str, problem: str) -> None:
+        if self._last_problem.get(what) != problem:
+            self._last_problem[what] = problem
+            _LOG.error("%s: %s", what, problem, extra={"action": "cycle"})
+
+
+def run_worker(settings: Settings, *, once: bool = False) -> None:
+    """Run until SIGTERM or SIGINT; with `once` run one cycle and fail when a table failed."""
+    assert settings.dsn is not None
+    worker = Worker(settings.dsn, settings)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, worker.stop)
+    try:
+        if not once:
+            worker.run()
+            return
+        with connect(settings.dsn, autocommit=True, application_name=requests.WORKER_APPLICATION) as conn:
+            if not worker.run_cycle(conn):
+                raise ThermoclineError("At least one table failed; the log lines say which and why.")
+    except Py4JNetworkError as problem:
+        raise ThermoclineError(
+            "Spark ended unexpectedly; the worker must be started again.", hint="`thermocline up` does that by itself."
+        ) from problem

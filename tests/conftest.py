@@ -1,0 +1,90 @@
+"""The parts every test may use: one Postgres per run, a template database, a clone per test, one Spark context, a gateway, and the twin."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from psycopg import sql
+from pyspark.sql import SparkSession
+
+from tests.twin import Spanning
+from thermocline.catalog.migrate import apply_migrations
+from thermocline.pg import connect, with_database
+from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
+
+_TESTS = Path(__file__).parent
+_MARKS = ("unit", "property", "postgres", "spark", "gateway", "stack", "e2e", "faults")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test's mark is the folder it lies in; py4j lets go of its sockets to the JVM without closing them."""
+    for item in items:
+        folder = item.path.relative_to(_TESTS).parts[0]
+        if folder in _MARKS:
+            item.add_marker(getattr(pytest.mark, folder))
+        item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """An embedded Postgres for the whole run."""
+    settings = {**FAST_TEST_SETTINGS, "max_connections": "200", "max_prepared_transactions": "10", "max_wal_size": "4GB"}
+    server = PostgresServer(tmp_path_factory.mktemp("postgres") / "data", free_port(), settings, password="test")
+    server.init()
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def template(postgres: PostgresServer) -> str:
+    """A database with our catalog in it, cloned for each test."""
+    with closing(connect(postgres.dsn(), autocommit=True)) as conn:
+        conn.execute("create database tc_template")
+    with closing(connect(postgres.dsn("tc_template"), autocommit=True)) as conn:
+        apply_migrations(conn)
+        conn.execute("create extension postgres_fdw")
+    return "tc_template"
+
+
+@pytest.fixture
+def database(postgres: PostgresServer, template: str) -> Iterator[str]:
+    """The DSN of a fresh database with our catalog in it."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with closing(connect(postgres.dsn(), autocommit=True)) as conn:
+        conn.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
+    yield with_database(postgres.dsn(), name)
+    with closing(connect(postgres.dsn(), autocommit=True)) as conn:
+        conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def make_spanning(database: str, tmp_path: Path) -> Iterator[Callable[..., Spanning]]:
+    """Makes a registered table with its twin, a gateway in front of its lake, and Spark behind it."""
+    made: list[Spanning] = []
+
+    def make(**choices: object) -> Spanning:
+        spanning = Spanning.make(database, tmp_path, **choices)  # type: ignore[arg-type]
+        made.append(spanning)
+        return spanning
+
+    yield make
+    for spanning in made:
+        spanning.close()
+
+
+@pytest.fixture
+def spanning(make_spanning: Callable[..., Spanning]) -> Spanning:
+    """public.events by month on a timestamptz, four months of rows, registered, nothing tiered yet; and its twin."""
+    return make_spanning()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _stop_spark() -> Iterator[None]:
+    yield
+    if (session := SparkSession.getActiveSession()) is not None:
+        session.stop()

@@ -1,0 +1,168 @@
+"""The twin oracle: every statement runs on the spanning table and on an ordinary table, and both must agree, rows, counts and tags.
+
+The spanning side runs with `search_path = public_all, public`, the twin with `search_path = twin`; so the statements are the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from pyspark.sql import SparkSession
+
+from thermocline.core.names import TableName, parse_table_name
+from thermocline.gateway.server import GatewayThread, start_in_thread
+from thermocline.ops.register import RegisterRequest, register
+from thermocline.ops.sessions import spark_source
+from thermocline.ops.tier import TierReport, tier
+from thermocline.pg import connect
+from thermocline.settings import Settings
+
+EVENTS = """
+create table {schema}.events (
+    id bigint not null,
+    ts timestamptz not null,
+    v integer not null check (v >= 0),
+    note text default 'd',
+    amount numeric(12, 2),
+    tags text[],
+    doc jsonb,
+    primary key (id, ts)
+)"""
+EVENTS_PARTITIONS = """
+create table public.events_2026_01 partition of public.events for values from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00');
+create table public.events_2026_02 partition of public.events for values from ('2026-02-01 00:00+00') to ('2026-03-01 00:00+00');
+create table public.events_2026_03 partition of public.events for values from ('2026-03-01 00:00+00') to ('2026-04-01 00:00+00');
+create table public.events_2026_04 partition of public.events for values from ('2026-04-01 00:00+00') to ('2026-05-01 00:00+00');
+"""
+EVENTS_ROWS = """
+insert into events
+select i, '2026-01-01 00:00+00'::timestamptz + i * interval '6 hours', i, 'row ' || i, i / 7.0, array['a', i::text], jsonb_build_object('i', i)
+  from generate_series(1, 400) i
+"""
+
+
+@dataclass(slots=True)
+class Spanning:
+    """A registered table, its twin, and sessions on both."""
+
+    dsn: str
+    settings: Settings
+    name: TableName
+    gateway: GatewayThread
+    seam: psycopg.Connection[Any]
+    twin: psycopg.Connection[Any]
+    extra: list[psycopg.Connection[Any]] = field(default_factory=list)
+
+    @classmethod
+    def make(
+        cls,
+        dsn: str,
+        directory: Path,
+        *,
+        table: str = EVENTS,
+        partitions: str = EVENTS_PARTITIONS,
+        partition_by: str = "range (ts)",
+        rows: str = EVENTS_ROWS,
+        **request: Any,
+    ) -> Spanning:
+        with closing(connect(dsn, autocommit=True)) as conn:
+            conn.execute("create schema twin")
+            conn.execute(f"{table.format(schema='public')} partition by {partition_by}".encode())
+            conn.execute(partitions.encode())
+            conn.execute(table.format(schema="twin").encode())
+            for path in ("public", "twin"):
+                conn.execute(f"set search_path = {path}".encode())
+                if rows:
+                    conn.execute(rows.encode())
+        gateway = start_in_thread(dsn)
+        settings = Settings(
+            dir=directory,
+            dsn=dsn,
+            warehouse=str(directory / "lake house"),
+            gateway_listen=f"127.0.0.1:{gateway.port}",
+            spark_master="local[2,2]",
+            spark_driver_memory="2g",
+            lock_timeout_ms=1000,
+        )
+        name = parse_table_name("public.events")
+        register(dsn, RegisterRequest(table=name, **request), settings=settings)
+        return cls(
+            dsn=dsn,
+            settings=settings,
+            name=name,
+            gateway=gateway,
+            seam=_session(dsn, "public_all, public"),
+            twin=_session(dsn, "twin"),
+        )
+
+    def spark(self) -> SparkSession:
+        return spark_source(self.dsn, self.settings)()
+
+    def tier(self, **changes: Any) -> TierReport:
+        """One tiering cycle."""
+        return tier(self.dsn, self.name, settings=self.settings, spark=self.spark, **changes)
+
+    def session(self, search_path: str = "public_all, public", autocommit: bool = False) -> psycopg.Connection[Any]:
+        """Another session on the spanning side, closed at the end."""
+        conn = _session(self.dsn, search_path, autocommit)
+        self.extra.append(conn)
+        return conn
+
+    def both(self, statement: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run a statement on both sides and compare what comes back; the twin's rows."""
+        ours = run(self.seam, statement, params)
+        twins = run(self.twin, statement, params)
+        assert ours == twins, f"{statement}\nspanning: {ours}\ntwin:     {twins}"
+        return twins.rows
+
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        """A query on the spanning side alone."""
+        return self.seam.execute(statement.encode()).fetchall()
+
+    def assert_same_rows(self, conn: psycopg.Connection[Any] | None = None) -> None:
+        """`seam EXCEPT ALL twin` and back, both empty, in one statement and so at one point in time."""
+        assert_same_rows(conn or self.seam)
+
+    def close(self) -> None:
+        for conn in (*self.extra, self.seam, self.twin):
+            conn.close()
+        self.gateway.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a statement gave: its SQLSTATE, command tag and rows."""
+
+    state: str
+    tag: str
+    rows: list[tuple[Any, ...]]
+
+
+def run(conn: psycopg.Connection[Any], statement: str, params: Sequence[Any] = ()) -> Outcome:
+    try:
+        cursor = conn.execute(statement.encode(), params or None)
+    except psycopg.Error as problem:
+        if conn.info.transaction_status == psycopg.pq.TransactionStatus.INERROR and not conn.autocommit:
+            conn.rollback()
+        return Outcome(problem.sqlstate or "?", "", [])
+    rows = cursor.fetchall() if cursor.description else []
+    return Outcome("00000", cursor.statusmessage or "", sorted(rows, key=repr))
+
+
+def assert_same_rows(conn: psycopg.Connection[Any]) -> None:
+    missing = conn.execute(b"select * from twin.events except all select * from public_all.events").fetchall()
+    surplus = conn.execute(b"select * from public_all.events except all select * from twin.events").fetchall()
+    assert not missing, f"{len(missing)} rows are missing on the spanning side, among them {missing[:3]}"
+    assert not surplus, f"{len(surplus)} rows too many on the spanning side, among them {surplus[:3]}"
+
+
+def _session(dsn: str, search_path: str, autocommit: bool = True) -> psycopg.Connection[Any]:
+    conn = connect(dsn, autocommit=True, application_name="test")
+    conn.execute("select set_config('search_path', %s, false)", [search_path])
+    conn.autocommit = autocommit
+    return conn
