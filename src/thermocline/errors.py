@@ -144,14 +144,6 @@ class StackNotReady(RefusedError):
     code = "TC113"
 
 
-class WaitedTooLong(ThermoclineError):
-    """It was waited too long."""
-
-    code = "TC114"
-    exit_code = 124
-    hint = "It goes on without this command; `thermocline show` tells how far it is."
-
-
 class NotLoopback(RefusedError):
     """The HTTP API has no authentication yet, so it listens on loopback addresses only."""
 

@@ -123,10 +123,11 @@ class PostgresServer:
                 psycopg.connect(self.dsn("postgres"), connect_timeout=2).close()
                 return
             except psycopg.OperationalError as problem:
-                if time.monotonic() > deadline:
-                    reason = str(problem).strip().splitlines()[-1].strip()
+                reason = str(problem).strip().splitlines()[-1].rsplit("failed: ", 1)[-1].strip()
+                # A server that is still starting answers differently; a wrong password stays wrong.
+                if "authentication failed" in reason or time.monotonic() > deadline:
                     raise PostgresNotStarted(
-                        f"The embedded Postgres on port {self.port} did not answer within {timeout_seconds:.0f} seconds: {reason}.",
+                        f"The embedded Postgres on port {self.port} lets nobody in: {reason}.",
                         hint=f"The server's log, {self.log_path}, says more.",
                     ) from problem
                 time.sleep(0.05)

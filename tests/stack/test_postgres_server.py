@@ -115,8 +115,8 @@ def test_a_server_that_cannot_start_says_why(scratch: Path) -> None:
 
 def test_every_connection_has_the_settings_that_fix_the_text_form(server: PostgresServer) -> None:
     with psycopg.connect(server.dsn(), autocommit=True) as conn:
-        conn.execute("alter role thermocline set timezone = 'Asia/Tokyo'")
-        conn.execute("alter role thermocline set datestyle = 'German'")
+        conn.execute("alter role postgres set timezone = 'Asia/Tokyo'")
+        conn.execute("alter role postgres set datestyle = 'German'")
     with pg.connect(server.dsn(), application_name="a test") as conn:
         text = conn.execute("select '2024-02-03 04:05:06+00'::timestamptz::text, current_setting('application_name')").fetchone()
         assert text == ("2024-02-03 04:05:06+00", "a test")
@@ -126,11 +126,11 @@ def test_every_connection_has_the_settings_that_fix_the_text_form(server: Postgr
 
 def test_the_endpoint_is_what_libpq_resolved_passfile_included(server: PostgresServer, tmp_path: Path) -> None:
     passfile = tmp_path / "pgpass"
-    passfile.write_text("127.0.0.1:*:*:thermocline:a\\:b\\\\c 'd\n")
+    passfile.write_text("127.0.0.1:*:*:postgres:a\\:b\\\\c 'd\n")
     passfile.chmod(0o600)
-    with pg.connect(f"host=127.0.0.1 port={server.port} user=thermocline dbname=postgres passfile={passfile}") as conn:
+    with pg.connect(f"host=127.0.0.1 port={server.port} user=postgres dbname=postgres passfile={passfile}") as conn:
         endpoint = pg.read_endpoint(conn)
-    assert endpoint == pg.Endpoint(host="127.0.0.1", port=server.port, dbname="postgres", user="thermocline", password=server.password)
+    assert endpoint == pg.Endpoint(host="127.0.0.1", port=server.port, dbname="postgres", user="postgres", password=server.password)
     assert server.password not in repr(endpoint)
 
 
@@ -152,7 +152,7 @@ def test_a_wrong_dsn_is_refused_with_the_place_and_without_the_password(
     with pytest.raises(PostgresUnreachable) as caught:
         pg.connect(dsn)
     sentence = str(caught.value)
-    assert f"host {parts['host']}, port {parts['port']}, database {parts['dbname']}, role thermocline" in sentence
+    assert f"host {parts['host']}, port {parts['port']}, database {parts['dbname']}, role postgres" in sentence
     assert reason in sentence
     assert str(parts["password"]) not in sentence
 

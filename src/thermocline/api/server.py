@@ -7,16 +7,9 @@ import ipaddress
 import uvicorn
 
 from thermocline.api.app import make_app
-from thermocline.errors import RefusedError
+from thermocline.errors import NotLoopback
 from thermocline.postgres_server import check_port_free
 from thermocline.settings import Settings, split_address
-
-
-class NotLoopback(RefusedError):
-    """The HTTP API has no authentication yet, so it listens on loopback addresses only."""
-
-    code = "TC115"
-    hint = "Use 127.0.0.1:PORT, and a tunnel or a proxy that authenticates in front of it."
 
 
 def run_serve(settings: Settings) -> None:

@@ -17,7 +17,7 @@ from thermocline.cli import database, processes, stack, tables
 from thermocline.cli.output import print_error, print_lines, tell
 from thermocline.errors import ThermoclineError
 
-EXIT_FAILED, EXIT_TIMED_OUT, EXIT_INTERRUPTED = 1, 124, 130
+EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 
 app = typer.Typer(
     name="thermocline",

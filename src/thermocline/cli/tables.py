@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from thermocline.cli.options import DirOption, DryRunOption, DsnOption, JsonOption, TableArgument, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table, tell
 from thermocline.core.names import parse_table_name
-from thermocline.errors import AnotherWriter
 from thermocline.stack.locate import require_dsn
-
-EXIT_WAITED_TOO_LONG = 124
-RETRY_SECONDS = 0.5
-T = TypeVar("T")
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -155,47 +148,41 @@ def tier(
     directory: DirOption = None,
     dsn: DsnOption = None,
     dry_run: DryRunOption = False,
+    local: Annotated[
+        bool, typer.Option("--local", help="Do it in this process, also when a worker is alive. [default: off]", show_default=False)
+    ] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="File the request with the worker and return. [default: off]", show_default=False)
+    ] = False,
     timeout_seconds: Annotated[
-        float,
-        typer.Option(
-            "--timeout", help="Longest wait for another process that works on the table, in seconds. [default: 120]", show_default=False
-        ),
-    ] = 120,
+        float, typer.Option("--timeout", help="Longest wait for the worker, in seconds. [default: 3600]", show_default=False)
+    ] = 3600,
     json: JsonOption = False,
 ) -> None:
     """Move every partition behind the lag to the lake, now."""
-    from thermocline.ops.spark_source import spark_source
-    from thermocline.ops.tier import tier as apply_tier
+    from thermocline.ops.ask import render_report, tier_on_request
 
     name = parse_table_name(table)
     loaded = read_settings(dir=directory, dsn=dsn)
     where = require_dsn(loaded)
-    report = _wait_for_turn(
-        lambda: apply_tier(
+    if dry_run:
+        from thermocline.ops.sessions import spark_source
+        from thermocline.ops.tier import tier as plan_tier
+
+        report = render_report(plan_tier(where, name, settings=loaded.values, spark=spark_source(where, loaded.values), dry_run=True))
+    else:
+        report = tier_on_request(
             where,
             name,
             settings=loaded.values,
-            spark=spark_source(where, loaded.values),
             talk=tell if not json else lambda _line: None,
-            dry_run=dry_run,
-        ),
-        timeout_seconds,
-    )
+            local=local,
+            wait=not no_wait,
+            timeout_seconds=timeout_seconds,
+        )
     if json:
         print_json(report)
     else:
-        print_lines([report.sentence])
-
-
-def _wait_for_turn(work: Callable[[], T], timeout_seconds: float) -> T:
-    """Do the work as soon as no other process works on the table."""
-    deadline = time.monotonic() + timeout_seconds
-    while True:
-        try:
-            return work()
-        except AnotherWriter as busy:
-            if time.monotonic() >= deadline:
-                tell(f"error TC-402: {busy} It was waited for {timeout_seconds:g} seconds.")
-                tell("hint: A worker moves the table by itself; `thermocline show` tells how far it is.")
-                raise typer.Exit(EXIT_WAITED_TOO_LONG) from None
-            time.sleep(RETRY_SECONDS)
+        print_lines(
+            [report["sentence"] if "sentence" in report else f"{report['table']}: request {report['request']} is {report['state']}"]
+        )
