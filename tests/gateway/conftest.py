@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import struct
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import ToOutputFile
@@ -22,6 +30,7 @@ from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import update_table_metadata
+from pyiceberg.typedef import Record
 
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.gateway.scram import make_verifier
@@ -38,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("gateway")
 
 
-class _OneTableCatalog(NoopCatalog):  # type: ignore[misc]
+class _OneTableCatalog(NoopCatalog):
     """Commits by writing the next metadata file; who points at it is the test's affair."""
 
     def __init__(self, directory: Path) -> None:
@@ -51,7 +60,59 @@ class _OneTableCatalog(NoopCatalog):  # type: ignore[misc]
         metadata = update_table_metadata(table.metadata, updates)
         location = f"{self._directory}/metadata/{uuid.uuid4()}.metadata.json"
         ToOutputFile.table_metadata(metadata, PyArrowFileIO().new_output(location))
-        return CommitTableResponse(metadata=metadata, metadata_location=location)
+        return CommitTableResponse.model_validate({"metadata": metadata, "metadata-location": location})
+
+
+def _as_written(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column.cast(kind) if column.type != kind else column
+
+
+def _data_file(path: Path, rows: pa.Table, table: Table) -> DataFile:
+    """The file's manifest entry with exact bounds; written out here because PyIceberg cannot hold dates beyond the year 9999."""
+    nulls, lower, upper = {}, {}, {}
+    for field_, column in zip(table.schema().fields, rows.columns, strict=True):
+        nulls[field_.field_id] = column.null_count
+        ends = _ends(column)
+        if ends is not None:
+            lower[field_.field_id], upper[field_.field_id] = ends
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"file://{path}",
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=rows.num_rows,
+        file_size_in_bytes=path.stat().st_size,
+        null_value_counts=nulls,
+        lower_bounds=lower,
+        upper_bounds=upper,
+        spec_id=0,
+    )
+
+
+def _ends(column: pa.ChunkedArray) -> tuple[bytes, bytes] | None:
+    kind = column.type
+    if pa.types.is_floating(kind):
+        finite = [value for value in column.to_pylist() if value is not None and value == value]
+        code = "<f" if pa.types.is_float32(kind) else "<d"
+        return (struct.pack(code, min(finite)), struct.pack(code, max(finite))) if finite else None
+    if pa.types.is_decimal(kind):
+        numbers = [int(value.scaleb(kind.scale, _WIDE)) for value in column.to_pylist() if value is not None]
+        encode = partial(int.to_bytes, length=16, byteorder="big", signed=True)
+        return (encode(min(numbers)), encode(max(numbers))) if numbers else None
+    if pa.types.is_boolean(kind):
+        flags = [value for value in column.to_pylist() if value is not None]
+        return (bytes([min(flags)]), bytes([max(flags)])) if flags else None
+    if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
+        width = kind.bit_width // 8
+        ends = pc.min_max(column.cast(pa.int32() if width == 4 else pa.int64())).as_py()
+        encode = partial(int.to_bytes, length=width, byteorder="little", signed=True)
+        return None if ends["min"] is None else (encode(ends["min"]), encode(ends["max"]))
+    plain = column.combine_chunks().storage if isinstance(kind, pa.UuidType) else column
+    texts = [value.encode() if isinstance(value, str) else value for value in plain.to_pylist() if value is not None]
+    return (min(texts), max(texts)) if texts else None
+
+
+_WIDE = Context(prec=60)
 
 
 @dataclass
@@ -70,9 +131,10 @@ class Lake:
         table = Table(("public", name), metadata, location, PyArrowFileIO(), _OneTableCatalog(directory))
         self.tables[name] = table
         self.conn.execute(
-            "insert into thermocline.tables (schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, lake_partition, lake_namespace,"
-            " lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name)"
-            " values ('public', %(n)s, 0, 'tiered', '{id}', 'id', 'bigint', '', 'public', %(n)s, %(u)s, %(l)s, 'public_all', %(n)s, '', '')",
+            "insert into thermocline.tables (schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, lake_partition,"
+            " lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name)"
+            " values ('public', %(n)s, 0, 'tiered', '{id}', 'id', 'bigint', '',"
+            " 'public', %(n)s, %(u)s, %(l)s, 'public_all', %(n)s, '', '')",
             {"n": name, "u": metadata.table_uuid, "l": str(directory)},
         )
         self.conn.execute(
@@ -82,22 +144,29 @@ class Lake:
         )
         return table
 
-    def append(self, name: str, rows: pa.Table) -> int:
+    def append(self, name: str, rows: pa.Table, *, row_group_rows: int = 100_000) -> int:
         """Adds a file of rows and publishes the new snapshot; returns its id."""
         table = self.tables[name]
-        table.append(rows)
-        snapshot = table.current_snapshot()
-        assert snapshot is not None
+        path = self.warehouse / name / "data" / f"{uuid.uuid4()}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        schema = schema_to_pyarrow(table.schema(), include_field_ids=True)
+        rows = pa.table([_as_written(column, field.type) for column, field in zip(rows.columns, schema, strict=True)], schema=schema)
+        pq.write_table(rows, path, row_group_size=row_group_rows, write_page_index=True)
+        with table.transaction() as change, change.update_snapshot().fast_append() as snapshot:
+            snapshot.append_data_file(_data_file(path, rows, table))
+        current = table.current_snapshot()
+        assert current is not None
         self.point_at(name, table.metadata_location)
-        self.publish(name, snapshot.snapshot_id)
-        return snapshot.snapshot_id
+        self.publish(name, current.snapshot_id)
+        return current.snapshot_id
 
     def point_at(self, name: str, location: str) -> None:
         self.conn.execute("update thermocline_iceberg.iceberg_tables set metadata_location = %s where table_name = %s", (location, name))
 
     def publish(self, name: str, snapshot_id: int) -> None:
         self.conn.execute(
-            "insert into thermocline.cutline (table_id, t, s, seam_line) select id, 0, %(s)s, 0 from thermocline.tables where table_name = %(n)s"
+            "insert into thermocline.cutline (table_id, t, s, seam_line)"
+            " select id, 0, %(s)s, 0 from thermocline.tables where table_name = %(n)s"
             " on conflict (table_id) do update set s = %(s)s",
             {"s": snapshot_id, "n": name},
         )
@@ -138,9 +207,9 @@ def template(postgres: PostgresServer) -> str:
     return "gateway_template"
 
 
-@pytest.fixture
-def database(postgres: PostgresServer, template: str) -> Iterator[str]:
-    """The DSN of a fresh database."""
+@contextmanager
+def _fresh_database(postgres: PostgresServer, template: str) -> Iterator[str]:
+    """The DSN of a database of its own, dropped at the end."""
     name = f"gw_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(postgres.dsn(), autocommit=True) as conn:
         conn.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
@@ -149,15 +218,36 @@ def database(postgres: PostgresServer, template: str) -> Iterator[str]:
         conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
-@pytest.fixture
-def conn(database: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(database, autocommit=True) as conn:
-        yield conn
+@dataclass(frozen=True)
+class Site:
+    """A database, a gateway on it, and a lake: what one test module or one test works with."""
+
+    dsn: str
+    conn: psycopg.Connection[Any]
+    gateway: GatewayThread
+    lake: Lake
+
+    def direct_dsn(self, *, user: str = LOGIN, password: str = PASSWORD) -> str:
+        return make_conninfo(host="127.0.0.1", port=self.gateway.port, user=user, password=password, dbname="lake", connect_timeout=5)
+
+
+@contextmanager
+def _site(postgres: PostgresServer, template: str, warehouse: Path) -> Iterator[Site]:
+    with _fresh_database(postgres, template) as dsn, psycopg.connect(dsn, autocommit=True) as conn, start_in_thread(dsn) as gateway:
+        connect_server(conn, gateway.port)
+        yield Site(dsn=dsn, conn=conn, gateway=gateway, lake=Lake(warehouse=warehouse, conn=conn))
 
 
 @pytest.fixture
-def lake(conn: psycopg.Connection[Any], tmp_path: Path) -> Lake:
-    return Lake(warehouse=tmp_path / "ware house%20", conn=conn)
+def site(postgres: PostgresServer, template: str, tmp_path: Path) -> Iterator[Site]:
+    with _site(postgres, template, tmp_path / "ware house%20") as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def shared_site(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with _site(postgres, template, tmp_path_factory.mktemp("lake") / "ware house%20") as site:
+        yield site
 
 
 def connect_server(conn: psycopg.Connection[Any], port: int) -> None:
@@ -176,18 +266,7 @@ def connect_server(conn: psycopg.Connection[Any], port: int) -> None:
 
 
 @pytest.fixture
-def gateway(database: str, conn: psycopg.Connection[Any]) -> Iterator[GatewayThread]:
-    with start_in_thread(database) as running:
-        connect_server(conn, running.port)
-        yield running
-
-
-@pytest.fixture
-def client(gateway: GatewayThread) -> Iterator[psycopg.Connection[Any]]:
+def client(site: Site) -> Iterator[psycopg.Connection[Any]]:
     """A direct connection to the gateway."""
-    with psycopg.connect(direct_dsn(gateway.port), autocommit=True) as client:
+    with psycopg.connect(site.direct_dsn(), autocommit=True) as client:
         yield client
-
-
-def direct_dsn(port: int, *, user: str = LOGIN, password: str = PASSWORD) -> str:
-    return psycopg.conninfo.make_conninfo(host="127.0.0.1", port=port, user=user, password=password, dbname="lake", connect_timeout=5)

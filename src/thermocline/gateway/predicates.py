@@ -169,10 +169,8 @@ def compile_condition(node: exp.Expression, scope: Scope) -> Fragment:
             return _compile_distinct(node, scope)
         case exp.Between():
             low, high = exp.GTE(this=node.this, expression=node.args["low"]), exp.LTE(this=node.this, expression=node.args["high"])
-            if node.args.get("symmetric"):
-                raise NotProvable("between symmetric")
             return join(" AND ", [compile_condition(low, scope), compile_condition(high, scope)])
-        case exp.In() if node.expressions and not node.args.get("query"):
+        case exp.In():
             constants = [scope.constant(element) for element in node.expressions]
             return _compile_any(scope.column(node.this), constants)
         case exp.EQ() if isinstance(bare(node.expression), exp.Any):
@@ -199,8 +197,8 @@ def _compile_is(node: exp.Expression, scope: Scope) -> Fragment:
         column = scope.column(node.this)
         if column is None:
             raise NotProvable("IS NULL of an expression")
-        return Fragment(f"{column.sql} IS NULL")
-    if isinstance(wanted, exp.Boolean):
+        return Fragment(f"{column.sql} IS {'NOT ' if node.args.get('negate') else ''}NULL")
+    if isinstance(wanted, exp.Boolean) and not node.args.get("negate"):
         return wrap("", compile_condition(node.this, scope), " IS NOT DISTINCT FROM " + ("TRUE" if wanted.this else "FALSE"))
     raise NotProvable("IS of an expression")
 
@@ -354,7 +352,7 @@ def bounds_of(node: exp.Expression, scope: Scope) -> Bound | None:
     node = bare(node)
     if isinstance(node, exp.Is) and isinstance(bare(node.expression), exp.Null):
         column = scope.column(node.this)
-        return Bound(field=column.field, op="is null") if column else None
+        return Bound(field=column.field, op="is not null" if node.args.get("negate") else "is null") if column else None
     if isinstance(node, exp.EQ) and isinstance(bare(node.expression), exp.Any):
         return _bound(scope.column(node.this), "=", scope.array(bare(node.expression).this) or ())
     if isinstance(node, exp.In) and node.expressions:

@@ -17,13 +17,13 @@ from thermocline.cold.scan import Bound
 from thermocline.core.names import TableName
 from thermocline.errors import SnapshotMissing, StatementRefused
 from thermocline.gateway.facts import SNAPSHOT_COLUMN, TYPE_SIZES, ColumnFacts, TableFacts
+from thermocline.gateway.known import check_known_condition, check_known_statement
 from thermocline.gateway.predicates import Fragment, Scope, bare, bounds_of, compile_condition, conjuncts
 from thermocline.gateway.values import Constant, NotProvable, parse_int
 from thermocline.gateway.wire.messages import Field
 
 FactsOf = Callable[[TableName], TableFacts]
 
-_ALLOWED_PARTS = frozenset({"expressions", "from_", "where", "order", "limit", "offset", "joins"})
 _ORDERED_KINDS = frozenset({"boolean", "int", "long", "decimal", "date", "time", "timestamp", "timestamptz", "uuid", "binary", "string"})
 _MIN_MAX_KINDS = frozenset({"int", "long", "date", "timestamp", "timestamptz"})
 
@@ -155,6 +155,7 @@ def _plan_table(
             snapshots.append(snapshot_id)
             continue
         try:
+            check_known_condition(part)
             condition.append(compile_condition(part, scope))
             if bound := bounds_of(part, scope):
                 bounds.append(bound)
@@ -228,12 +229,7 @@ def _belongs(column: exp.Column, table: exp.Table, *, alone: bool) -> bool:
 
 
 def _plan_lake_query(tree: exp.Select, table: exp.Table, scan: TableScan, parameters: Sequence[Constant]) -> LakeQuery:
-    source = tree.args.get("from_")
-    if source is None or source.this is not table or table.args.get("joins") or table.args.get("sample"):
-        raise NotProvable("not a plain scan")
-    for clause, value in tree.args.items():
-        if value and clause not in _ALLOWED_PARTS:
-            raise NotProvable(f"clause {clause}")
+    check_known_statement(tree)
     scope = _scope(table, scan.facts, parameters, qualified_only=False)
     where = tree.args.get("where")
     for part in conjuncts(where.this) if where else []:
