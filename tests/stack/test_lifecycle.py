@@ -19,7 +19,9 @@ import psutil
 import psycopg
 import pytest
 
+from thermocline.cli.stack import render_status
 from thermocline.postgres_server import PostgresServer
+from thermocline.stack.lifecycle import read_status
 
 from .conftest import CommandLine, processes_of
 
@@ -39,9 +41,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert processes_of(directory) == []
 
 
-def status(thermocline: CommandLine, directory: Path) -> dict[str, Any]:
-    document: dict[str, Any] = thermocline("status", "--json", "--dir", directory).document()
-    return document
+def status(directory: Path) -> dict[str, Any]:
+    return render_status(read_status(directory).state)
 
 
 def eventually(condition: Callable[[], bool], timeout_seconds: float = 60) -> None:
@@ -52,7 +53,7 @@ def eventually(condition: Callable[[], bool], timeout_seconds: float = 60) -> No
 
 
 def test_status_tells_the_addresses_and_every_process(thermocline: CommandLine, stack: Path) -> None:
-    seen = status(thermocline, stack)
+    seen = thermocline("status", "--json", "--dir", stack).document()
     assert [process["name"] for process in seen["processes"]] == NAMES
     assert all(process["state"] == "running" and psutil.pid_exists(process["pid"]) for process in seen["processes"])
     assert seen["warehouse"] == str(stack / "warehouse")
@@ -62,22 +63,22 @@ def test_status_tells_the_addresses_and_every_process(thermocline: CommandLine, 
         pass
 
 
-def test_the_dsn_of_status_works_when_pasted_into_psql(thermocline: CommandLine, stack: Path) -> None:
-    dsn = status(thermocline, stack)["postgres"]["dsn"]
+def test_the_dsn_of_status_works_when_pasted_into_psql(stack: Path) -> None:
+    dsn = status(stack)["postgres"]["dsn"]
     told = subprocess.run(["psql", "-XAtc", "select 6 * 7", dsn], capture_output=True, text=True, check=True)
     assert told.stdout == "42\n"
 
 
-def test_no_password_is_in_status_in_stack_json_or_on_a_command_line(thermocline: CommandLine, stack: Path) -> None:
+def test_no_password_is_in_status_in_stack_json_or_on_a_command_line(stack: Path) -> None:
     passwords = [(stack / "secrets" / name).read_text() for name in ("postgres_password", "gateway_password")]
-    shown = json.dumps(status(thermocline, stack)) + (stack / "stack.json").read_text() + "".join(processes_of(stack))
+    shown = json.dumps(status(stack)) + (stack / "stack.json").read_text() + "".join(processes_of(stack))
     assert not any(password in shown for password in passwords)
     assert all(path.stat().st_mode & 0o077 == 0 for path in (stack / "secrets").iterdir())
 
 
 @pytest.mark.conforms("O-045")
-def test_health_readiness_and_metrics_are_served(thermocline: CommandLine, stack: Path) -> None:
-    url = status(thermocline, stack)["api"]["url"]
+def test_health_readiness_and_metrics_are_served(stack: Path) -> None:
+    url = status(stack)["api"]["url"]
     assert json.load(urllib.request.urlopen(f"{url}/healthz"))["status"] == "alive"
     assert json.load(urllib.request.urlopen(f"{url}/readyz")) == {"status": "ready"}
     assert b"python_info" in urllib.request.urlopen(f"{url}/metrics").read()
@@ -90,7 +91,7 @@ def test_the_doctor_finds_nothing_red(thermocline: CommandLine, stack: Path) -> 
 
 
 def test_up_of_a_stack_that_is_up_says_so(thermocline: CommandLine, stack: Path) -> None:
-    before = status(thermocline, stack)
+    before = thermocline("status", "--json", "--dir", stack).document()
     again = thermocline("up", "--dir", stack)
     assert again.code == 0
     assert "is up already" in again.err
@@ -98,9 +99,9 @@ def test_up_of_a_stack_that_is_up_says_so(thermocline: CommandLine, stack: Path)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_killed_process_is_started_again_with_a_message(thermocline: CommandLine, stack: Path, name: str) -> None:
+def test_a_killed_process_is_started_again_with_a_message(stack: Path, name: str) -> None:
     def process() -> dict[str, Any]:
-        return next(entry for entry in status(thermocline, stack)["processes"] if entry["name"] == name)
+        return next(entry for entry in status(stack)["processes"] if entry["name"] == name)
 
     before = process()
     os.kill(before["pid"], signal.SIGKILL)
@@ -108,7 +109,7 @@ def test_a_killed_process_is_started_again_with_a_message(thermocline: CommandLi
     assert process()["pid"] != before["pid"]
     log = (stack / "logs" / "supervisor.log").read_text()
     assert f"{name} ended (signal 9)" in log or (name == "postgres" and "postgres ended" in log)
-    url = status(thermocline, stack)["api"]["url"]
+    url = status(stack)["api"]["url"]
 
     def ready() -> bool:
         try:

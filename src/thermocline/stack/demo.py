@@ -141,9 +141,10 @@ def _render_tiering(detail: TableDetail, moved_bytes: int, seconds: float) -> li
 def _render_tiers(conn: pg.Connection, line: str, before: Aggregate) -> list[str]:
     first, after = _aggregate(conn), _aggregate(conn)
     rows, amount, customers, oldest, newest = after.answer
+    warm, cold = _scalar(conn, "heap_rows", line), _scalar(conn, "cold_rows", line)
     same = "the same answer" if first.answer == after.answer == before.answer else f"NOT the same answer: {before.answer}"
     return [
-        f"The line T stands at {line}: {_scalar(conn, 'heap_rows', line):,} rows in the heap, {_scalar(conn, 'cold_rows', line):,} in the lake.",
+        f"The line T stands at {line}: {warm:,} rows in the heap, {cold:,} in the lake.",
         f"One query over both tiers: {rows:,} rows, amount {amount:,}, {customers:,} customers, {oldest:%Y-%m-%d} to {newest:%Y-%m-%d}.",
         f"  before moving {_ms(before)}; after it {_ms(first)} the first time, {_ms(after)} the second: {same}.",
     ]
