@@ -1,4 +1,4 @@
-"""Ground to copy on: an embedded Postgres with our catalog, one Spark context for the run, and per test a database, a heap and a lake table."""
+"""Ground to copy on: an embedded Postgres with our catalog, one Spark context for the run, and a database per test."""
 
 from __future__ import annotations
 
@@ -130,7 +130,10 @@ class Ground:
 def _extension_path(name: str) -> str:
     module = __import__(f"duckdb_extension_{name}")
     return next(
-        os.path.join(root, file) for root, _, files in os.walk(os.path.dirname(module.__file__)) for file in files if file.endswith(".duckdb_extension")
+        os.path.join(root, file)
+        for root, _, files in os.walk(os.path.dirname(module.__file__))
+        for file in files
+        if file.endswith(".duckdb_extension")
     )
 
 

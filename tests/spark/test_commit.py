@@ -180,7 +180,8 @@ def test_a_lost_connection_in_the_middle_of_a_commit_leaves_the_outcome_unknown_
         _wait_for_blocked_commit(outside, holder.info.dbname)
         _allow_connections(outside, holder.info.dbname, allowed=False)
         outside.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and pid <> %s", [holder.info.dbname, holder.info.backend_pid]
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and pid <> %s",
+            [holder.info.dbname, holder.info.backend_pid],
         )
         thread.join(120)
         holder.rollback()
@@ -195,7 +196,8 @@ def _wait_for_blocked_commit(conn: psycopg.Connection[Any], dbname: str) -> None
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if conn.execute(
-            "select 1 from pg_stat_activity where datname = %s and wait_event_type = 'Lock' and query ilike 'update%%iceberg_tables%%'", [dbname]
+            "select 1 from pg_stat_activity where datname = %s and wait_event_type = 'Lock' and query ilike 'update%%iceberg_tables%%'",
+            [dbname],
         ).fetchone():
             return
         time.sleep(0.05)

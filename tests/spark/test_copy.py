@@ -65,7 +65,9 @@ def test_every_type_reads_back_the_same_by_pyiceberg_and_duckdb(ground: Any) -> 
     assert result.heap.rows == 2003
     commit(head, result)
     casts = {"text": "::text", "float": "::float8"}
-    names = ", ".join(f'"{c.name.replace(chr(34), chr(34) * 2)}"' + casts.get(c.lake_type if c.form == "native" else "text", "") for c in columns)
+    names = ", ".join(
+        f'"{c.name.replace(chr(34), chr(34) * 2)}"' + casts.get(c.lake_type if c.form == "native" else "text", "") for c in columns
+    )
     plain = 'select {} from public."Every Type" where id between -1 and 100000 order by id'
     expected = [list(row) for row in ground.rows(plain.format(names))]
     for table in (ground.lake_by_pyiceberg(ALL_TYPES), ground.lake_by_duckdb(ALL_TYPES)):
@@ -81,9 +83,13 @@ def test_spark_reads_what_the_kernel_wrote(ground: Any) -> None:
     commit(head, ground.copy(head, columns, "ts"))
     sums = "count(*), sum(id), min(price), max(exact), count(distinct ref), sum(hash), max(at), min(day), count(flag), max(raw)"
     hashed = "ascii(tags) + length(doc) + mid as hash, *"
-    by_spark = ground.spark.sql(f"select {sums} from (select {hashed} from thermocline.public.`Every Type` where id between -1 and 100000)").first()
-    in_postgres = "select ascii(tags::text) + length(doc::text) + mid as hash, * from public.\"Every Type\" where id between -1 and 100000"
-    by_postgres = ground.rows(f"select {sums.replace('sum(id)', 'sum(id)::bigint').replace('max(raw)', '(array_agg(raw order by raw desc nulls last))[1]')} from ({in_postgres}) q")[0]
+    by_spark = ground.spark.sql(
+        f"select {sums} from (select {hashed} from thermocline.public.`Every Type` where id between -1 and 100000)"
+    ).first()
+    in_postgres = 'select ascii(tags::text) + length(doc::text) + mid as hash, * from public."Every Type" where id between -1 and 100000'
+    by_postgres = ground.rows(
+        f"select {sums.replace('sum(id)', 'sum(id)::bigint').replace('max(raw)', '(array_agg(raw order by raw desc nulls last))[1]')} from ({in_postgres}) q"
+    )[0]
     assert tuple(by_spark) == by_postgres
 
 
@@ -125,14 +131,20 @@ def test_files_lie_in_the_partitions_iceberg_itself_would_choose(ground: Any, tr
     commit(head, result)
     # A filter that Iceberg turns into a partition filter finds exactly the rows only when every file lies where it should.
     for day in ("2026-01-02", "2026-02-01"):
-        told = ground.spark.sql(f"select count(*) from thermocline.public.events where ts >= '{day}' and ts < timestamp'{day}' + interval 1 day").first()
-        assert told[0] == ground.rows(f"select count(*) from events where ts >= '{day}' and ts < timestamptz '{day}' + interval '1 day'")[0][0]
+        told = ground.spark.sql(
+            f"select count(*) from thermocline.public.events where ts >= '{day}' and ts < timestamp'{day}' + interval 1 day"
+        ).first()
+        assert (
+            told[0] == ground.rows(f"select count(*) from events where ts >= '{day}' and ts < timestamptz '{day}' + interval '1 day'")[0][0]
+        )
 
 
 @pytest.mark.parametrize("kind", ["integer", "bigint", "date"])
 def test_integer_and_date_keys_are_partitioned_by_truncate_and_day(ground: Any, kind: str) -> None:
     value = "'1969-12-01'::date + i % 90" if kind == "date" else "i * 10 - 5000"
-    ground.run(f"create table public.events (k {kind} not null, v text); insert into public.events select {value}, i::text from generate_series(1, 1000) i")
+    ground.run(
+        f"create table public.events (k {kind} not null, v text); insert into public.events select {value}, i::text from generate_series(1, 1000) i"
+    )
     columns = ground.columns(EVENTS, ("k",))
     head = ground.make_lake(EVENTS, columns, "day" if kind == "date" else "truncate[1000]", "k")
     result = ground.copy(head, columns, "k")
@@ -157,13 +169,17 @@ def test_files_are_clustered_by_the_tier_key_and_closed_at_the_target_size(groun
 def test_every_file_is_registered_before_it_is_written(ground: Any) -> None:
     head, columns = make_events(ground, 3000, "day")
     result = ground.copy(head, columns, "ts")
-    assert {file.path for file in result.files} == {path for (path,) in ground.rows("select path from thermocline.staged_files where state = 'staged'")}
+    assert {file.path for file in result.files} == {
+        path for (path,) in ground.rows("select path from thermocline.staged_files where state = 'staged'")
+    }
 
 
 def test_rows_written_after_the_snapshot_do_not_enter_the_lake(ground: Any) -> None:
     head, columns = make_events(ground, 3000)
     with ground.snapshot() as snapshot:
-        ground.run("insert into events select i, '2026-01-01', 'late', 0 from generate_series(100001, 120000) i; delete from events where id < 100")
+        ground.run(
+            "insert into events select i, '2026-01-01', 'late', 0 from generate_series(100001, 120000) i; delete from events where id < 100"
+        )
         result = copy_partition(ground.spark, ground.tasks(head, columns, "ts", snapshot))
     assert result.is_exact
     assert result.heap.rows == 3000

@@ -215,7 +215,7 @@ class LakeWriter:
 
 
 def open_location(location: str) -> tuple[pa.fs.FileSystem, str]:
-    """The file system of a table location and the path in it. Iceberg's locations are taken as they are written: nothing in them is escaped."""
+    """The file system of a table location and the path in it; Iceberg writes locations as they are, with nothing in them escaped."""
     scheme, colon, rest = location.partition(":")
     if not colon or scheme == "file":
         return pa.fs.LocalFileSystem(), "/" + (rest if colon else location).lstrip("/").rstrip("/")

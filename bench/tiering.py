@@ -1,0 +1,185 @@
+"""Tiering: rows per second from a heap partition into a committed lake snapshot.
+
+Ours copies, checks every row on both sides and commits; the yardstick reads by Spark's JDBC source, split by the same block ranges and
+with a tuned fetch size, and appends by Iceberg's own writer with the same codec and level. Both run warm, in turns, in one Spark context.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from bench.figures import Figure, compare, within
+from thermocline.catalog.migrate import apply_migrations
+from thermocline.core.coltypes import LakeColumn
+from thermocline.core.names import TableName
+from thermocline.pg import Endpoint, connect, read_endpoint
+from thermocline.postgres_server import PostgresServer, free_port
+from thermocline.spark.commit import OpStamp, append_range, load_table
+from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
+from thermocline.spark.kernels.copy_in import CopyTask
+from thermocline.spark.session import SparkPlan, jdbc_url, spark_session
+
+ROWS = int(os.environ.get("BENCH_TIERING_ROWS", "4000000"))
+RUNS = 3
+HEAP = TableName("public", "events")
+CORES = 2
+_MEMORY_LIMIT_MIB = 512
+_HEAP = """
+create table public.events (
+    id bigint not null, ts timestamptz not null, kind text, amount numeric(12,2), score double precision, ref uuid, note text)"""
+_FILL = """
+insert into public.events
+select i, '2026-01-01'::timestamptz + i * interval '0.6 s', (array['click', 'view', 'buy', 'refund'])[1 + i %% 4], (i %% 100000) / 100.0,
+       random(), gen_random_uuid(), case when i %% 10 = 0 then null else 'note number ' || i || ' for the row' end
+from generate_series(1, %s) i"""
+_LAKE = """
+create table thermocline.public.{name} (
+    id bigint not null, ts timestamp not null, kind string, amount decimal(12,2), score double, ref string, note string)
+using iceberg partitioned by (month(ts))
+tblproperties ('format-version' = '2', 'write.parquet.compression-level' = '1', 'write.distribution-mode' = 'none')"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the benchmark runs."""
+
+    dsn: str
+    endpoint: Endpoint
+    spark: SparkSession
+    ranges: tuple[tuple[int, int | None], ...]
+
+
+def run() -> Sequence[Figure]:
+    """Both sides, RUNS times each, in turns."""
+    with tempfile.TemporaryDirectory(prefix="bench-tiering-") as scratch, _postgres(Path(scratch)) as server:
+        _tell(f"filling {ROWS:,} rows")
+        place = _prepare(server, Path(scratch) / "lake")
+        ours, theirs, peak = [], [], 0
+        _timed(place, "warm_up_ours", _copy_check_commit)
+        _timed(place, "warm_up_jdbc", _jdbc_append)
+        for number in range(RUNS):
+            seconds, result = _timed(place, f"ours_{number}", _copy_check_commit)
+            ours.append(ROWS / seconds / 1e6)
+            peak = max(peak, result.peak_bytes if result else 0)
+            seconds, _ = _timed(place, f"jdbc_{number}", _jdbc_append)
+            theirs.append(ROWS / seconds / 1e6)
+            _tell(f"run {number + 1}: ours {ours[-1]:.3f}, Spark JDBC + append {theirs[-1]:.3f} million rows/s")
+        place.spark.stop()
+    return (
+        compare("tiering: copy, check, commit", ours, "Spark JDBC read + Iceberg append", theirs, "million rows/s", 2.5),
+        within("tiering: memory of a Spark task", peak / 2**20, _MEMORY_LIMIT_MIB, "MiB"),
+    )
+
+
+@contextmanager
+def _postgres(scratch: Path) -> Iterator[PostgresServer]:
+    scratch.chmod(0o755)
+    server = PostgresServer(scratch / "pg", free_port(), {"shared_buffers": "1GB", "max_wal_size": "8GB"}, password=uuid.uuid4().hex)
+    server.init()
+    server.start()
+    try:
+        yield server
+    finally:
+        server.remove()
+
+
+def _prepare(server: PostgresServer, warehouse: Path) -> Place:
+    with closing(connect(server.dsn(), autocommit=True)) as conn:
+        apply_migrations(conn)
+        conn.execute(_HEAP)
+        conn.execute(_FILL, [ROWS])
+        conn.execute("vacuum analyze public.events")
+        row = conn.execute("select pg_relation_size('public.events')").fetchone()
+        assert row
+        endpoint = read_endpoint(conn)
+    spark = spark_session(SparkPlan(endpoint=endpoint, warehouse=str(warehouse), master=f"local[{CORES}]", driver_memory="2g"))
+    spark.sql("create namespace thermocline.public")
+    return Place(dsn=server.dsn(), endpoint=endpoint, spark=spark, ranges=plan_block_ranges(row[0], CORES))
+
+
+def _timed(place: Place, name: str, work: Callable[[Place, TableName], CopyResult | None]) -> tuple[float, CopyResult | None]:
+    """The seconds one side takes into a fresh lake table, which must then hold every row."""
+    place.spark.sql(_LAKE.format(name=name))
+    started = time.perf_counter()
+    result = work(place, TableName("public", name))
+    seconds = time.perf_counter() - started
+    counted = place.spark.table(f"thermocline.public.{name}").selectExpr("count(*)", "count(distinct id)").first()
+    assert counted is not None
+    assert tuple(counted) == (ROWS, ROWS)
+    place.spark.sql(f"drop table thermocline.public.{name} purge")
+    return seconds, result
+
+
+def _copy_check_commit(place: Place, lake: TableName) -> CopyResult:
+    head = load_table(place.spark, lake)
+    op_id = str(uuid.uuid4())
+    with closing(connect(place.dsn)) as conn:
+        conn.execute("set transaction isolation level repeatable read")
+        row = conn.execute("select pg_export_snapshot()").fetchone()
+        assert row
+        tasks = [
+            CopyTask(
+                dsn=place.dsn,
+                table_id=1,
+                op_id=op_id,
+                number=number,
+                partition=HEAP,
+                snapshot_name=row[0],
+                lo_block=low,
+                hi_block=high,
+                columns=_COLUMNS,
+                tier_key="ts",
+                lake_partition=head.partition,
+                directory=head.location,
+            )
+            for number, (low, high) in enumerate(place.ranges)
+        ]
+        result = copy_partition(place.spark, tasks)
+    assert result.is_exact
+    append_range(head, result.files, OpStamp(op_id=op_id, kind="tier", table_id=1), None)
+    return result
+
+
+def _jdbc_append(place: Place, lake: TableName) -> None:
+    predicates = [f"ctid >= '({low},0)'" + ("" if high is None else f" and ctid < '({high},0)'") for low, high in place.ranges]
+    options = {"user": place.endpoint.user, "password": place.endpoint.password, "driver": "org.postgresql.Driver", "fetchsize": "10000"}
+    rows = place.spark.read.jdbc(jdbc_url(place.endpoint), "public.events", predicates=predicates, properties=options)
+    rows.writeTo(f"thermocline.{lake.schema}.{lake.table}").append()
+
+
+def _column(field_id: int, name: str, base_type: str, lake_type: str, form: str = "native") -> LakeColumn:
+    return LakeColumn(
+        name=name,
+        field_id=field_id,
+        base_type=base_type,
+        pg_type=base_type,
+        lake_type=lake_type,
+        form="text" if form == "text" else "native",
+        required=name in ("id", "ts"),
+    )
+
+
+# uuid as text: Spark's JDBC source reads it so, and both sides should write the same bytes.
+_COLUMNS = (
+    _column(1, "id", "int8", "long"),
+    _column(2, "ts", "timestamptz", "timestamptz"),
+    _column(3, "kind", "text", "string"),
+    _column(4, "amount", "numeric", "decimal(12, 2)"),
+    _column(5, "score", "float8", "double"),
+    _column(6, "ref", "uuid", "string", "text"),
+    _column(7, "note", "text", "string"),
+)
+
+
+def _tell(sentence: str) -> None:
+    print(f"bench: {sentence}", file=sys.stderr, flush=True)
