@@ -37,7 +37,7 @@ class KeyType(StrEnum):
 
 def parse_duration(kind: KeyType, text: str) -> int:
     """A duration such as `7d` or `1000` in units of the key's axis."""
-    found = re.fullmatch(r"\s*(\d{1,18})\s*([smhdw]?)\s*", text)
+    found = re.fullmatch(r"\s*([0-9]{1,18})\s*([smhdw]?)\s*", text)
     if not found:
         raise BadDuration(f"{text!r} is not a duration.")
     number, unit = int(found[1]), found[2]
@@ -50,6 +50,8 @@ def parse_duration(kind: KeyType, text: str) -> int:
             return 0
         raise BadDuration(f"{text!r} has no unit, and the tier key is {kind.value}.", hint="Add one of s, m, h, d, w; for example 7d.")
     span = number * _MICROSECONDS[unit]
+    if span > AXIS_MAX:
+        raise BadDuration(f"{text!r} is longer than the axis.", hint="Nothing is that old; use a shorter duration.")
     if kind is not KeyType.DATE:
         return span
     if span % _MICROSECONDS["d"]:

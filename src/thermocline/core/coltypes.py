@@ -29,20 +29,28 @@ _NATIVE = {
     "varchar": "string",
 }
 
-_UNFAITHFUL = re.compile(r"_?(money|reg[a-z]+|aclitem|pg_node_tree|pg_[a-z_]*stat[a-z_]*|refcursor|cstring|record|void|unknown)")
+_UNFAITHFUL = re.compile(
+    r"_?(money|reg[a-z]+|aclitem|gtsvector|pg_node_tree|pg_[a-z_]*stat[a-z_]*|pg_ndistinct|pg_dependencies|pg_mcv_list|pg_brin_[a-z_]+|"
+    r"refcursor|cstring|record|void|unknown)"
+)
 
 MAX_DECIMAL_PRECISION = 38
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeapColumn:
-    """A column as Postgres describes it. `base_type` is pg_type.typname; `pg_type` is format_type() with its modifier."""
+    """A column as Postgres describes it.
+
+    `base_type` is pg_type.typname, qualified where the type is not Postgres' own; `pg_type` is format_type() with its modifier; `made_of`
+    are the built-in types inside it: a domain's base, an array's elements, a composite's attributes.
+    """
 
     name: str
     attnum: int
     base_type: str
     pg_type: str
     not_null: bool
+    made_of: tuple[str, ...] = ()
     numeric_precision: int | None = None
     numeric_scale: int | None = None
     collation: str | None = None
@@ -69,7 +77,7 @@ class LakeColumn:
 
 def why_not_held(column: HeapColumn) -> str | None:
     """The reason this column's values have no faithful form in the lake, or `None`."""
-    if _UNFAITHFUL.fullmatch(column.base_type):
+    if any(_UNFAITHFUL.fullmatch(name) for name in (column.base_type, *column.made_of)):
         return f"column {column.name} has type {column.pg_type}, whose text form does not read back the same everywhere"
     return None
 

@@ -34,12 +34,13 @@ def parse_layout(key_type: KeyType, text: str) -> str:
     if text == "none":
         return text
     if key_type.is_integer:
-        found = re.fullmatch(r"(?:width:|truncate\[)(\d+)\]?", text)
-        if not found or not 0 < int(found[1]) <= MAX_TRUNCATE_WIDTH:
+        found = re.fullmatch(r"width:([0-9]+)|truncate\[([0-9]+)\]", text)
+        width = int(found[1] or found[2]) if found else 0
+        if not 0 < width <= MAX_TRUNCATE_WIDTH:
             raise UsageError(
                 f"{text!r} is not a lake partitioning for an integer key.", hint="Use width:N with N up to 2147483647, or none."
             )
-        return f"truncate[{int(found[1])}]"
+        return f"truncate[{width}]"
     if text not in _TEMPORAL or (text == "hour" and key_type is KeyType.DATE):
         raise UsageError(
             f"{text!r} is not a lake partitioning for a {key_type.value} key.",

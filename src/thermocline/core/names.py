@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import string
 from dataclasses import dataclass
 
 from thermocline.errors import BadTableName
@@ -11,8 +12,11 @@ from thermocline.errors import BadTableName
 MAX_IDENTIFIER_BYTES = 63
 MAX_JOINED_BYTES = 48  # leaves room for the suffixes of functions and the spill
 
-_PART = r'(?:"(?:[^"\x00]|"")+"|[^\W\d][\w$]*)'
-_QUALIFIED = re.compile(rf"\s*({_PART})\s*\.\s*({_PART})\s*")
+# As Postgres' scanner has it: every character outside ASCII is a letter, and only ASCII is folded.
+_PART = r'(?:"(?:[^"\x00]|"")+"|[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*)'
+_SPACE = r"[ \t\n\r\f\v]*"
+_QUALIFIED = re.compile(rf"{_SPACE}({_PART}){_SPACE}\.{_SPACE}({_PART}){_SPACE}")
+_FOLDED = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
 
 
@@ -41,7 +45,7 @@ def parse_table_name(text: str) -> TableName:
 
 
 def _unquote(part: str) -> str:
-    return part[1:-1].replace('""', '"') if part.startswith('"') else part.lower()
+    return part[1:-1].replace('""', '"') if part.startswith('"') else part.translate(_FOLDED)
 
 
 def joined_name(name: TableName) -> str:

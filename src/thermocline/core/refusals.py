@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from thermocline.core.axis import KeyType
 
-_STRATEGIES = {"l": "LIST", "h": "HASH", "r": "RANGE"}
 _KEY_TYPES = {
     "int2": KeyType.SMALLINT,
     "int4": KeyType.INTEGER,
@@ -21,13 +20,13 @@ def key_type_of(base_type: str) -> KeyType | None:
 
 
 def why_not_partitioned(strategy: str | None, key_text: str | None, columns: int, has_expression: bool) -> str | None:
-    """The reason the partitioning does not give a tier key."""
+    """The reason the partitioning does not give a tier key; `key_text` is Postgres' own, `RANGE (ts)` say."""
     if strategy is None:
         return "it is not partitioned"
     if strategy != "r":
-        return f"it is partitioned by {_STRATEGIES.get(strategy, strategy)} ({key_text}), not by RANGE"
+        return f"it is partitioned by {key_text}, not by RANGE"
     if columns != 1:
-        return f"it is partitioned by several columns ({key_text})"
+        return f"it is partitioned by several columns: {key_text}"
     if has_expression:
-        return f"it is partitioned by an expression ({key_text})"
+        return f"it is partitioned by an expression: {key_text}"
     return None

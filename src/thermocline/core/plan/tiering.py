@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thermocline.core.axis import AXIS_MAX, render_axis
+from thermocline.core.axis import AXIS_MAX, KeyType, render_axis
 from thermocline.core.observation import PartitionSeen, TableSeen
 
 
@@ -55,11 +55,16 @@ def _due(seen: TableSeen, notes: list[str]) -> tuple[tuple[PartitionSeen, ...], 
         if not partition.is_behind_tiering or partition.hi == AXIS_MAX:
             break
         if partition.lo > cursor:
-            ends = (render_axis(seen.key_type, cursor), render_axis(seen.key_type, partition.lo))
-            notes.append(f"no partition covers {ends[0]} to {ends[1]}; rows written there wait in the spill and read as corrections")
+            notes.append(render_gap(seen.key_type, cursor, partition.lo))
         due.append(partition)
         cursor = partition.hi
     return tuple(due), cursor
+
+
+def render_gap(key_type: KeyType, lo: int, hi: int) -> str:
+    """The sentence for a range that no partition covers."""
+    ends = f"{render_axis(key_type, lo)} to {render_axis(key_type, hi)}"
+    return f"no partition covers {ends}; rows written there wait in the spill and read as corrections"
 
 
 def render_plan(seen: TableSeen, plan: TierPlan) -> tuple[str, ...]:

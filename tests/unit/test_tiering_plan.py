@@ -1,0 +1,138 @@
+"""The tiering plan: which partitions move, where the cut-line goes, what may be dropped."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
+from thermocline.core.names import TableName
+from thermocline.core.observation import CutLine, PartitionSeen, PartitionState, TableSeen
+from thermocline.core.plan.tiering import TierPlan, plan_tiering, render_plan
+
+TABLE = TableName("public", "events")
+
+
+def partition(lo: int, hi: int, state: PartitionState = "hot", *, behind: bool = True, reclaim: bool = False) -> PartitionSeen:
+    return PartitionSeen(
+        oid=lo & 0xFFFF_FFFF,
+        name=TableName("public", f"p{lo}"),
+        lo=lo,
+        hi=hi,
+        state=state,
+        size_bytes=8192,
+        is_behind_tiering=behind,
+        is_behind_reclaim=reclaim,
+    )
+
+
+def seen(t: int, *partitions: PartitionSeen) -> TableSeen:
+    cut = CutLine(t=t, s=None, seam_line=t, fence=1)
+    return TableSeen(table=TABLE, key_type=KeyType.BIGINT, cut=cut, partitions=partitions)
+
+
+def moved(plan: TierPlan) -> list[tuple[int, int]]:
+    return [(p.lo, p.hi) for p in plan.move]
+
+
+@pytest.mark.conforms("C-051")
+def test_the_run_from_the_cut_line_up_to_the_first_that_is_not_behind_moves() -> None:
+    plan = plan_tiering(seen(0, partition(0, 10), partition(10, 20), partition(20, 30, behind=False), partition(30, 40)))
+    assert (moved(plan), plan.new_t) == ([(0, 10), (10, 20)], 20)
+
+
+@pytest.mark.conforms("C-051")
+def test_an_empty_table_has_nothing_due() -> None:
+    at = seen(0, partition(0, 10, behind=False), partition(10, 20, behind=False))
+    plan = plan_tiering(at)
+    assert plan.is_empty
+    assert plan.new_t == 0
+    assert render_plan(at, plan) == ("nothing to do",)
+
+
+def test_a_table_without_partitions_has_nothing_due() -> None:
+    assert plan_tiering(seen(0)).is_empty
+
+
+def test_a_gap_is_passed_and_named() -> None:
+    plan = plan_tiering(seen(0, partition(0, 10), partition(15, 20)))
+    assert (moved(plan), plan.new_t) == ([(0, 10), (15, 20)], 20)
+    assert [note.split(";")[0] for note in plan.notes] == ["no partition covers 10 to 15"]
+
+
+def test_the_partition_up_to_maxvalue_is_never_due() -> None:
+    plan = plan_tiering(seen(AXIS_MIN, partition(AXIS_MIN, 0), partition(0, AXIS_MAX)))
+    assert (moved(plan), plan.new_t) == ([(AXIS_MIN, 0)], 0)
+
+
+def test_a_partition_across_the_cut_line_stops_the_move_and_is_named() -> None:
+    plan = plan_tiering(seen(5, partition(0, 10), partition(10, 20)))
+    assert (moved(plan), plan.new_t) == ([], 5)
+    assert "partition public.p0 straddles the cut-line" in plan.notes[0]
+
+
+@pytest.mark.conforms("C-064")
+def test_a_partition_made_below_the_cut_line_is_captured_and_not_moved() -> None:
+    plan = plan_tiering(seen(20, partition(0, 10), partition(10, 20, "tiered"), partition(20, 30, behind=False)))
+    assert [p.lo for p in plan.capture] == [0]
+    assert plan.move == ()
+
+
+@pytest.mark.conforms("C-059")
+@pytest.mark.parametrize(
+    ("state", "reclaim", "dropped"),
+    [("tiered", True, True), ("tiered", False, False), ("hot", True, False), ("sealing", True, False), ("tiering", True, False)],
+)
+def test_only_a_tiered_partition_behind_the_reclaim_lag_is_dropped(state: PartitionState, reclaim: bool, dropped: bool) -> None:
+    plan = plan_tiering(seen(10, partition(0, 10, state, reclaim=reclaim), partition(10, 20, behind=False)))
+    assert bool(plan.drop) is dropped
+
+
+def test_an_interrupted_move_is_taken_up_again() -> None:
+    plan = plan_tiering(seen(0, partition(0, 10, "tiering"), partition(10, 20, "sealing"), partition(20, 30, behind=False)))
+    assert moved(plan) == [(0, 10), (10, 20)]
+
+
+def test_the_plan_is_told_in_sentences() -> None:
+    at = seen(10, partition(0, 10, "tiered", reclaim=True), partition(10, 20), partition(20, 30, behind=False))
+    assert render_plan(at, plan_tiering(at)) == (
+        "move public.p10 (10 to 20, 8,192 bytes)",
+        "raise the cut-line from 10 to 20",
+        "drop public.p0 (0 to 10) from the heap, when no older reader lives",
+    )
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> TableSeen:
+    cuts = sorted(draw(st.lists(st.integers(-50, 50), min_size=2, max_size=9, unique=True)))
+    ranges = [pair for pair in zip(cuts, cuts[1:], strict=False) if draw(st.booleans())]
+    if draw(st.booleans()):
+        ranges.append((cuts[-1], AXIS_MAX))
+    high_water = draw(st.integers(-60, 60))
+    lag, extra = draw(st.integers(0, 20)), draw(st.integers(0, 20))
+    t = draw(st.sampled_from(cuts))
+    found = []
+    for lo, hi in ranges:
+        states: list[PartitionState] = ["hot", "tiered"] if hi <= t else ["hot", "sealing", "tiering"]
+        behind, reclaim = hi + lag <= high_water, hi + lag + extra <= high_water
+        found.append(partition(lo, hi, draw(st.sampled_from(states)), behind=behind, reclaim=reclaim))
+    return seen(t, *found)
+
+
+@pytest.mark.conforms("C-051", "C-052")
+@given(tables())
+def test_after_any_plan_the_cut_line_splits_exactly_and_a_second_plan_moves_nothing(at: TableSeen) -> None:
+    plan = plan_tiering(at)
+    assert plan.new_t >= at.cut.t
+    assert plan.new_t == (plan.move[-1].hi if plan.move else at.cut.t)
+    assert all(p.hi != AXIS_MAX and p.is_behind_tiering and p.lo >= at.cut.t for p in plan.move)
+    for p in at.partitions:
+        assert (p in plan.move) or p.hi <= at.cut.t or p.lo >= plan.new_t
+    assert all(p.state == "tiered" and p.hi <= at.cut.t for p in plan.drop)
+    after = tuple(dataclasses.replace(p, state="tiered") if p in plan.move or p in plan.capture else p for p in at.partitions)
+    again = plan_tiering(dataclasses.replace(at, cut=dataclasses.replace(at.cut, t=plan.new_t), partitions=after))
+    assert again.move == ()
+    assert again.capture == ()
