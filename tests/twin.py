@@ -41,7 +41,8 @@ create table public.events_2026_04 partition of public.events for values from ('
 """
 EVENTS_ROWS = """
 insert into events
-select i, '2026-01-01 00:00+00'::timestamptz + i * interval '6 hours', i, 'row ' || i, i / 7.0, array['a', i::text], jsonb_build_object('i', i)
+select i, '2026-01-01 00:00+00'::timestamptz + i * interval '6 hours', i, 'row ' || i, i / 7.0,
+       array['a', i::text], jsonb_build_object('i', i)
   from generate_series(1, 400) i
 """
 

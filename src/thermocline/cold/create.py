@@ -8,8 +8,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import quote, unquote, urlparse
+from urllib.parse import quote
 
 from pyiceberg.io import load_file_io
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
@@ -39,6 +38,7 @@ from pyiceberg.types import (
 from thermocline.core.coltypes import LakeColumn
 from thermocline.core.names import TableName
 from thermocline.errors import LakeNotWritable
+from thermocline.locations import local_path, location_of
 
 _TYPES: dict[str, IcebergType] = {
     "boolean": BooleanType(),
@@ -78,8 +78,7 @@ def create_lake_table(
 ) -> CreatedLake:
     """Write the first metadata file of an empty table (format v2) under a location nobody else uses."""
     schema = Schema(*(_field(column) for column in columns), identifier_field_ids=[c.field_id for c in columns if c.required])
-    root = warehouse if "://" in warehouse else Path(warehouse).absolute().as_uri()
-    location = f"{root.rstrip('/')}/{quote(name.schema, safe='')}/{quote(name.table, safe='')}-{table_uuid.hex[:8]}"
+    location = f"{location_of(warehouse)}/{quote(name.schema, safe='')}/{quote(name.table, safe='')}-{table_uuid.hex[:8]}"
     metadata = new_table_metadata(
         schema=schema,
         partition_spec=_spec(columns, tier_key, layout),
@@ -92,15 +91,15 @@ def create_lake_table(
     try:
         ToOutputFile.table_metadata(metadata, load_file_io(location=metadata_location).new_output(metadata_location))
     except OSError as problem:
+        remove_lake_files(location)
         raise LakeNotWritable(f"The warehouse {warehouse} cannot be written: {problem}.") from problem
     return CreatedLake(uuid=table_uuid, location=location, metadata_location=metadata_location)
 
 
 def remove_lake_files(location: str) -> None:
     """Delete every file of a lake table that no catalog knows any more."""
-    parsed = urlparse(location)
-    if parsed.scheme == "file":
-        shutil.rmtree(unquote(parsed.path), ignore_errors=True)
+    if (directory := local_path(location)) is not None:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _field(column: LakeColumn) -> NestedField:

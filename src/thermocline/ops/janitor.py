@@ -6,10 +6,8 @@ never part of the table.
 
 from __future__ import annotations
 
-from pathlib import Path
-from urllib.parse import unquote, urlparse
-
 from thermocline.catalog import journal
+from thermocline.locations import local_path
 from thermocline.pg import Connection
 
 
@@ -17,9 +15,9 @@ def remove_stray_files(conn: Connection, grace_seconds: float) -> int:
     """Delete what abandoned and retried tasks left behind; how many files went."""
     removed = 0
     for path in journal.read_stray_files(conn, grace_seconds):
-        parsed = urlparse(path)
-        if parsed.scheme in ("file", ""):
-            Path(unquote(parsed.path)).unlink(missing_ok=True)
+        file = local_path(path)
+        if file is not None:
+            file.unlink(missing_ok=True)
             journal.forget_file(conn, path)
             removed += 1
     return removed

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from thermocline.artifacts import spark_jar_paths
 from thermocline.core.names import TableName
 from thermocline.errors import RefusedError
+from thermocline.locations import location_of
 from thermocline.pg import Endpoint
 
 LAKE_CATALOG = "thermocline"
@@ -84,7 +85,7 @@ def plan_catalog_conf(plan: SparkPlan) -> dict[str, str]:
         f"{catalog}.uri": jdbc_url(plan.endpoint, schema=ICEBERG_SCHEMA),
         f"{catalog}.jdbc.user": plan.endpoint.user,
         f"{catalog}.jdbc.schema-version": "V1",
-        f"{catalog}.warehouse": warehouse_uri(plan.warehouse),
+        f"{catalog}.warehouse": location_of(plan.warehouse),
         # A server that restarted ends connections with these; the catalog connects again, and its compare-and-swap is safe to repeat.
         f"{catalog}.retryable_status_codes": "57P01,57P02,57P03",
         # Another process may commit at any time, so a cached table would be a stale one.
@@ -131,11 +132,6 @@ def jdbc_url(endpoint: Endpoint, *, schema: str | None = None) -> str:
     if schema:
         options["currentSchema"] = schema
     return f"jdbc:postgresql://{host}:{endpoint.port}/{quote(endpoint.dbname, safe='')}?{urlencode(options)}"
-
-
-def warehouse_uri(warehouse: str) -> str:
-    """The warehouse as a URI: a bare path means the local file system."""
-    return warehouse if "://" in warehouse or warehouse.startswith("file:") else Path(warehouse).absolute().as_uri()
 
 
 def lake_identifier(name: TableName) -> str:
