@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from tests.spark.ground import Ground
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName
@@ -38,32 +39,34 @@ def stamp(t: int | None = 7) -> OpStamp:
 
 
 @pytest.fixture
-def january(ground: Any) -> Any:
+def january(ground: Ground) -> Any:
     """A heap of one month, its lake table, and the files of a finished copy that nobody committed yet."""
     ground.run(
         "create table public.events (id bigint not null, ts timestamptz not null, kind text);"
-        "insert into public.events select i, '2026-01-01'::timestamptz + i * interval '10 min', 'kind ' || i from generate_series(0, 4000) i"
+        "insert into public.events select i, '2026-01-01'::timestamptz + i * interval '10 min', 'kind ' || i"
+        " from generate_series(0, 4000) i"
     )
     columns = ground.columns(EVENTS, ("id", "ts"))
     ground.make_lake(EVENTS, columns, "month", "ts")
     return ground.copy(load_table(ground.spark, EVENTS), columns, "ts").files
 
 
-def lake_rows(ground: Any) -> int:
-    return int(ground.spark.sql("select count(*) from thermocline.public.events").first()[0])
+def lake_rows(ground: Ground) -> int:
+    return int(ground.lake_row(EVENTS, "true", "count(*)")[0])
 
 
-def test_a_commit_carries_the_stamp_of_its_op(ground: Any, january: Any) -> None:
+def test_a_commit_carries_the_stamp_of_its_op(ground: Ground, january: Any) -> None:
     mine = stamp()
     snapshot = append_range(load_table(ground.spark, EVENTS), january, mine, JANUARY)
     head = load_table(ground.spark, EVENTS)
     assert (head.snapshot_id, find_op(head, mine.op_id), find_op(head, "another")) == (snapshot, snapshot, None)
-    summary = dict(ground.spark.sql("select explode(summary) from thermocline.public.events.snapshots").collect())
+    told = ground.spark.sql("select explode(summary) from thermocline.public.events.snapshots").collect()
+    summary = {row[0]: row[1] for row in told}
     assert {key: summary[key] for key in mine.summary()} == mine.summary()
     assert ground.rows("select distinct catalog_name from thermocline_iceberg.iceberg_tables") == [("thermocline",)]
 
 
-def test_files_are_pruned_by_their_bounds_and_partitions(ground: Any, january: Any) -> None:
+def test_files_are_pruned_by_their_bounds_and_partitions(ground: Ground, january: Any) -> None:
     append_range(load_table(ground.spark, EVENTS), january, stamp(), JANUARY)
     files = ground.spark.sql("select * from thermocline.public.events.files").collect()
     assert {f.file_path: (f.record_count, f.file_size_in_bytes, f.partition.ts_part, tuple(f.split_offsets)) for f in files} == {
@@ -72,14 +75,14 @@ def test_files_are_pruned_by_their_bounds_and_partitions(ground: Any, january: A
     assert all(set(f.lower_bounds) == set(f.upper_bounds) == {1, 2, 3} for f in files)
 
 
-def test_a_commit_repeated_with_the_same_op_is_the_same_commit(ground: Any, january: Any) -> None:
+def test_a_commit_repeated_with_the_same_op_is_the_same_commit(ground: Ground, january: Any) -> None:
     mine = stamp()
     first = append_range(load_table(ground.spark, EVENTS), january, mine, JANUARY)
     assert append_range(load_table(ground.spark, EVENTS), january, mine, JANUARY) == first
     assert lake_rows(ground) == 4001
 
 
-def test_a_range_enters_the_lake_once(ground: Any, january: Any) -> None:
+def test_a_range_enters_the_lake_once(ground: Ground, january: Any) -> None:
     append_range(load_table(ground.spark, EVENTS), january, stamp(), JANUARY)
     with pytest.raises(RangeAlreadyInLake, match="already has rows with ts"):
         append_range(load_table(ground.spark, EVENTS), january, stamp(), JANUARY)
@@ -98,7 +101,7 @@ def test_a_range_enters_the_lake_once(ground: Any, january: Any) -> None:
         (JANUARY.low, JANUARY.low + 1, False),
     ],
 )
-def test_the_conflict_check_reads_bounds_on_the_axis(ground: Any, january: Any, low: int, high: int, is_new: bool) -> None:
+def test_the_conflict_check_reads_bounds_on_the_axis(ground: Ground, january: Any, low: int, high: int, is_new: bool) -> None:
     # Rows up to 28 January; what lies beyond the last file's upper bound is new.
     append_range(load_table(ground.spark, EVENTS), january, stamp(), JANUARY)
     wanted = KeyRange(column="ts", low=low, high=high)
@@ -109,7 +112,7 @@ def test_the_conflict_check_reads_bounds_on_the_axis(ground: Any, january: Any, 
             check_range_is_new(load_table(ground.spark, EVENTS), wanted)
 
 
-def test_a_zombie_that_looked_before_another_commit_cannot_commit(ground: Any, january: Any) -> None:
+def test_a_zombie_that_looked_before_another_commit_cannot_commit(ground: Ground, january: Any) -> None:
     zombie = load_table(ground.spark, EVENTS)
     winner = append_range(load_table(ground.spark, EVENTS), [], stamp(), FEBRUARY)
     with pytest.raises(LostRace):
@@ -117,7 +120,7 @@ def test_a_zombie_that_looked_before_another_commit_cannot_commit(ground: Any, j
     assert (load_table(ground.spark, EVENTS).snapshot_id, lake_rows(ground)) == (winner, 0)
 
 
-def test_a_fence_stops_whoever_looked_before_it(ground: Any, january: Any) -> None:
+def test_a_fence_stops_whoever_looked_before_it(ground: Ground, january: Any) -> None:
     zombie, mine = load_table(ground.spark, EVENTS), stamp()
     fence(load_table(ground.spark, EVENTS), mine.op_id)
     with pytest.raises(LostRace):
@@ -126,7 +129,7 @@ def test_a_fence_stops_whoever_looked_before_it(ground: Any, january: Any) -> No
     assert (head.properties[FENCE_PROPERTY], head.snapshot_id) == (mine.op_id, None)
 
 
-def test_a_fence_on_an_old_look_is_a_lost_race(ground: Any, january: Any) -> None:
+def test_a_fence_on_an_old_look_is_a_lost_race(ground: Ground, january: Any) -> None:
     old = load_table(ground.spark, EVENTS)
     append_range(load_table(ground.spark, EVENTS), january, stamp(), JANUARY)
     with pytest.raises(LostRace):
@@ -134,7 +137,7 @@ def test_a_fence_on_an_old_look_is_a_lost_race(ground: Any, january: Any) -> Non
     assert FENCE_PROPERTY not in load_table(ground.spark, EVENTS).properties
 
 
-def test_settling_tells_a_committed_op_from_one_that_never_will(ground: Any, january: Any) -> None:
+def test_settling_tells_a_committed_op_from_one_that_never_will(ground: Ground, january: Any) -> None:
     done, never = stamp(), stamp()
     zombie = load_table(ground.spark, EVENTS)
     assert settle(ground.spark, EVENTS, never.op_id) is None
@@ -144,7 +147,7 @@ def test_settling_tells_a_committed_op_from_one_that_never_will(ground: Any, jan
     assert settle(ground.spark, EVENTS, done.op_id) == snapshot
 
 
-def test_of_many_commits_at_once_exactly_one_wins(ground: Any, january: Any) -> None:
+def test_of_many_commits_at_once_exactly_one_wins(ground: Ground, january: Any) -> None:
     heads = [load_table(ground.spark, EVENTS) for _ in range(4)]
     outcomes: list[object] = []
 
@@ -163,7 +166,7 @@ def test_of_many_commits_at_once_exactly_one_wins(ground: Any, january: Any) -> 
     assert lake_rows(ground) == 4001
 
 
-def test_a_lost_connection_in_the_middle_of_a_commit_leaves_the_outcome_unknown_until_it_is_settled(ground: Any, january: Any) -> None:
+def test_a_lost_connection_in_the_middle_of_a_commit_leaves_the_outcome_unknown_until_it_is_settled(ground: Ground, january: Any) -> None:
     mine, head = stamp(), load_table(ground.spark, EVENTS)
     outcome: list[BaseException | int] = []
 
@@ -208,6 +211,6 @@ def _allow_connections(conn: psycopg.Connection[Any], dbname: str, *, allowed: b
     conn.execute(sql.SQL("alter database {} allow_connections {}").format(sql.Identifier(dbname), sql.Literal(allowed)))
 
 
-def test_a_lake_table_that_is_not_there_is_named(ground: Any) -> None:
+def test_a_lake_table_that_is_not_there_is_named(ground: Ground) -> None:
     with pytest.raises(LakeTableMissing, match=r"public\.nothing"):
         load_table(ground.spark, TableName("public", "nothing"))

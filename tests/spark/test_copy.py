@@ -5,9 +5,13 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
+from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from tests.spark.ground import Ground
 
 from thermocline.core.names import TableName
 from thermocline.errors import NoLakeForm, SparkTaskFailed
@@ -20,33 +24,36 @@ ALL_TYPES = TableName("public", "Every Type")
 ALL_TYPES_DDL = """
 create type public.mood as enum ('sad', 'glad');
 create table public."Every Type" (
-  id bigint not null, ts timestamptz not null, "odd ""name" text, flag bool, tiny smallint, mid integer, small_float real, big_float float8,
-  price numeric(12,2), exact numeric(38,10), any_number numeric, day date, at timestamp, clock time, ref uuid, raw bytea, code varchar(20), fixed char(6),
-  doc jsonb, tags text[], feeling public.mood, net inet, span int4range, lapse interval);
+  id bigint not null, ts timestamptz not null, "odd ""name" text, flag bool, tiny smallint, mid integer, small_float real,
+  big_float float8, price numeric(12,2), exact numeric(38,10), any_number numeric, day date, at timestamp, clock time, ref uuid, raw bytea,
+  code varchar(20), fixed char(6), doc jsonb, tags text[], feeling public.mood, net inet, span int4range, lapse interval);
 insert into public."Every Type"
 select i, '2026-01-05'::timestamptz + i * interval '1 hour', 'text é漢😀 ' || i, i % 2 = 0, (i % 30000)::smallint, -i, i / 3.0, i / 7.0,
-  i / 100.0, i / 1e9, i / 3.0, '2026-01-01'::date + (i % 100), '2026-01-01'::timestamp + i * interval '1 microsecond', '00:00'::time + i * interval '1 s',
-  gen_random_uuid(), decode(md5(i::text), 'hex'), 'v' || i, 'ab', jsonb_build_object('i', i), array['a', i::text], 'glad', '10.0.0.1', int4range(1, i + 2),
-  i * interval '1 day 2 seconds'
+  i / 100.0, i / 1e9, i / 3.0, '2026-01-01'::date + (i % 100), '2026-01-01'::timestamp + i * interval '1 microsecond',
+  '00:00'::time + i * interval '1 s', gen_random_uuid(), decode(md5(i::text), 'hex'), 'v' || i, 'ab', jsonb_build_object('i', i),
+  array['a', i::text], 'glad', '10.0.0.1', int4range(1, i + 2), i * interval '1 day 2 seconds'
 from generate_series(1, 2000) i;
 insert into public."Every Type" (id, ts) values (-1, '2026-01-05');
 insert into public."Every Type" values
-  (-9223372036854775808, '4714-11-24 00:00:00 BC', '', true, -32768, -2147483648, 'NaN', '-infinity', -9999999999.99, -0.0000000001, 'NaN', '4714-11-24 BC',
-   '294246-01-01', '23:59:59.999999', '00000000-0000-0000-0000-000000000000', '', '', '', 'null', '{}', 'sad', '::1', 'empty', '-1 mon'),
-  (9223372036854775807, '9999-12-31 23:59:59.999999', repeat('long é', 5000), false, 32767, 2147483647, '-0', 1e308, 9999999999.99, 9999999999999999999999999999.9999999999,
-   1e100, '5874897-12-31', '0001-01-01', '00:00', 'ffffffff-ffff-ffff-ffff-ffffffffffff', decode(repeat('ff', 3000), 'hex'), repeat('x', 20), 'abcdef',
-   '{"a": [1, 2]}', '{NULL,"a b"}', 'sad', '10.0.0.0/8', '(,)', '178000000 years');
+  (-9223372036854775808, '4714-11-24 00:00:00 BC', '', true, -32768, -2147483648, 'NaN', '-infinity', -9999999999.99, -0.0000000001,
+   'NaN', '4714-11-24 BC', '294246-01-01', '23:59:59.999999', '00000000-0000-0000-0000-000000000000',
+   '', '', '', 'null', '{}', 'sad', '::1', 'empty', '-1 mon'),
+  (9223372036854775807, '9999-12-31 23:59:59.999999', repeat('long é', 5000), false, 32767, 2147483647, '-0', 1e308, 9999999999.99,
+   9999999999999999999999999999.9999999999, 1e100, '5874897-12-31', '0001-01-01', '00:00', 'ffffffff-ffff-ffff-ffff-ffffffffffff',
+   decode(repeat('ff', 3000), 'hex'),
+   repeat('x', 20), 'abcdef', '{"a": [1, 2]}', '{NULL,"a b"}', 'sad', '10.0.0.0/8', '(,)', '178000000 years');
 """
 
 EVENTS_DDL = """
 create table public.events (id bigint not null, ts timestamptz not null, kind text, amount numeric(12,2), primary key (id, ts));
 insert into public.events
-select i, '2026-01-01'::timestamptz + (i * 7919::bigint % greatest({rows}, 1)) * interval '90 s', (array['click', 'view', 'buy'])[1 + i % 3], i / 100.0
+select i, '2026-01-01'::timestamptz + (i * 7919::bigint % greatest({rows}, 1)) * interval '90 s',
+  (array['click', 'view', 'buy'])[1 + i % 3], i / 100.0
 from generate_series(1, {rows}) i;
 """
 
 
-def make_events(ground: Any, rows: int, transform: str | None = "month") -> tuple[Any, Any]:
+def make_events(ground: Ground, rows: int, transform: str | None = "month") -> tuple[Any, Any]:
     ground.run(EVENTS_DDL.format(rows=rows))
     columns = ground.columns(EVENTS, ("id", "ts"))
     return ground.make_lake(EVENTS, columns, transform, "ts"), columns
@@ -56,7 +63,7 @@ def commit(head: Any, result: CopyResult) -> int:
     return append_range(head, result.files, OpStamp(op_id="00000000-0000-0000-0000-000000000001", kind="tier", table_id=1, t=0), None)
 
 
-def test_every_type_reads_back_the_same_by_pyiceberg_and_duckdb(ground: Any) -> None:
+def test_every_type_reads_back_the_same_by_pyiceberg_and_duckdb(ground: Ground) -> None:
     ground.run(ALL_TYPES_DDL)
     columns = ground.columns(ALL_TYPES, ("id", "ts"))
     head = ground.make_lake(ALL_TYPES, columns, "month", "ts")
@@ -75,22 +82,28 @@ def test_every_type_reads_back_the_same_by_pyiceberg_and_duckdb(ground: Any) -> 
         assert [tuple(map(_same, row)) for row in told] == [tuple(map(_same, row)) for row in expected]
 
 
-def test_spark_reads_what_the_kernel_wrote(ground: Any) -> None:
+def test_spark_reads_what_the_kernel_wrote(ground: Ground) -> None:
     """Of all the types only time is missing: Iceberg's Spark connector does not know it."""
     ground.run(ALL_TYPES_DDL + 'alter table public."Every Type" drop column clock')
     columns = ground.columns(ALL_TYPES, ("id", "ts"))
     head = ground.make_lake(ALL_TYPES, columns, "month", "ts")
     commit(head, ground.copy(head, columns, "ts"))
-    sums = "count(*), sum(id), min(price), max(exact), count(distinct ref), sum(hash), max(at), min(day), count(flag), max(raw)"
-    hashed = "ascii(tags) + length(doc) + mid as hash, *"
-    by_spark = ground.spark.sql(
-        f"select {sums} from (select {hashed} from thermocline.public.`Every Type` where id between -1 and 100000)"
-    ).first()
-    in_postgres = 'select ascii(tags::text) + length(doc::text) + mid as hash, * from public."Every Type" where id between -1 and 100000'
-    by_postgres = ground.rows(
-        f"select {sums.replace('sum(id)', 'sum(id)::bigint').replace('max(raw)', '(array_agg(raw order by raw desc nulls last))[1]')} from ({in_postgres}) q"
-    )[0]
-    assert tuple(by_spark) == by_postgres
+    known = "id between -1 and 100000"
+    both = (
+        "count(*)",
+        "min(price)",
+        "max(exact)",
+        "count(distinct ref)",
+        "max(at)",
+        "min(day)",
+        "count(flag)",
+        "max(feeling)",
+        "count(raw)",
+    )
+    told = ground.lake_row(ALL_TYPES, known, *both, "cast(sum(length(doc)) as bigint)", "sum(length(tags))", "sum(length(raw))")
+    asked = ", ".join(both).replace("max(feeling)", "max(feeling::text)")
+    own = ", sum(length(doc::text)), sum(length(tags::text)), sum(length(raw))"
+    assert told == ground.rows('select {asked} from public."Every Type" where {known}', asked=asked + own, known=known)[0]
 
 
 def _same(value: Any) -> Any:
@@ -110,10 +123,13 @@ def _same(value: Any) -> Any:
         ("numeric(10,2)", "NaN"),
     ],
 )
-def test_a_value_with_no_lake_form_stops_the_copy_and_is_named(ground: Any, kind: str, value: str) -> None:
+def test_a_value_with_no_lake_form_stops_the_copy_and_is_named(ground: Ground, kind: str, value: str) -> None:
     ground.run(
-        f"create table public.events (id bigint not null, ts timestamptz not null, odd {kind});"
-        f"insert into public.events select i, '2026-01-01', null from generate_series(1, 100) i; insert into public.events values (7, '2026-01-01', '{value}')"
+        "create table public.events (id bigint not null, ts timestamptz not null, odd {kind});"
+        "insert into public.events select i, '2026-01-01', null from generate_series(1, 100) i;"
+        "insert into public.events values (7, '2026-01-01', '{value}')",
+        kind=kind,
+        value=value,
     )
     columns = ground.columns(EVENTS, ("id", "ts"))
     head = ground.make_lake(EVENTS, columns, "month", "ts")
@@ -124,26 +140,25 @@ def test_a_value_with_no_lake_form_stops_the_copy_and_is_named(ground: Any, kind
 
 
 @pytest.mark.parametrize("transform", [None, "year", "month", "day", "hour"])
-def test_files_lie_in_the_partitions_iceberg_itself_would_choose(ground: Any, transform: str | None) -> None:
+def test_files_lie_in_the_partitions_iceberg_itself_would_choose(ground: Ground, transform: str | None) -> None:
     head, columns = make_events(ground, 3000, transform)
     result = ground.copy(head, columns, "ts")
     assert result.is_exact
     commit(head, result)
     # A filter that Iceberg turns into a partition filter finds exactly the rows only when every file lies where it should.
     for day in ("2026-01-02", "2026-02-01"):
-        told = ground.spark.sql(
-            f"select count(*) from thermocline.public.events where ts >= '{day}' and ts < timestamp'{day}' + interval 1 day"
-        ).first()
-        assert (
-            told[0] == ground.rows(f"select count(*) from events where ts >= '{day}' and ts < timestamptz '{day}' + interval '1 day'")[0][0]
-        )
+        condition = f"ts >= timestamp '{day}' and ts < timestamp '{day}' + interval '1 day'"
+        assert ground.lake_row(EVENTS, condition, "count(*)") == ground.rows("select count(*) from events where {it}", it=condition)[0]
 
 
 @pytest.mark.parametrize("kind", ["integer", "bigint", "date"])
-def test_integer_and_date_keys_are_partitioned_by_truncate_and_day(ground: Any, kind: str) -> None:
+def test_integer_and_date_keys_are_partitioned_by_truncate_and_day(ground: Ground, kind: str) -> None:
     value = "'1969-12-01'::date + i % 90" if kind == "date" else "i * 10 - 5000"
     ground.run(
-        f"create table public.events (k {kind} not null, v text); insert into public.events select {value}, i::text from generate_series(1, 1000) i"
+        "create table public.events (k {kind} not null, v text);"
+        "insert into public.events select {value}, i::text from generate_series(1, 1000) i",
+        kind=kind,
+        value=value,
     )
     columns = ground.columns(EVENTS, ("k",))
     head = ground.make_lake(EVENTS, columns, "day" if kind == "date" else "truncate[1000]", "k")
@@ -151,22 +166,22 @@ def test_integer_and_date_keys_are_partitioned_by_truncate_and_day(ground: Any, 
     assert result.is_exact
     commit(head, result)
     condition = "k >= date'1969-12-31' and k < date'1970-01-03'" if kind == "date" else "k >= -1000 and k < 1000"
-    told = ground.spark.sql(f"select count(*), count(distinct v) from thermocline.public.events where {condition}").first()
-    assert tuple(told) == ground.rows(f"select count(*), count(distinct v) from events where {condition}")[0]
+    told = ground.lake_row(EVENTS, condition, "count(*)", "count(distinct v)")
+    assert told == ground.rows("select count(*), count(distinct v) from events where {it}", it=condition)[0]
 
 
-def test_files_are_clustered_by_the_tier_key_and_closed_at_the_target_size(ground: Any) -> None:
+def test_files_are_clustered_by_the_tier_key_and_closed_at_the_target_size(ground: Ground) -> None:
     head, columns = make_events(ground, 20_000, "month")
     result = ground.copy(head, columns, "ts", target_file_bytes=1, ranges=[(0, None)])
     assert result.is_exact
     assert len(result.files) == len({file.partition.ordinal for file in result.files if file.partition})
     for file in result.files:
-        keys = ground.spark.read.parquet(file.path).select("ts").toPandas()["ts"]
-        assert keys.is_monotonic_increasing
-        assert (int(keys.iloc[0].timestamp() * 1e6), int(keys.iloc[-1].timestamp() * 1e6)) == (file.lower_key, file.upper_key)
+        keys = pq.read_table(file.path.removeprefix("file://"), columns=["ts"])["ts"].cast(pa.int64()).to_pylist()
+        assert keys == sorted(keys)
+        assert (keys[0], keys[-1]) == (file.lower_key, file.upper_key)
 
 
-def test_every_file_is_registered_before_it_is_written(ground: Any) -> None:
+def test_every_file_is_registered_before_it_is_written(ground: Ground) -> None:
     head, columns = make_events(ground, 3000, "day")
     result = ground.copy(head, columns, "ts")
     assert {file.path for file in result.files} == {
@@ -174,7 +189,7 @@ def test_every_file_is_registered_before_it_is_written(ground: Any) -> None:
     }
 
 
-def test_rows_written_after_the_snapshot_do_not_enter_the_lake(ground: Any) -> None:
+def test_rows_written_after_the_snapshot_do_not_enter_the_lake(ground: Ground) -> None:
     head, columns = make_events(ground, 3000)
     with ground.snapshot() as snapshot:
         ground.run(
@@ -185,14 +200,14 @@ def test_rows_written_after_the_snapshot_do_not_enter_the_lake(ground: Any) -> N
     assert result.heap.rows == 3000
 
 
-def test_an_empty_partition_gives_no_files(ground: Any) -> None:
+def test_an_empty_partition_gives_no_files(ground: Ground) -> None:
     head, columns = make_events(ground, 0)
     result = ground.copy(head, columns, "ts")
     assert result.is_exact
     assert (result.files, result.heap.rows) == ((), 0)
 
 
-def test_a_retried_task_doubles_nothing(ground: Any) -> None:
+def test_a_retried_task_doubles_nothing(ground: Ground) -> None:
     """The backend of the first attempt is killed while it copies; the files it began stay staged and are not counted."""
     head, columns = make_events(ground, 600_000, "month")
     killed: list[int] = []
@@ -204,10 +219,10 @@ def test_a_retried_task_doubles_nothing(ground: Any) -> None:
     assert result.is_exact
     assert result.heap.rows == 600_000
     commit(head, result)
-    assert ground.spark.sql("select count(*), count(distinct id) from thermocline.public.events").first()[:] == (600_000, 600_000)
+    assert ground.lake_row(EVENTS, "true", "count(*)", "count(distinct id)") == (600_000, 600_000)
 
 
-def _kill_one_copy(ground: Any, killed: list[int]) -> None:
+def _kill_one_copy(ground: Ground, killed: list[int]) -> None:
     deadline = time.monotonic() + 60
     with ground.connect() as conn:
         while not killed and time.monotonic() < deadline:
@@ -221,7 +236,7 @@ def _kill_one_copy(ground: Any, killed: list[int]) -> None:
                 killed.append(found[0])
 
 
-def test_a_failed_task_is_told_in_one_sentence(ground: Any) -> None:
+def test_a_failed_task_is_told_in_one_sentence(ground: Ground) -> None:
     head, columns = make_events(ground, 10)
     with ground.snapshot() as snapshot:
         task = ground.tasks(head, columns, "ts", snapshot)[0]
@@ -231,17 +246,18 @@ def test_a_failed_task_is_told_in_one_sentence(ground: Any) -> None:
     assert failed.value.message == 'Copying public.not_there failed: invalid snapshot identifier: "nonsense".'
 
 
-def test_a_warehouse_that_cannot_be_written_is_told_in_one_sentence(ground: Any) -> None:
+def test_a_warehouse_that_cannot_be_written_is_told_in_one_sentence(ground: Ground) -> None:
     head, columns = make_events(ground, 10)
     (ground.warehouse / "blocked").write_text("a file where a directory should be")
     with pytest.raises(SparkTaskFailed.__mro__[1], match="could not be written"):
         ground.copy(dataclasses.replace(head, location=f"file://{ground.warehouse}/blocked"), columns, "ts")
 
 
-def test_a_partition_of_four_million_rows_in_one_task_stays_within_512_megabytes(ground: Any) -> None:
+def test_a_partition_of_four_million_rows_in_one_task_stays_within_512_megabytes(ground: Ground) -> None:
     ground.run(
-        "create table public.events (id bigint not null, ts timestamptz not null, kind text, amount numeric(12,2), score float8, ref uuid, note text);"
-        "insert into public.events select i, '2026-01-01'::timestamptz + (i * 7919::bigint % 4000000) * interval '1 s', (array['click','view'])[1 + i % 2],"
+        "create table public.events (id bigint not null, ts timestamptz not null, kind text, amount numeric(12,2), score float8, ref uuid,"
+        " note text); insert into public.events"
+        " select i, '2026-01-01'::timestamptz + (i * 7919::bigint % 4000000) * interval '1 s', (array['click','view'])[1 + i % 2],"
         " i / 100.0, i / 3.0, md5(i::text)::uuid, 'note number ' || i from generate_series(1, 4000000) i"
     )
     columns = ground.columns(EVENTS, ("id", "ts"))
@@ -257,5 +273,5 @@ def test_block_ranges_cover_every_block_once_and_end_open(size_bytes: int, paral
     ranges = plan_block_ranges(size_bytes, parallelism)
     assert ranges[0][0] == 0
     assert ranges[-1][1] is None
-    assert all(high == following[0] for (_, high), following in zip(ranges, ranges[1:], strict=False))
+    assert all(high == following[0] for (_, high), following in pairwise(ranges))
     assert all(high is None or high > low for low, high in ranges)

@@ -7,7 +7,8 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+
+from tests.spark.ground import Ground
 
 from thermocline.core.names import TableName
 
@@ -15,7 +16,7 @@ EVENTS = TableName("public", "events")
 PROGRAM = Path(__file__).with_name("local_cluster.py")
 
 
-def test_a_partition_is_tiered_by_two_executors(ground: Any, tmp_path: Path) -> None:
+def test_a_partition_is_tiered_by_two_executors(ground: Ground, tmp_path: Path) -> None:
     ground.run(
         "create table public.events (id bigint not null, ts timestamptz not null, v numeric(10,2));"
         "insert into public.events select i, '2026-01-01'::timestamptz + i * interval '1 s', i / 100.0 from generate_series(1, 100000) i"

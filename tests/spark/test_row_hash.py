@@ -78,7 +78,7 @@ def lake_column(position: int, base_type: str, lake_type: str) -> LakeColumn:
 
 def hashed_by_postgres(conn: psycopg.Connection[Any], columns: list[LakeColumn], rows: list[list[Any]]) -> list[int]:
     """Each row's hash by the very expression a copy uses."""
-    casts = [sql.SQL("%s::" + c.pg_type + ("::text" if c.lake_type.startswith("decimal") else "")) for c in columns]  # type: ignore[arg-type]
+    casts = [sql.SQL("%s::" + c.pg_type + ("::text" if c.lake_type.startswith("decimal") else "")) for c in columns]
     values = sql.SQL(", ").join(sql.SQL("({}, {})").format(sql.Literal(number), sql.SQL(", ").join(casts)) for number in range(len(rows)))
     names = sql.SQL(", ").join(sql.Identifier(c.name) for c in columns)
     query = sql.SQL("select {} from (values {}) v(n, {}) order by n").format(plan_row_hash(columns), values, names)
