@@ -181,3 +181,18 @@ def test_an_existing_postgres_is_used_without_writing_its_password_anywhere_open
     assert thermocline("down", "--dir", stack_dir).code == 0
     with psycopg.connect(server.dsn("own")) as conn:
         assert conn.execute("select 1").fetchone() == (1,)
+
+
+def test_the_demo_tells_one_answer_before_and_after_and_goes_on_the_second_time(thermocline: CommandLine, stack: Path) -> None:
+    first = thermocline("demo", "--dir", stack)
+    assert first.code == 0, first.err
+    assert "5 partitions with 172,000 rows are in the lake" in first.out
+    assert "152,000 rows in the heap, 172,000 in the lake" in first.out
+    assert "the same answer." in first.out
+    assert "Its amount was 0.00" in first.out
+    assert "it reads back as 1.00" in first.out
+    second = thermocline("demo", "--dir", stack)
+    assert second.code == 0, second.err
+    assert "public.events is there already" in second.err
+    assert "the same answer." in second.out
+    assert "it reads back as 2.00" in second.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import signal
 
 import uvicorn
 
@@ -18,6 +19,9 @@ def run_serve(settings: Settings) -> None:
     check_loopback(host)
     check_port_free(port, host)
     config = uvicorn.Config(make_app(settings), host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+    # uvicorn raises the signal that stopped it once more when it has drained; a clean stop is exit code 0.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: None)
     uvicorn.Server(config).run()
 
 
