@@ -68,7 +68,8 @@ comment on column thermocline.cutline.seam_line is 'The literal in the seam view
 create function thermocline.forbid_cutline_regression() returns trigger
     language plpgsql set search_path = pg_catalog as $$
 begin
-    if new.t < old.t or new.epoch < old.epoch or new.fence < old.fence then
+    if new.t < old.t or new.epoch < old.epoch or new.fence < old.fence or new.seam_line < old.seam_line or new.r < old.r
+       or (new.s is null and old.s is not null) or (new.r is null and old.r is not null) then
         raise exception 'the cut-line of table % cannot move back', old.table_id using errcode = 'check_violation';
     end if;
     return new;
@@ -98,6 +99,9 @@ declare
 begin
     if array_position(steps, new.state) < array_position(steps, old.state) then
         raise exception 'partition % cannot go from % back to %', old.name, old.state, new.state using errcode = 'check_violation';
+    end if;
+    if new.state = 'dropped' and old.state not in ('tiered', 'dropped') then
+        raise exception 'partition % is %, and only a tiered one can be dropped', old.name, old.state using errcode = 'check_violation';
     end if;
     new.changed_at := now();
     return new;
@@ -181,6 +185,7 @@ create index events_by_table on thermocline.events (table_id, id desc);
 create sequence thermocline.delta_version;
 
 -- The axis: each tier key as a 64-bit number, and back. Exact integer arithmetic; the ends stand for the infinities.
+-- Postgres' last thirty years (294247 to 294276) lie past 2^63 microseconds and share the place below the upper end.
 create function thermocline.axis(smallint) returns bigint language sql immutable strict parallel safe as 'select $1::bigint';
 create function thermocline.axis(integer) returns bigint language sql immutable strict parallel safe as 'select $1::bigint';
 create function thermocline.axis(bigint) returns bigint language sql immutable strict parallel safe as 'select $1';
@@ -188,7 +193,7 @@ create function thermocline.axis(date) returns bigint language sql immutable str
     $$select case when isfinite($1) then ($1 - date '1970-01-01')::bigint
                   when $1 < date '1970-01-01' then -9223372036854775808 else 9223372036854775807 end$$;
 create function thermocline.axis(timestamp) returns bigint language sql immutable strict parallel safe as
-    $$select case when isfinite($1) then (extract(epoch from $1) * 1000000)::bigint
+    $$select case when isfinite($1) then least(extract(epoch from $1) * 1000000, 9223372036854775806)::bigint
                   when $1 < timestamp '1970-01-01' then -9223372036854775808 else 9223372036854775807 end$$;
 create function thermocline.axis(timestamptz) returns bigint language sql immutable strict parallel safe as
     $$select thermocline.axis($1 at time zone 'UTC')$$;

@@ -1,0 +1,1 @@
+-- Folding: what the delta and the journal need for it.

@@ -1,0 +1,1 @@
+-- Modes and options: keep-heap, retention, premake, pause.
