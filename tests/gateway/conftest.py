@@ -22,14 +22,24 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestWriterV2,
+    write_manifest_list,
+)
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.table.update import update_table_metadata
+from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, update_table_metadata
 from pyiceberg.typedef import Record
 
 from thermocline.catalog.migrate import apply_migrations
@@ -61,6 +71,17 @@ class _OneTableCatalog(NoopCatalog):
         location = f"{self._directory}/metadata/{uuid.uuid4()}.metadata.json"
         ToOutputFile.table_metadata(metadata, PyArrowFileIO().new_output(location))
         return CommitTableResponse.model_validate({"metadata": metadata, "metadata-location": location})
+
+
+class _DeleteManifestWriter(ManifestWriterV2):
+    """PyIceberg writes data manifests only."""
+
+    def content(self) -> ManifestContent:
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
 
 
 def _as_written(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
@@ -159,6 +180,58 @@ class Lake:
         self.point_at(name, table.metadata_location)
         self.publish(name, current.snapshot_id)
         return current.snapshot_id
+
+    def delete_positions(self, name: str, file: Path, positions: list[int]) -> int:
+        """Adds a position-delete file for rows of a data file and publishes the new snapshot; returns its id."""
+        path = self.warehouse / name / "data" / f"{uuid.uuid4()}-deletes.parquet"
+        rows = pa.table(
+            [pa.array([f"file://{file}"] * len(positions)), pa.array(positions, pa.int64())],
+            schema=pa.schema(
+                [
+                    pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
+                    pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
+                ]
+            ),
+        )
+        pq.write_table(rows, path)
+        table, snapshot_id = self.tables[name], uuid.uuid4().int >> 66
+        parent = table.current_snapshot()
+        assert parent is not None
+        sequence = (parent.sequence_number or 0) + 1
+        place = f"file://{self.warehouse / name}/metadata"
+        writer = _DeleteManifestWriter(
+            table.spec(), table.schema(), PyArrowFileIO().new_output(f"{place}/{uuid.uuid4()}.avro"), snapshot_id, "deflate"
+        )
+        deletes = DataFile.from_args(
+            content=DataFileContent.POSITION_DELETES,
+            file_path=f"file://{path}",
+            file_format=FileFormat.PARQUET,
+            partition=Record(),
+            record_count=len(positions),
+            file_size_in_bytes=path.stat().st_size,
+            spec_id=0,
+        )
+        with writer:
+            writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=deletes))
+        listed = f"{place}/snap-{snapshot_id}.avro"
+        with write_manifest_list(2, PyArrowFileIO().new_output(listed), snapshot_id, parent.snapshot_id, sequence, "deflate") as manifests:
+            manifests.add_manifests([*parent.manifests(PyArrowFileIO()), writer.to_manifest_file()])
+        made = Snapshot.model_validate(
+            {
+                "snapshot-id": snapshot_id,
+                "parent-snapshot-id": parent.snapshot_id,
+                "sequence-number": sequence,
+                "manifest-list": listed,
+                "summary": {"operation": "delete"},
+                "schema-id": table.schema().schema_id,
+            }
+        )
+        ref = SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": snapshot_id})
+        answer = table.catalog.commit_table(table, (), (AddSnapshotUpdate(snapshot=made), ref))
+        self.tables[name] = Table(table.name(), answer.metadata, answer.metadata_location, PyArrowFileIO(), table.catalog)
+        self.point_at(name, answer.metadata_location)
+        self.publish(name, snapshot_id)
+        return snapshot_id
 
     def point_at(self, name: str, location: str) -> None:
         self.conn.execute("update thermocline_iceberg.iceberg_tables set metadata_location = %s where table_name = %s", (location, name))

@@ -14,12 +14,21 @@ from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 
 from thermocline.errors import LakeFileUnreadable
 
-_FILE_URI = re.compile(r"file:(?://[^/]*)?(?=/)")
+_FILE_URI = re.compile(r"^file:(?://[^/]*)?(?=/)")
+
+
+FILE_URI_PATTERN = r"^file:(?://[^/]*)?(/.*)$"
+"""For engines that compare locations as text: what the first group keeps is `plain_location`."""
+
+
+def plain_location(location: str) -> str:
+    """The location without its `file:` scheme, so that two spellings of one file are equal."""
+    return _FILE_URI.sub("", location, count=1)
 
 
 def local_path(location: str) -> str:
     """The path on this machine of a `file:` location."""
-    path = _FILE_URI.sub("", location, count=1)
+    path = plain_location(location)
     if "://" in path or not path.startswith("/"):
         raise LakeFileUnreadable(f"Lake file {location} is not in a store this gateway can read.")
     if "%" in path and not os.path.exists(path) and os.path.exists(unquote(path)):

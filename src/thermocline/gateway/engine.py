@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from thermocline.cold.metadata import LakeTable
 from thermocline.cold.scan import ScanPlan, plan_scan
-from thermocline.cold.storage import local_path
+from thermocline.cold.storage import FILE_URI_PATTERN, local_path, plain_location
 from thermocline.errors import LakeFileUnreadable, UnknownSnapshot
 from thermocline.gateway import metrics
 from thermocline.gateway.facts import ColumnFacts
@@ -23,6 +23,15 @@ from thermocline.gateway.sources import Cancelled, ConstantRows, RowSource
 from thermocline.gateway.wire.messages import Field
 
 _BATCH_ROWS = 32_768
+
+_WITHOUT_POSITIONS = """
+(SELECT * FROM read_parquet(?, filename = 'tc_file', file_row_number = true, {options}) d
+ WHERE NOT EXISTS (
+    SELECT 1
+    FROM (SELECT regexp_replace(file_path, ?, '\\1') AS said, pos FROM read_parquet(?, hive_partitioning = false)) p
+    JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS said, unnest(CAST(? AS VARCHAR[])) AS here) files ON files.said = p.said
+    WHERE files.here = d.tc_file AND p.pos = d.file_row_number))
+"""
 _MAX_VERIFIED_FILES = 200_000
 
 
@@ -100,14 +109,18 @@ class LakeEngine:
 
     def _source(self, plan: ScanPlan, scan: TableScan) -> Fragment:
         columns = tuple(scan.facts.columns.values())
-        if plan.deletes:
+        if any(delete.is_equality_delete or not delete.path.endswith(".parquet") for delete in plan.deletes):
             self._load_iceberg()
             return _iceberg_source(plan.table, plan.snapshot_id, columns)
         paths = [local_path(file.path) for file in plan.data]
         self._check_field_ids(paths)
         types = ", ".join(f"{c.field.field_id}: {{name: '{c.sql}', type: '{c.duckdb_type}', default_value: NULL}}" for c in columns)
         options = f"hive_partitioning = false, union_by_name = false, schema = MAP {{{types}}}"
-        return Fragment(f"read_parquet(?, {options})", (paths,))  # type: ignore[arg-type]
+        if not plan.deletes:
+            return Fragment(f"read_parquet(?, {options})", (paths,))
+        deletes = [local_path(delete.path) for delete in plan.deletes]
+        said = [plain_location(file.path) for file in plan.data]
+        return Fragment(_WITHOUT_POSITIONS.replace("{options}", options), (paths, FILE_URI_PATTERN, deletes, said, paths))
 
     def _check_field_ids(self, paths: list[str]) -> None:
         """A file without field ids would read as nulls under Iceberg's rules, so it is refused by name."""

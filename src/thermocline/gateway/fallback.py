@@ -7,6 +7,7 @@ The statement may use functions of pg_catalog that compute and do nothing else, 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -100,7 +101,8 @@ class PostgresRows:
         if self._loading is not None:
             self._loading.interrupt()
         if self._conn is not None:
-            self._conn.cancel_safe(timeout=5)
+            # In a thread of its own: the caller is the event loop, and a cancel is a connection.
+            threading.Thread(target=self._conn.cancel_safe, kwargs={"timeout": 5}, daemon=True).start()
 
     def close(self) -> None:
         if self._held is not None:

@@ -331,7 +331,7 @@ class GatewayThread:
     """A gateway running in a thread of this process."""
 
     def __init__(self, config: GatewayConfig) -> None:
-        self._config = config
+        self.config = config
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._started = threading.Event()
@@ -371,7 +371,7 @@ class GatewayThread:
             self._loop.close()
 
     async def _main(self) -> None:
-        async with GatewayServer(dsn=self._config.dsn, config=self._config) as server:
+        async with GatewayServer(dsn=self.config.dsn, config=self.config) as server:
             self.port = server.port
             self._started.set()
             await self._stop.wait()

@@ -1,0 +1,82 @@
+"""Snapshots, deletes, cursors and transactions of the lake, through postgres_fdw and through direct connections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+
+EVENTS = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "ts", TimestamptzType(), required=False),
+    NestedField(3, "note", StringType(), required=False),
+)
+
+
+def _rows(first: int, count: int) -> pa.Table:
+    ids = range(first, first + count)
+    times = pa.array([number * 1_000_000 for number in ids], pa.timestamp("us", "UTC"))
+    return pa.table({"id": pa.array(ids, pa.int64()), "ts": times, "note": [f"note {number % 7}" for number in ids]})
+
+
+@pytest.fixture
+def events(site: Any) -> Any:
+    """`thermocline_lake.events` with nothing in it yet."""
+    site.lake.create("events", EVENTS)
+    site.lake.foreign_table("events", "id bigint, ts timestamptz, note text")
+    return site
+
+
+def _ids(conn: psycopg.Connection[Any], snapshot: int | None) -> list[int]:
+    return [
+        row[0] for row in conn.execute("select id from thermocline_lake.events where _snapshot = %s order by id", (snapshot,)).fetchall()
+    ]
+
+
+def test_each_snapshot_reads_as_it_was(events: Any) -> None:
+    first = events.lake.append("events", _rows(0, 3))
+    second = events.lake.append("events", _rows(3, 2))
+    assert _ids(events.conn, first) == [0, 1, 2]
+    assert _ids(events.conn, second) == [0, 1, 2, 3, 4]
+
+
+def test_a_null_snapshot_has_no_rows(events: Any) -> None:
+    events.lake.append("events", _rows(0, 3))
+    assert _ids(events.conn, None) == []
+    assert events.conn.execute("select count(*) from thermocline_lake.events where _snapshot = null").fetchone() == (0,)
+
+
+def test_an_unknown_snapshot_is_an_error_and_never_the_newest(events: Any) -> None:
+    events.lake.append("events", _rows(0, 3))
+    with pytest.raises(psycopg.Error, match="has no snapshot 12345") as problem:
+        _ids(events.conn, 12345)
+    assert problem.value.sqlstate == "55000"
+
+
+def test_a_read_that_names_no_snapshot_is_refused(events: Any) -> None:
+    events.lake.append("events", _rows(0, 3))
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="must say at which snapshot"):
+        events.conn.execute("select * from thermocline_lake.events")
+
+
+def test_position_deletes_hide_their_rows_in_later_snapshots_only(events: Any) -> None:
+    before = events.lake.append("events", _rows(0, 5))
+    after = events.lake.delete_positions("events", events.lake.files("events")[0], [1, 3])
+    assert _ids(events.conn, before) == [0, 1, 2, 3, 4]
+    assert _ids(events.conn, after) == [0, 2, 4]
+    later = events.lake.append("events", _rows(5, 2))
+    assert _ids(events.conn, later) == [0, 2, 4, 5, 6]
+    assert events.conn.execute("select count(*) from thermocline_lake.events where _snapshot = %s and id > 0", (later,)).fetchone() == (4,)
+
+
+def test_position_deletes_count_rows_over_the_whole_file_not_over_what_a_filter_left(events: Any) -> None:
+    events.lake.append("events", _rows(0, 1000), row_group_rows=100)
+    after = events.lake.delete_positions("events", events.lake.files("events")[0], [0, 555, 999])
+    found = events.conn.execute(
+        "select id from thermocline_lake.events where _snapshot = %s and id between 553 and 557 order by id", (after,)
+    ).fetchall()
+    assert found == [(553,), (554,), (556,), (557,)]

@@ -1,0 +1,221 @@
+"""The gateway's pure parts: statements, constants, rows, logins."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+import scramp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thermocline.errors import StatementRefused
+from thermocline.gateway.fallback import check_harmless
+from thermocline.gateway.rows import encode_copy, encode_rows, render_date, render_timestamp, to_text
+from thermocline.gateway.scram import ScramExchange, WrongCredentials, make_verifier
+from thermocline.gateway.statements import parse_statement, split_statements
+from thermocline.gateway.values import Constant, Infinity, NotProvable, parse_array, parse_value
+
+pytestmark = pytest.mark.unit
+
+SENT_BY_POSTGRES_FDW = (
+    "SET search_path = pg_catalog",
+    "SET timezone = 'UTC'",
+    "SET timezone = 'GMT'",
+    "SET datestyle = ISO",
+    "SET intervalstyle = postgres",
+    "SET extra_float_digits = 3",
+    "SET transaction_read_only = on",
+    "START TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    "START TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+    "START TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY",
+    "START TRANSACTION ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE",
+    "SAVEPOINT s2",
+    "RELEASE SAVEPOINT s2",
+    "ROLLBACK TO SAVEPOINT s2",
+    "COMMIT TRANSACTION",
+    "ABORT TRANSACTION",
+    "DECLARE c1 CURSOR FOR\nSELECT id FROM public.events WHERE ((_snapshot = $1::bigint))",
+    "FETCH 100 FROM c1",
+    "MOVE BACKWARD ALL IN c1",
+    "CLOSE c1",
+    "DEALLOCATE ALL",
+    "DISCARD ALL",
+    "EXPLAIN SELECT id FROM public.events",
+    "SELECT pg_catalog.pg_relation_size('public.events'::pg_catalog.regclass) / 8192",
+    "SELECT reltuples, relkind FROM pg_catalog.pg_class WHERE oid = 'public.events'::pg_catalog.regclass",
+    "SELECT relpages, reltuples, relkind FROM pg_catalog.pg_class WHERE oid = 'public.\"E v\"'::pg_catalog.regclass",
+)
+
+NEVER_RUN = (
+    "insert into public.events values (1)",
+    "update public.events set id = 1",
+    "delete from public.events",
+    "drop table public.events",
+    "truncate public.events",
+    "copy public.events to stdout",
+    "create table x ()",
+    "prepare p as select 1",
+    "do $$ begin end $$",
+    "call f()",
+    "listen x",
+    "vacuum",
+    "table public.events",
+    "with x as (select 1) select * from x",
+    "grant all on public.events to public",
+)
+
+
+@pytest.mark.parametrize("text", SENT_BY_POSTGRES_FDW)
+def test_what_postgres_fdw_sends_is_understood(text: str) -> None:
+    assert parse_statement(text) is not None
+
+
+@pytest.mark.parametrize("text", NEVER_RUN)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(StatementRefused):
+        parse_statement(text)
+
+
+def test_statements_are_cut_at_semicolons_outside_quotes() -> None:
+    assert split_statements("a ';' b; \"x;y\" ; -- no ;\n c; E'\\';' ;; $q$ ; $q$") == (
+        "a ';' b", '"x;y"', "-- no ;\n c", "E'\\';'", "$q$ ; $q$",
+    )  # fmt: skip
+
+
+def test_functions_that_do_more_than_compute_are_refused() -> None:
+    functions = frozenset({"upper", "length", "sum"})
+    check_harmless("select upper(a), sum(length(b)) from x.y where a in ('b') and (c = any ('{1}'))", functions)
+    for bad in ("select pg_read_file('/etc/passwd')", "select set_config('a', 'b', false)", "select evil.f(1)", "select evil.upper(a)",
+                "select 'x'::regclass", "select pg_catalog.pg_sleep(5)", "select a operator(evil.+) b"):  # fmt: skip
+        with pytest.raises(StatementRefused):
+            check_harmless(bad, functions)
+
+
+@given(moment=st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)), minutes=st.integers(-14 * 60, 14 * 60))
+def test_timestamps_with_any_offset_are_read_exactly(moment: datetime, minutes: int) -> None:
+    sign, size = ("-" if minutes < 0 else "+"), abs(minutes)
+    text = f"{moment.isoformat(' ', 'microseconds')}{sign}{size // 60:02d}:{size % 60:02d}"
+    expected = (moment.replace(tzinfo=UTC) - timedelta(minutes=minutes) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    assert parse_value("timestamptz", Constant(text, "timestamptz")) == expected
+
+
+@given(micros=st.integers(-210_866_803_200_000_000, 9_223_371_000_000_000_000))
+def test_a_rendered_timestamp_reads_back_as_the_same_value(micros: int) -> None:
+    assert parse_value("timestamp", Constant(render_timestamp(micros, ""), "timestamp")) == micros
+    assert parse_value("timestamptz", Constant(render_timestamp(micros, "+00"), "timestamptz")) == micros
+
+
+@given(days=st.integers(-2_440_588, 20_000_000))
+def test_a_rendered_date_reads_back_as_the_same_value(days: int) -> None:
+    assert parse_value("date", Constant(render_date(days), "date")) == days
+
+
+@given(day=st.dates())
+def test_dates_of_the_common_era_are_rendered_as_python_does(day: date) -> None:
+    assert render_date((day - date(1970, 1, 1)).days) == day.isoformat()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("timestamptz", "infinity", Infinity(True)),
+        ("date", "-infinity", Infinity(False)),
+        ("decimal", "-1.50", Decimal("-1.50")),
+        ("uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")),
+        ("binary", "\\xDEad", b"\xde\xad"),
+        ("boolean", "t", True),
+        ("long", "-9223372036854775808", -(2**63)),
+    ],
+)
+def test_plain_constants_are_read(kind: str, text: str, value: object) -> None:
+    assert parse_value(kind, Constant(text, "unknown")) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("long", "9223372036854775808"), ("long", "0x10"), ("long", "1_000"), ("int", "1.0"), ("timestamptz", "now"), ("date", "today"),
+        ("date", "2023-02-29"), ("date", "01/02/2023"), ("timestamptz", "2026-01-01 24:00:00+00"), ("timestamp", "2026-01-01 00:00:00+02"),
+        ("uuid", "{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}"), ("binary", "abc"), ("decimal", "NaN"), ("boolean", "yes"), ("double", "1e999"),
+    ],
+)  # fmt: skip
+def test_constants_in_another_form_are_left_to_postgres(kind: str, text: str) -> None:
+    with pytest.raises(NotProvable):
+        parse_value(kind, Constant(text, "unknown"))
+
+
+@given(values=st.lists(st.none() | st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=8), max_size=5))
+def test_array_text_is_read_as_postgres_writes_it(values: list[str | None]) -> None:
+    def written(value: str | None) -> str:
+        return "NULL" if value is None else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    assert parse_array("{" + ",".join(map(written, values)) + "}") == tuple(values)
+
+
+@given(numbers=st.lists(st.none() | st.decimals(allow_nan=False, allow_infinity=False, places=10, max_value=10**25, min_value=-(10**25))))
+def test_decimals_are_written_plainly_with_their_scale(numbers: list[Decimal | None]) -> None:
+    texts = to_text(pa.array(numbers, pa.decimal128(38, 10))).to_pylist()
+    for text, number in zip(texts, numbers, strict=True):
+        assert (text is None) == (number is None)
+        if text is not None and number is not None:
+            assert "E" not in text
+            assert Fraction(text) == Fraction(number)
+            assert len(text.partition(".")[2]) == 10
+
+
+@given(numbers=st.lists(st.none() | st.floats()))
+def test_floats_read_back_as_the_same_value(numbers: list[float | None]) -> None:
+    texts = to_text(pa.array(numbers, pa.float64())).to_pylist()
+    assert [None if t is None else repr(float(t)) for t in texts] == [None if n is None else repr(float(n)) for n in numbers]
+
+
+@given(rows=st.lists(st.tuples(st.none() | st.binary(max_size=9), st.none() | st.text(max_size=9), st.none() | st.booleans())))
+def test_rows_are_cut_where_they_begin_and_end(rows: list[tuple[bytes | None, str | None, bool | None]]) -> None:
+    kinds = (pa.binary(), pa.string(), pa.bool_())
+    batch = pa.record_batch([pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)], names=["a", "b", "c"])
+    encoded = encode_rows(batch.slice(0))
+    assert encoded.row_count == len(rows)
+    for number, (raw, text, flag) in enumerate(rows):
+        fields = (None if raw is None else b"\\x" + raw.hex().encode(), None if text is None else text.encode(),
+                  None if flag is None else b"t" if flag else b"f")  # fmt: skip
+        body = b"".join(b"\xff\xff\xff\xff" if f is None else len(f).to_bytes(4, "big") + f for f in fields)
+        assert bytes(encoded.piece(number, 1)) == b"D" + (len(body) + 6).to_bytes(4, "big") + b"\0\3" + body
+
+
+def test_copy_text_escapes_what_copy_reads_specially() -> None:
+    batch = pa.record_batch([pa.array(["a\tb\\N\n\r", None, ""]), pa.array([b"\x5c", None, b""])], names=["a", "b"])
+    assert bytes(encode_copy(batch)) == b"a\\tb\\\\N\\n\\r\t\\\\x5c\n\\N\t\\N\n\t\\\\x\n"
+
+
+def _log_in(verifier: str | None, password: str) -> None:
+    exchange = ScramExchange("ann", verifier)
+    client = scramp.ScramClient(["SCRAM-SHA-256"], "ann", password)
+    client.set_server_first(exchange.first(client.get_client_first().encode()).decode())
+    client.set_server_final(exchange.final(client.get_client_final().encode()).decode())
+
+
+def test_the_right_password_logs_in_and_the_server_proves_itself() -> None:
+    _log_in(make_verifier("pässword"), "pässword")
+
+
+@pytest.mark.parametrize("verifier", [make_verifier("other"), None, "md5abc", ""])
+def test_a_wrong_password_an_unknown_user_and_a_broken_verifier_end_the_same_way(verifier: str | None) -> None:
+    with pytest.raises(WrongCredentials):
+        _log_in(verifier, "secret")
+
+
+def test_an_unknown_user_always_gets_the_same_salt() -> None:
+    salts = {ScramExchange("nobody", None).first(b"n,,n=,r=abc").split(b",")[1] for _ in range(3)}
+    assert len(salts) == 1
+
+
+@given(data=st.binary(max_size=80))
+def test_garbage_in_the_exchange_is_a_wrong_password(data: bytes) -> None:
+    exchange = ScramExchange("ann", make_verifier("x"))
+    with pytest.raises(WrongCredentials):
+        exchange.final(data)
