@@ -228,6 +228,27 @@ class LakeNotWritable(RefusedError):
     hint = "Check that the directory or bucket exists, that this user may write there, and that it has space."
 
 
+class HeapMoving(TryAgainError):
+    """The table changed while it was being registered; nothing was changed."""
+
+    code = "TC212"
+    hint = "Run the command again."
+
+
+class SeamInUse(RefusedError):
+    """Other objects depend on the seam."""
+
+    code = "TC213"
+    hint = "Drop them, or build them on the table itself, and run the command again."
+
+
+class RegistrationUnknown(OutcomeUnknownError):
+    """The connection was lost while the registration was committed; whether it arrived is not known."""
+
+    code = "TC214"
+    hint = "Run register again: it changes nothing when the table is registered, and registers it when it is not."
+
+
 # --- spark and the lake: TC3xx ---
 
 

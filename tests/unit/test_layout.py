@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +41,7 @@ def test_the_layout_follows_the_heaps_partitions(kind: KeyType, bounds: list[tup
 @given(st.sampled_from(list(KeyType)), st.lists(st.integers(AXIS_MIN, AXIS_MAX), min_size=2, max_size=8, unique=True))
 def test_every_derived_layout_is_one_a_person_may_give(kind: KeyType, cuts: list[int]) -> None:
     cuts.sort()
-    derived = plan_layout(kind, list(zip(cuts, cuts[1:], strict=False)))
+    derived = plan_layout(kind, list(itertools.pairwise(cuts)))
     assert parse_layout(kind, derived) == derived
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 from hypothesis import given
@@ -108,7 +109,7 @@ def test_the_plan_is_told_in_sentences() -> None:
 @st.composite
 def tables(draw: st.DrawFn) -> TableSeen:
     cuts = sorted(draw(st.lists(st.integers(-50, 50), min_size=2, max_size=9, unique=True)))
-    ranges = [pair for pair in zip(cuts, cuts[1:], strict=False) if draw(st.booleans())]
+    ranges = [pair for pair in itertools.pairwise(cuts) if draw(st.booleans())]
     if draw(st.booleans()):
         ranges.append((cuts[-1], AXIS_MAX))
     high_water = draw(st.integers(-60, 60))

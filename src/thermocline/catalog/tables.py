@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.core.axis import KeyType
 from thermocline.core.coltypes import LakeColumn
 from thermocline.core.names import TableName
@@ -62,6 +63,7 @@ def find_table(conn: Connection, name: TableName) -> RegisteredTable:
         raise NotRegistered(
             f"{name} is not registered; this database has no Thermocline catalog yet.", hint="Run `thermocline init` first."
         )
+    check_version_known(read_version(conn))
     if (found := read_table(conn, name)) is None:
         raise NotRegistered(f"{name} is not registered.")
     return found

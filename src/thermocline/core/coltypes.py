@@ -59,6 +59,7 @@ class HeapColumn:
     identity: Literal["", "a", "d"] = ""
     identity_sequence: str | None = None
     generated: bool = False
+    is_virtual: bool = False
     comment: str | None = None
 
 

@@ -12,7 +12,8 @@ from thermocline.errors import CannotRegister, TableNotFound
 from thermocline.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.hot", "queries/facts.sql")
-_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "i": "an index", "S": "a sequence", "c": "a composite type"}
+_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a composite type"}
+_KINDS |= {"i": "an index", "I": "an index", "t": "a TOAST table"}
 _ENDS = {"MINVALUE": AXIS_MIN, "MAXVALUE": AXIS_MAX}
 _AXIS_QUERIES = {KeyType.DATE: "date", KeyType.TIMESTAMP: "timestamp", KeyType.TIMESTAMPTZ: "timestamptz"}
 _C_LOCALES = frozenset({"C", "POSIX", "C.UTF-8", "C.utf8", "C.UTF8"})
@@ -67,6 +68,7 @@ class HeapFacts:
     default_partition: str | None
     columns: tuple[HeapColumn, ...]
     primary_key: tuple[KeyColumn, ...]
+    primary_key_is_deferrable: bool
     inbound_foreign_keys: tuple[str, ...]
     grants: tuple[Grant, ...]
 
@@ -103,6 +105,7 @@ def read_heap(conn: Connection, name: TableName) -> HeapFacts:
         partition_attnums=tuple(row[10] or ()),
         partition_key_text=row[11],
         default_partition=row[12],
+        primary_key_is_deferrable=row[13],
         columns=_read_columns(conn, name, oid),
         primary_key=tuple(
             KeyColumn(name=column, operator_schema=schema, operator=operator, is_hashable=hashable)
@@ -118,11 +121,12 @@ def read_heap(conn: Connection, name: TableName) -> HeapFacts:
 
 def _read_columns(conn: Connection, name: TableName, oid: int) -> tuple[HeapColumn, ...]:
     where = {"oid": oid, "schema": name.schema, "table": name.table, "database_collation_is_c": _database_collation_is_c(conn)}
-    # An empty search_path makes format_type() and pg_get_expr() qualify every name outside pg_catalog.
-    previous = conn.execute("select current_setting('search_path'), set_config('search_path', '', false)").fetchone()
-    assert previous is not None
-    rows = conn.execute(_QUERIES["columns"], where).fetchall()
-    conn.execute("select set_config('search_path', %s, false)", [previous[0]])
+    with conn.transaction():
+        # An empty search_path makes format_type() and pg_get_expr() qualify every name outside pg_catalog.
+        previous = conn.execute("select current_setting('search_path'), set_config('search_path', '', true)").fetchone()
+        assert previous is not None
+        rows = conn.execute(_QUERIES["columns"], where).fetchall()
+        conn.execute("select set_config('search_path', %s, true)", [previous[0]])
     return tuple(
         HeapColumn(
             name=r[0],
@@ -137,8 +141,10 @@ def _read_columns(conn: Connection, name: TableName, oid: int) -> tuple[HeapColu
             default=r[9],
             identity=r[10],
             identity_sequence=r[11],
-            generated=r[12],
+            generated=r[12] != "",
+            is_virtual=r[12] == "v",
             comment=r[13],
+            made_of=tuple(r[14]),
         )
         for r in rows
     )
@@ -175,6 +181,11 @@ def read_partitions(conn: Connection, heap: HeapFacts, key_type: KeyType) -> tup
         bounds += [match["lo"], match["hi"]]
     line = _read_axis(conn, key_type, bounds)
     found = [HeapPartition(oid=row[0], name=row[1], lo=lo, hi=hi) for row, lo, hi in zip(named, line[::2], line[1::2], strict=True)]
+    if beyond := next((partition for partition in found if partition.lo >= partition.hi), None):
+        raise CannotRegister(
+            f"Partition {beyond.name} of {heap.name} lies at the very end of its key's range, beyond the axis.",
+            hint="Join it with the partition next to it; MINVALUE and MAXVALUE stand for the infinities already.",
+        )
     return tuple(sorted(found, key=lambda partition: partition.lo))
 
 

@@ -10,9 +10,12 @@ from psycopg import sql
 from thermocline.hot.seam import SERVER
 from thermocline.pg import Connection
 
+_LOCK_KEY = 7_461_001_915
+
 
 def apply_gateway_server(conn: Connection, owner: str, *, host: str, port: int, password: str) -> None:
-    """Make the server when it is missing, point it at this gateway, and give the owner a login."""
+    """Make the server when it is missing, point it at this gateway, and give the owner a login. One session at a time."""
+    conn.execute("select pg_advisory_xact_lock(%s)", [_LOCK_KEY])
     conn.execute("create extension if not exists postgres_fdw")
     server = sql.Identifier(SERVER)
     if conn.execute("select 1 from pg_foreign_server where srvname = %s", [SERVER]).fetchone() is None:
@@ -29,10 +32,12 @@ def apply_gateway_server(conn: Connection, owner: str, *, host: str, port: int, 
     has_login = conn.execute("select 1 from thermocline.gateway_logins where name = %s", [owner]).fetchone()
     if has_mapping and has_login:
         return
-    verb = "alter user mapping for {} server {} options (set user {}, set password {})"
-    if not has_mapping:
-        verb = "create user mapping for {} server {} options (user {}, password {})"
-    conn.execute(sql.SQL(verb).format(sql.Identifier(owner), server, sql.Literal(owner), sql.Literal(password)))
+    conn.execute(sql.SQL("drop user mapping if exists for {} server {}").format(sql.Identifier(owner), server))
+    conn.execute(
+        sql.SQL("create user mapping for {} server {} options (user {}, password {})").format(
+            sql.Identifier(owner), server, sql.Literal(owner), sql.Literal(password)
+        )
+    )
     verifier = conn.pgconn.encrypt_password(password.encode(), owner.encode(), b"scram-sha-256").decode()
     conn.execute(
         "insert into thermocline.gateway_logins (name, verifier) values (%s, %s)"

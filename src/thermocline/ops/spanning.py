@@ -58,13 +58,23 @@ def check_same_heap(registered: RegisteredTable, heap: HeapFacts) -> None:
     """Refuse a table that was made anew under the same name, or whose columns or key are not those that were registered."""
     if heap.oid != registered.heap_oid:
         raise HeapChanged(f"{registered.name} was dropped and made anew since it was registered.")
-    held = [(column.name, column.pg_type) for column in registered.columns]
-    found = [(column.name, column.pg_type) for column in heap.columns]
-    if held != found:
-        changed = next((name for name, _ in dict.fromkeys((*found, *held)) if (name in dict(held)) != (name in dict(found))), None)
-        changed = changed or next(name for name, kind in found if dict(held).get(name) != kind)
+    # The number too: a column that was dropped and added again has its name and type, but not its old values.
+    held = {c.name: (c.pg_type, attnum) for c, attnum in zip(registered.columns, registered.attnums, strict=True)}
+    found = {c.name: (c.pg_type, c.attnum) for c in heap.columns}
+    if changed := [name for name in (*found, *held) if held.get(name) != found.get(name)]:
         raise HeapChanged(
-            f"Column {changed} of {registered.name} is not as it was registered.", hint="Undo the change, or unregister and register again."
+            f"Column {changed[0]} of {registered.name} is not as it was registered.",
+            hint="Undo the change, or unregister and register again.",
         )
     if tuple(column.name for column in heap.primary_key) != registered.pk:
         raise HeapChanged(f"The primary key of {registered.name} is not the one that was registered.")
+    if heap.default_partition != registered.spill.table:
+        raise HeapChanged(
+            f"The spill {registered.spill} is no longer the DEFAULT partition of {registered.name}.",
+            hint="Attach it again as DEFAULT, or unregister and register again.",
+        )
+    if heap.has_row_security:
+        raise HeapChanged(
+            f"{registered.name} has row-level security since it was registered, which the lake cannot apply.",
+            hint="Disable it, or unregister the table.",
+        )

@@ -2,7 +2,7 @@
 select c.oid, c.relkind::text, c.relpersistence::text, c.relrowsecurity, pg_get_userbyid(c.relowner), c.relowner,
        c.relispartition, n.nspname like 'pg\_%%' or n.nspname = 'information_schema',
        p.partstrat::text, p.partnatts, p.partattrs::int2[]::int[], pg_get_partkeydef(c.oid),
-       d.relname
+       d.relname, exists (select from pg_index x where x.indrelid = c.oid and x.indisprimary and not x.indimmediate)
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
   left join pg_partitioned_table p on p.partrelid = c.oid
@@ -10,9 +10,9 @@ select c.oid, c.relkind::text, c.relpersistence::text, c.relrowsecurity, pg_get_
  where n.nspname = %(schema)s and c.relname = %(table)s
 
 -- name: columns
-select a.attname, a.attnum, t.typname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
-       case when t.typname = 'numeric' and a.atttypmod >= 4 then ((a.atttypmod - 4) >> 16) & 65535 end,
-       case when t.typname = 'numeric' and a.atttypmod >= 4 then (((a.atttypmod - 4) & 2047) # 1024) - 1024 end,
+select a.attname, a.attnum, case when tn.nspname = 'pg_catalog' then t.typname else format('%%I.%%I', tn.nspname, t.typname) end, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+       case when a.atttypid = 'numeric'::regtype and a.atttypmod >= 4 then ((a.atttypmod - 4) >> 16) & 65535 end,
+       case when a.atttypid = 'numeric'::regtype and a.atttypmod >= 4 then (((a.atttypmod - 4) & 2047) # 1024) - 1024 end,
        case when a.attcollation <> 0 then format('%%I.%%I', cn.nspname, co.collname) end,
        case when a.attcollation = 0 then true
             when co.collname = 'default' then %(database_collation_is_c)s
@@ -20,9 +20,21 @@ select a.attname, a.attnum, t.typname, format_type(a.atttypid, a.atttypmod), a.a
        case when a.attgenerated = '' then pg_get_expr(ad.adbin, ad.adrelid) end,
        a.attidentity::text,
        case when a.attidentity <> '' then pg_get_serial_sequence(format('%%I.%%I', %(schema)s::text, %(table)s::text), a.attname) end,
-       a.attgenerated <> '', col_description(a.attrelid, a.attnum)
+       a.attgenerated::text, col_description(a.attrelid, a.attnum), array(
+           with recursive inside(oid) as (
+               select a.atttypid
+               union
+               select part.oid from inside join pg_type i on i.oid = inside.oid cross join lateral (
+                   select i.typbasetype where i.typtype = 'd'
+                   union all select i.typelem where i.typelem <> 0
+                   union all select f.atttypid from pg_attribute f where f.attrelid = i.typrelid and f.attnum > 0 and not f.attisdropped
+                   union all select r.rngsubtype from pg_range r where i.oid in (r.rngtypid, r.rngmultitypid)
+               ) part(oid))
+           select b.typname::text from inside join pg_type b on b.oid = inside.oid
+            where b.typnamespace = 'pg_catalog'::regnamespace order by 1)
   from pg_attribute a
   join pg_type t on t.oid = a.atttypid
+  join pg_namespace tn on tn.oid = t.typnamespace
   left join pg_attrdef ad on ad.adrelid = a.attrelid and ad.adnum = a.attnum
   left join pg_collation co on co.oid = a.attcollation
   left join pg_namespace cn on cn.oid = co.collnamespace
