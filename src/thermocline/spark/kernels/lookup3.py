@@ -60,7 +60,12 @@ def hash_variable(data: U8, offsets: npt.NDArray[Any]) -> U64:
     b, c = a.copy(), a.copy()
     blocks = lengths // _BLOCK
     for number in range(int(blocks.max(initial=0))):
-        rows = np.flatnonzero(blocks > number)
+        active = blocks > number
+        if active.all():
+            at = starts + number * _BLOCK
+            a, b, c = _mixed(a + words[at], b + words[at + 4], c + words[at + 8])
+            continue
+        rows = np.flatnonzero(active)
         at = starts[rows] + number * _BLOCK
         a[rows], b[rows], c[rows] = _mixed(a[rows] + words[at], b[rows] + words[at + 4], c[rows] + words[at + 8])
     tails = starts + blocks * _BLOCK
