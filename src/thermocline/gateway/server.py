@@ -129,7 +129,7 @@ class GatewayServer:
             self._connections.pop(connection.key, None)
             with contextlib.suppress(RuntimeError):
                 await asyncio.shield(asyncio.wrap_future(self._threads.submit(connection.session.close)))
-            writer.close()
+            await _hang_up(writer)
 
     def admit(self, connection: Connection) -> bool:
         """Gives the connection its number and secret, unless there are too many."""
@@ -307,6 +307,16 @@ class Connection:
     async def _say_goodbye(self, sqlstate: str, message: str) -> None:
         with contextlib.suppress(ConnectionError):
             await self._send(fatal(sqlstate, message))
+
+
+async def _hang_up(writer: asyncio.StreamWriter) -> None:
+    """Closes a socket; a client that does not take its last bytes within a second loses them."""
+    writer.close()
+    try:
+        async with asyncio.timeout(1):
+            await writer.wait_closed()
+    except (TimeoutError, OSError, asyncio.CancelledError):
+        writer.transport.abort()
 
 
 def run_gateway(settings: Settings) -> None:
