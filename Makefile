@@ -7,7 +7,7 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 DIR ?= .thermocline
-NAME ?= all
+NAME ?=
 UV := $(shell command -v uv 2>/dev/null || echo "$(PYTHON) -m uv")
 BIN := .venv/bin
 
@@ -47,11 +47,11 @@ format: setup ## format and fix what can be fixed
 bench: setup ## benchmarks; NAME=tiering runs one
 	@$(BIN)/python -m bench $(NAME)
 
-faults: setup ## the tests that kill and break things on purpose
-	@$(BIN)/pytest -m faults
+faults: setup ## the tests that kill and break things on purpose, at every point
+	@THERMOCLINE_TEST_ALL_FAULTS=1 $(BIN)/pytest -m faults
 
 soak: setup ## the property tests, for long
-	@THERMOCLINE_TEST_SOAK=1 $(BIN)/pytest -m property --timeout 7200
+	@THERMOCLINE_TEST_HISTORIES=1000 $(BIN)/pytest -m property --timeout 7200
 
 clean: ## stop the stack in DIR and remove it, with all caches of the tools
 	@if [ -x $(BIN)/thermocline ] && [ -e $(DIR)/stack.json ]; then $(BIN)/thermocline down --dir $(DIR); fi
