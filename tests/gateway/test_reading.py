@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
@@ -80,3 +81,9 @@ def test_position_deletes_count_rows_over_the_whole_file_not_over_what_a_filter_
         "select id from thermocline_lake.events where _snapshot = %s and id between 553 and 557 order by id", (after,)
     ).fetchall()
     assert found == [(553,), (554,), (556,), (557,)]
+
+
+def test_a_direct_client_may_send_parameters_in_binary(events: Any, client: psycopg.Connection[Any]) -> None:
+    snapshot = events.lake.append("events", _rows(0, 10))
+    query = "select id from public.events where _snapshot = %b and ts = %b and note = %b"
+    assert client.execute(query, (snapshot, datetime(1970, 1, 1, 0, 0, 3, tzinfo=UTC), "note 3")).fetchall() == [(3,)]
