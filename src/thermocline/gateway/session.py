@@ -6,62 +6,27 @@ Knows no socket: it is given messages and a way to send bytes. Work that blocks 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, TypeVar, assert_never
+from typing import TypeVar, assert_never
 
-from thermocline.core.names import TableName
 from thermocline.errors import StatementRefused
 from thermocline.gateway import metrics, statements
 from thermocline.gateway.answers import Answers, ResultStream
 from thermocline.gateway.parameters import constants_of, texts_of
 from thermocline.gateway.problems import SessionError, render_problem
 from thermocline.gateway.sources import Cancelled, ConstantRows
+from thermocline.gateway.transaction import Cursor, Portal, Prepared, Transaction
 from thermocline.gateway.wire import messages as wire
 from thermocline.gateway.wire.messages import Bind, Close, Describe, Execute, Field, Flush, FrontendMessage, Parse, Query, Sync, Unsupported
 
-log = logging.getLogger(__name__)
 T = TypeVar("T")
 Send = Callable[[bytes | memoryview], Awaitable[None]]
-RunBlocking = Callable[[Callable[[], T]], "asyncio.Future[T]"]
 
 _ALWAYS_ALLOWED = (statements.Rollback, statements.RollbackTo, statements.Commit)
 _FIXED_SETTINGS = {"timezone": ("gmt", "utc", "etc/utc"), "time zone": ("gmt", "utc"), "datestyle": ("iso", "iso, mdy", "iso, ymd"),
                    "client_encoding": ("utf8", "utf-8", "unicode", "sql_ascii"), "standard_conforming_strings": ("on",)}  # fmt: skip
-
-
-@dataclass(slots=True)
-class Cursor:
-    """A declared cursor: how to open it, and where it stands."""
-
-    open: Callable[[], ResultStream]
-    stream: ResultStream
-
-
-@dataclass(slots=True)
-class Portal:
-    """A bound statement."""
-
-    statement: statements.Statement | None
-    parameters: tuple[bytes | None, ...]
-    oids: tuple[int, ...]
-    stream: ResultStream | None = None
-
-
-@dataclass(slots=True)
-class Prepared:
-    sql: str
-    oids: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class _Transaction:
-    status: Literal["I", "T", "E"] = "I"
-    savepoints: list[tuple[str, frozenset[str]]] = field(default_factory=list)
-    analyzed: set[TableName] = field(default_factory=set)
 
 
 class Session:
@@ -74,7 +39,7 @@ class Session:
         self._send_now = send
         self._run_blocking = run_blocking
         self._timeout_seconds = timeout_seconds
-        self._transaction = _Transaction()
+        self._transaction = Transaction()
         self._cursors: dict[str, Cursor] = {}
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
@@ -142,8 +107,6 @@ class Session:
                 await self._ready()
             case Unsupported():
                 raise StatementRefused("The gateway does not speak this part of the protocol.")
-            case _:
-                raise StatementRefused
 
     def _bind(self, message: Bind) -> None:
         prepared = self._prepared.get(message.statement)
@@ -334,7 +297,7 @@ class Session:
                 kept = isinstance(statement, statements.Commit) and self._transaction.status != "E"
                 self._close_cursors(self._cursors.copy())
                 self._close_portals()
-                self._transaction = _Transaction()
+                self._transaction = Transaction()
                 self._put(wire.command_complete("COMMIT" if kept else "ROLLBACK"))
             case statements.Savepoint() | statements.Release() | statements.RollbackTo():
                 self._savepoint(statement)
@@ -371,26 +334,18 @@ class Session:
         self._put(wire.command_complete("SET"))
 
     def _savepoint(self, statement: statements.Savepoint | statements.Release | statements.RollbackTo) -> None:
-        transaction = self._transaction
-        if transaction.status == "I":
-            raise SessionError("25P01", "savepoints can only be used in transaction blocks")
-        if isinstance(statement, statements.Savepoint):
-            transaction.savepoints.append((statement.name, frozenset(self._cursors)))
-            self._put(wire.command_complete("SAVEPOINT"))
-            return
-        names = [name for name, _ in transaction.savepoints]
-        if statement.name not in names:
-            raise SessionError("3B001", f'savepoint "{statement.name}" does not exist')
-        at = len(names) - 1 - names[::-1].index(statement.name)
-        if isinstance(statement, statements.Release):
-            del transaction.savepoints[at:]
-            self._put(wire.command_complete("RELEASE"))
-            return
-        kept = transaction.savepoints[at][1]
-        self._close_cursors({name: cursor for name, cursor in self._cursors.items() if name not in kept})
-        del transaction.savepoints[at + 1 :]
-        transaction.status = "T"
-        self._put(wire.command_complete("ROLLBACK"))
+        match statement:
+            case statements.Savepoint():
+                self._transaction.save(statement.name, frozenset(self._cursors))
+                tag = "SAVEPOINT"
+            case statements.Release():
+                self._transaction.release(statement.name)
+                tag = "RELEASE"
+            case statements.RollbackTo():
+                kept = self._transaction.roll_back_to(statement.name)
+                self._close_cursors({name: cursor for name, cursor in self._cursors.items() if name not in kept})
+                tag = "ROLLBACK"
+        self._put(wire.command_complete(tag))
 
     def _close_cursors(self, cursors: dict[str, Cursor]) -> None:
         for name, cursor in cursors.items():

@@ -1,0 +1,59 @@
+"""Limits of a gateway, and a Postgres that restarts under it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from thermocline.errors import GatewayNotStarted
+from thermocline.gateway.server import GatewayConfig, start_in_thread
+
+NUMBERS = Schema(NestedField(1, "id", LongType(), required=False))
+
+
+def _fill(site: Any, count: int) -> int:
+    site.lake.create("numbers", NUMBERS)
+    return int(site.lake.append("numbers", pa.table({"id": pa.array(range(count), pa.int64())})))
+
+
+def _dsn(site: Any, port: int) -> str:
+    return str(psycopg.conninfo.make_conninfo(site.direct_dsn(), port=port))
+
+
+def test_one_connection_too_many_is_told_so(site: Any) -> None:
+    with start_in_thread(site.dsn, config=GatewayConfig(dsn=site.dsn, max_connections=2)) as small:
+        first, second = psycopg.connect(_dsn(site, small.port)), psycopg.connect(_dsn(site, small.port))
+        with closing(first), closing(second), pytest.raises(psycopg.OperationalError, match="too many connections"):
+            psycopg.connect(_dsn(site, small.port))
+
+
+def test_the_statement_timeout_ends_a_statement_and_not_the_session(site: Any) -> None:
+    snapshot = _fill(site, 3_000_000)
+    config = GatewayConfig(dsn=site.dsn, statement_timeout_seconds=0.05, duckdb_threads=1)
+    with start_in_thread(site.dsn, config=config) as hasty, psycopg.connect(_dsn(site, hasty.port), autocommit=True) as client:
+        with pytest.raises(psycopg.errors.QueryCanceled, match="statement timeout"):
+            client.execute("select id from public.numbers where _snapshot = %s order by id %% 1000, id desc", (snapshot,))
+        assert client.execute("select count(*) from public.numbers where _snapshot = null").fetchone() == (0,)
+
+
+def test_the_gateway_recovers_when_postgres_restarts(site: Any, postgres: Any) -> None:
+    snapshot = _fill(site, 10)
+    query = "select count(*) from public.numbers where _snapshot = %s"
+    with psycopg.connect(site.direct_dsn(), autocommit=True) as client:
+        assert client.execute(query, (snapshot,)).fetchone() == (10,)
+        postgres.stop("fast")
+        postgres.start()
+        assert client.execute(query, (snapshot,)).fetchone() == (10,)
+    with psycopg.connect(site.direct_dsn(), autocommit=True) as client:
+        assert client.execute("select count(*) from public.numbers where _snapshot = %s and id %% 2 = 0", (snapshot,)).fetchone() == (5,)
+
+
+def test_a_taken_port_is_named(site: Any) -> None:
+    with pytest.raises(GatewayNotStarted, match=str(site.gateway.port)):
+        start_in_thread(site.dsn, port=site.gateway.port)
