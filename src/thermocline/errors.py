@@ -249,6 +249,26 @@ class RegistrationUnknown(OutcomeUnknownError):
     hint = "Run register again: it changes nothing when the table is registered, and registers it when it is not."
 
 
+class NoSuchColumn(UsageError):
+    """The table has no such column."""
+
+    code = "TC215"
+    hint = "Check the spelling; names are case-sensitive when quoted."
+
+
+class WrongCombination(UsageError):
+    """These options do not go together."""
+
+    code = "TC216"
+
+
+class ModeNotBuilt(RefusedError):
+    """This mode is not built yet."""
+
+    code = "TC217"
+    hint = "Use --mode tiered, with --keep-heap when nothing may leave Postgres."
+
+
 # --- spark and the lake: TC3xx ---
 
 

@@ -37,6 +37,14 @@ class NewTable:
     seam_schema: str
     object_name: str
     spill: TableName
+    keep_heap: bool = False
+    lake_retention: int | None = None
+    partition_width: int | None = None
+    premake: int = 2
+
+    @property
+    def mode_label(self) -> str:
+        return f"{self.mode} keep-heap" if self.keep_heap else self.mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +104,10 @@ def insert_table(conn: Connection, table: NewTable, columns: tuple[LakeColumn, .
             "object_name": table.object_name,
             "spill_schema": table.spill.schema,
             "spill_name": table.spill.table,
+            "keep_heap": table.keep_heap,
+            "lake_retention": table.lake_retention,
+            "partition_width": table.partition_width,
+            "premake": table.premake,
         },
     ).fetchone()
     assert row is not None
@@ -154,7 +166,8 @@ def _table(conn: Connection, row: tuple[Any, ...]) -> RegisteredTable:
         )
         attnums.append(attnum)
     (id_, schema, table, heap_oid, mode, pk, tier_key, key_type, tiering_lag, reclaim_lag, lake_partition, *rest) = row
-    lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name = rest
+    lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name, *modes = rest
+    keep_heap, lake_retention, partition_width, premake = modes
     return RegisteredTable(
         id=id_,
         name=TableName(schema, table),
@@ -173,6 +186,10 @@ def _table(conn: Connection, row: tuple[Any, ...]) -> RegisteredTable:
         seam_schema=seam_schema,
         object_name=object_name,
         spill=TableName(spill_schema, spill_name),
+        keep_heap=keep_heap,
+        lake_retention=lake_retention,
+        partition_width=partition_width,
+        premake=premake,
         columns=tuple(columns),
         attnums=tuple(attnums),
     )

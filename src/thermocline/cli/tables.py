@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from thermocline.cli.options import DirOption, DryRunOption, DsnOption, JsonOption, TableArgument, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table, tell
-from thermocline.core.names import parse_table_name
+from thermocline.core.names import parse_column_names, parse_table_name
 from thermocline.stack.locate import require_dsn
 
 
@@ -20,35 +20,41 @@ def add_commands(app: typer.Typer) -> None:
     app.command("tier")(tier)
 
 
+def _option(flag: str, text: str) -> Any:
+    return typer.Option(flag, help=text, show_default=False)
+
+
 def register(
     table: TableArgument,
     directory: DirOption = None,
     dsn: DsnOption = None,
+    mode: Annotated[str, _option("--mode", "tiered; mirrored is not built yet. [default: tiered]")] = "tiered",
+    keep_heap: Annotated[bool, _option("--keep-heap", "Copy to the lake and drop nothing from the heap. [default: off]")] = False,
+    pk: Annotated[str | None, _option("--pk", "Columns of the row's identity, comma-separated. [default: the primary key]")] = None,
+    tier_key: Annotated[str | None, _option("--tier-key", "Column the table ages along. [default: the partition key]")] = None,
     tiering_lag: Annotated[
         str | None,
-        typer.Option(
-            "--tiering-lag",
-            help="How far behind the newest row a partition must be. [env: THERMOCLINE_TIERING_LAG] [default: 0]",
-            show_default=False,
-        ),
+        _option("--tiering-lag", "How far behind the newest row a partition must be. [env: THERMOCLINE_TIERING_LAG] [default: 0]"),
     ] = None,
     reclaim_lag: Annotated[
         str | None,
-        typer.Option(
-            "--reclaim-lag",
-            help="How long a tiered partition stays in the heap. [env: THERMOCLINE_RECLAIM_LAG] [default: the tiering lag]",
-            show_default=False,
+        _option(
+            "--reclaim-lag", "How long a tiered partition stays in the heap. [env: THERMOCLINE_RECLAIM_LAG] [default: the tiering lag]"
         ),
     ] = None,
+    lake_retention: Annotated[
+        str | None, _option("--lake-retention", "How far below T the lake keeps rows; older ones are deleted. [default: for ever]")
+    ] = None,
+    heap_retention: Annotated[str | None, _option("--heap-retention", "For mode mirrored only. [default: none]")] = None,
     lake_partition: Annotated[
         str | None,
-        typer.Option(
-            "--lake-partition", help="Partitioning of the lake table. [default: derived from the heap's partitions]", show_default=False
-        ),
+        _option("--lake-partition", "hour, day, month, year, width:N or none. [default: derived from the heap's partitions]"),
     ] = None,
-    seam_schema: Annotated[
-        str | None, typer.Option("--seam-schema", help="Schema of the spanning view. [default: <schema>_all]", show_default=False)
+    partition_width: Annotated[
+        str | None, _option("--partition-width", "Width of a heap partition. [default: read off the newest partitions]")
     ] = None,
+    premake: Annotated[int | None, _option("--premake", "Partitions kept ready above the newest row; 0 makes none. [default: 2]")] = None,
+    seam_schema: Annotated[str | None, _option("--seam-schema", "Schema of the spanning view. [default: <schema>_all]")] = None,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -58,9 +64,17 @@ def register(
 
     request = RegisterRequest(
         table=parse_table_name(table),
+        mode=mode,
+        keep_heap=keep_heap,
+        pk=None if pk is None else parse_column_names(pk),
+        tier_key=None if tier_key is None else parse_column_names(tier_key)[0],
         tiering_lag=tiering_lag,
         reclaim_lag=reclaim_lag,
+        lake_retention=lake_retention,
+        heap_retention=heap_retention,
         lake_partition=lake_partition,
+        partition_width=partition_width,
+        premake=premake,
         seam_schema=seam_schema,
         dry_run=dry_run,
     )

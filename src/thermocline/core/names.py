@@ -7,7 +7,7 @@ import re
 import string
 from dataclasses import dataclass
 
-from thermocline.errors import BadTableName
+from thermocline.errors import BadTableName, UsageError
 
 MAX_IDENTIFIER_BYTES = 63
 MAX_JOINED_BYTES = 48  # leaves room for the suffixes of functions and the spill
@@ -42,6 +42,14 @@ def parse_table_name(text: str) -> TableName:
     if not found:
         raise BadTableName(f"{text!r} is not a schema-qualified table name.")
     return TableName(_unquote(found[1]), _unquote(found[2]))
+
+
+def parse_column_names(text: str) -> tuple[str, ...]:
+    """`id, "Ts"`: columns separated by commas, folded as Postgres folds them."""
+    found = re.fullmatch(rf"{_SPACE}{_PART}{_SPACE}(?:,{_SPACE}{_PART}{_SPACE})*", text)
+    if not found:
+        raise UsageError(f"{text!r} is not a list of column names.", hint="Separate them by commas; quote names that need it.")
+    return tuple(_unquote(part) for part in re.findall(_PART, text))
 
 
 def _unquote(part: str) -> str:

@@ -83,8 +83,8 @@ class HeapFacts:
         return next((column for column in self.columns if column.attnum == self.partition_attnums[0]), None)
 
 
-def read_heap(conn: Connection, name: TableName) -> HeapFacts:
-    """The table's facts; refuses what is not a table at all."""
+def read_heap(conn: Connection, name: TableName, identity: tuple[str, ...] | None = None) -> HeapFacts:
+    """The table's facts; refuses what is not a table at all. With `identity`, its key is the unique one on exactly these columns."""
     where = {"schema": name.schema, "table": name.table}
     row = conn.execute(_QUERIES["relation"], where).fetchone()
     if row is None:
@@ -109,7 +109,9 @@ def read_heap(conn: Connection, name: TableName) -> HeapFacts:
         columns=_read_columns(conn, name, oid),
         primary_key=tuple(
             KeyColumn(name=column, operator_schema=schema, operator=operator, is_hashable=hashable)
-            for column, schema, operator, hashable in conn.execute(_QUERIES["primary_key"], {"oid": oid})
+            for column, schema, operator, hashable in conn.execute(
+                _QUERIES["primary_key"], {"oid": oid, "identity": None if identity is None else list(identity)}
+            )
         ),
         inbound_foreign_keys=tuple(r[0] for r in conn.execute(_QUERIES["inbound_foreign_keys"], {"oid": oid})),
         grants=tuple(

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -30,6 +31,8 @@ from thermocline.ops.register_plan import (
     RegisterPlan,
     RegisterRequest,
     check_catalog_is_ours,
+    check_columns,
+    check_options,
     check_owner,
     plan_registration,
     render_steps,
@@ -61,16 +64,17 @@ class RegisterReport:
 
 
 def register(dsn: str, request: RegisterRequest, *, settings: Settings, talk: Talk = lambda _: None) -> RegisterReport:
-    """Register a table in mode tiered. Repeating it with the same arguments changes nothing."""
-    with connect(dsn, autocommit=True, application_name="thermocline register") as conn, _privileges_named():
+    """Register a table. Repeating it with the same arguments changes nothing."""
+    with connect(dsn, autocommit=True, application_name="thermocline register") as conn, _refusals_named(request, settings):
         check_version(conn)
+        conn.execute("select set_config('lock_timeout', %s, false)", [f"{settings.lock_timeout_ms}ms"])
         check_privileges(conn)
         check_catalog_is_ours(conn)
         # A refusal, and a dry run, leave not even a catalog behind.
         with conn.transaction(force_rollback=request.dry_run):
             apply_migrations(conn)
             existing = tables.read_table(conn, request.table)
-            heap = read_heap(conn, request.table)
+            heap = read_heap(conn, request.table, existing.pk if existing and request.pk is None else request.pk)
             if existing:
                 return _already(conn, existing, heap, request)
             plan = plan_registration(conn, heap, request, settings)
@@ -83,9 +87,15 @@ def register(dsn: str, request: RegisterRequest, *, settings: Settings, talk: Ta
 
 
 @contextmanager
-def _privileges_named() -> Iterator[None]:
+def _refusals_named(request: RegisterRequest, settings: Settings) -> Iterator[None]:
+    """What Postgres refuses, in our words; looking at a table waits for locks too, so this is around all of it."""
     try:
         yield
+    except psycopg.errors.LockNotAvailable as problem:
+        raise LockNotGranted(
+            f"The lock on {request.table} was not granted within {settings.lock_timeout_ms} ms; nothing was changed.",
+            hint="A long transaction uses the table; try again when it has ended.",
+        ) from problem
     except psycopg.errors.InsufficientPrivilege as problem:
         raise MissingPrivilege(
             f"Postgres refused: {problem.diag.message_primary}.", hint="Grant it to the role, or run as the table's owner or a superuser."
@@ -96,16 +106,10 @@ def _apply(conn: Connection, plan: RegisterPlan, request: RegisterRequest, setti
     lake = create_lake_table(settings.warehouse_location, plan.heap.name, plan.columns, plan.key, plan.layout, table_uuid=uuid.uuid4())
     try:
         with conn.transaction():
-            conn.execute("select set_config('lock_timeout', %s, true)", [f"{settings.lock_timeout_ms}ms"])
             _lock_unchanged(conn, plan, request, settings)
             _apply_in_transaction(conn, plan, lake, settings)
-    except BaseException as problem:
+    except BaseException:
         _remove_unless_registered(conn, plan.heap.name, lake)
-        if isinstance(problem, psycopg.errors.LockNotAvailable):
-            raise LockNotGranted(
-                f"The lock on {plan.heap.name} was not granted within {settings.lock_timeout_ms} ms; nothing was changed.",
-                hint="A long transaction uses the table; try again when it has ended.",
-            ) from problem
         raise
 
 
@@ -121,7 +125,7 @@ def _lock_unchanged(conn: Connection, plan: RegisterPlan, request: RegisterReque
     """From here on nobody changes the table's shape or partitions, and it is still the one that was planned for."""
     name = plan.heap.name
     conn.execute(sql.SQL("lock table only {} in share update exclusive mode").format(sql.Identifier(name.schema, name.table)))
-    if tables.read_table(conn, name) or read_heap(conn, name) != plan.heap:
+    if tables.read_table(conn, name) or read_heap(conn, name, request.pk) != plan.heap:
         raise HeapMoving(f"{name} changed while it was being registered; nothing was changed.")
     if plan_registration(conn, plan.heap, request, settings) != plan:
         raise HeapMoving(f"The partitions of {name} changed while it was being registered; nothing was changed.")
@@ -147,6 +151,10 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
         seam_schema=objects.seam.schema,
         object_name=objects.functions,
         spill=objects.spill,
+        keep_heap=plan.keep_heap,
+        lake_retention=plan.lake_retention,
+        partition_width=plan.partition_width,
+        premake=plan.premake,
     )
     table_id = tables.insert_table(conn, new, plan.columns, tuple(c.attnum for c in heap.columns), plan.t)
     tables.insert_lake_table(conn, new.lake_namespace, new.lake_name, lake.metadata_location)
@@ -165,7 +173,7 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
     apply_seam_objects(conn, seam, plan.t)
     apply_grants(conn, objects, heap.grants)
     _apply_constraint_exclusion(conn)
-    tables.insert_event(conn, table_id, "register", f"{heap.name} is registered in mode tiered; its seam is {objects.seam}.")
+    tables.insert_event(conn, table_id, "register", f"{heap.name} is registered in mode {new.mode_label}; its seam is {objects.seam}.")
 
 
 def _apply_schemas(conn: Connection, seam_schema: str, owner: str) -> None:
@@ -196,11 +204,17 @@ def _already(conn: Connection, existing: tables.RegisteredTable, heap: HeapFacts
             f"{existing.name} was registered, then dropped and made anew.", hint="Unregister it, then register it again."
         )
     kind = existing.key_type
-    wished = (
+    check_options(request)
+    check_columns(heap, request)
+    wished: tuple[tuple[str, Any, Callable[[Any], object], object], ...] = (
         ("--tiering-lag", request.tiering_lag, lambda text: parse_duration(kind, text), existing.tiering_lag),
         ("--reclaim-lag", request.reclaim_lag, lambda text: parse_duration(kind, text), existing.reclaim_lag),
         ("--lake-partition", request.lake_partition, lambda text: parse_layout(kind, text), existing.lake_partition),
         ("--seam-schema", request.seam_schema, str, existing.seam_schema),
+        ("--lake-retention", request.lake_retention, lambda text: parse_duration(kind, text), existing.lake_retention),
+        ("--partition-width", request.partition_width, lambda text: parse_duration(kind, text), existing.partition_width),
+        ("--premake", request.premake, int, existing.premake),
+        ("--keep-heap", request.keep_heap or None, bool, existing.keep_heap),
     )
     for option, asked, read, held in wished:
         if asked is not None and read(asked) != held:

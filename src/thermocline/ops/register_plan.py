@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from thermocline.catalog import tables
-from thermocline.core.axis import KeyType, parse_duration, render_axis
-from thermocline.core.coltypes import LakeColumn, plan_lake_columns, why_not_held
+from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, parse_duration, render_axis
+from thermocline.core.coltypes import HeapColumn, LakeColumn, plan_lake_columns, why_not_held
 from thermocline.core.layout import parse_layout, plan_layout
 from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName, joined_name, suffixed
 from thermocline.core.plan.tiering import render_gap
 from thermocline.core.refusals import key_type_of, why_not_partitioned
-from thermocline.errors import CannotRegister, MissingPrivilege, UsageError
+from thermocline.errors import BadDuration, CannotRegister, MissingPrivilege, ModeNotBuilt, NoSuchColumn, UsageError, WrongCombination
 from thermocline.hot.facts import HeapFacts, HeapPartition, read_partitions
 from thermocline.hot.seam import HIDDEN_COLUMNS, SeamObjects
 from thermocline.pg import Connection
 from thermocline.settings import Settings
+
+DEFAULT_PREMAKE = 2
+MAX_PREMAKE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +28,17 @@ class RegisterRequest:
     """What a person asked for; `None` is the default."""
 
     table: TableName
+    mode: str = "tiered"
+    keep_heap: bool = False
+    pk: tuple[str, ...] | None = None
+    tier_key: str | None = None
     tiering_lag: str | None = None
     reclaim_lag: str | None = None
+    lake_retention: str | None = None
+    heap_retention: str | None = None
     lake_partition: str | None = None
+    partition_width: str | None = None
+    premake: int | None = None
     seam_schema: str | None = None
     dry_run: bool = False
 
@@ -43,6 +54,10 @@ class RegisterPlan:
     columns: tuple[LakeColumn, ...]
     tiering_lag: int
     reclaim_lag: int
+    lake_retention: int | None
+    partition_width: int | None
+    premake: int
+    keep_heap: bool
     layout: str
     objects: SeamObjects
     t: int
@@ -50,21 +65,23 @@ class RegisterPlan:
 
 def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterRequest, settings: Settings) -> RegisterPlan:
     """Check everything that can be checked without writing; refuse with the first reason."""
-    check_heap(heap)
-    key = heap.partition_column
-    assert key is not None
-    key_type = key_type_of(key.base_type)
-    if key_type is None:
-        raise CannotRegister(
-            f"{heap.name} is partitioned by {key.name}, whose type {key.pg_type} cannot be a tier key.",
-            hint="A tier key is smallint, integer, bigint, date, timestamp or timestamptz.",
-        )
+    check_options(request)
+    check_columns(heap, request)
+    check_heap(heap, keep_heap=request.keep_heap)
+    key, key_type = _tier_key(heap)
     partitions = read_partitions(conn, heap, key_type)
     if not partitions:
         raise CannotRegister(f"{heap.name} has no partitions yet.", hint="Create its first partition, then register it.")
     tiering_lag = parse_duration(key_type, settings.tiering_lag if request.tiering_lag is None else request.tiering_lag)
     reclaim = settings.reclaim_lag if request.reclaim_lag is None else request.reclaim_lag
     bounds = [(p.lo, p.hi) for p in partitions]
+    width = None if request.partition_width is None else _positive(key_type, "--partition-width", request.partition_width)
+    retention = None if request.lake_retention is None else _positive(key_type, "--lake-retention", request.lake_retention)
+    if retention is not None and width is None and all(lo == AXIS_MIN or hi == AXIS_MAX for lo, hi in bounds):
+        raise WrongCombination(
+            f"--lake-retention needs to know how wide a partition of {heap.name} is, and none has two bounds.",
+            hint="Give --partition-width too.",
+        )
     objects = plan_objects(heap.name, request.seam_schema)
     check_names_free(conn, heap, objects)
     return RegisterPlan(
@@ -75,10 +92,81 @@ def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterReques
         columns=plan_lake_columns(heap.columns, tuple(c.name for c in heap.primary_key)),
         tiering_lag=tiering_lag,
         reclaim_lag=tiering_lag if reclaim is None else parse_duration(key_type, reclaim),
-        layout=plan_layout(key_type, bounds) if request.lake_partition is None else parse_layout(key_type, request.lake_partition),
+        lake_retention=retention,
+        partition_width=width,
+        premake=DEFAULT_PREMAKE if request.premake is None else request.premake,
+        keep_heap=request.keep_heap,
+        layout=_layout(key_type, bounds, width, request.lake_partition),
         objects=objects,
         t=partitions[0].lo,
     )
+
+
+def _tier_key(heap: HeapFacts) -> tuple[HeapColumn, KeyType]:
+    key = heap.partition_column
+    assert key is not None
+    if (key_type := key_type_of(key.base_type)) is None:
+        raise CannotRegister(
+            f"{heap.name} is partitioned by {key.name}, whose type {key.pg_type} cannot be a tier key.",
+            hint="A tier key is smallint, integer, bigint, date, timestamp or timestamptz.",
+        )
+    return key, key_type
+
+
+def _positive(key_type: KeyType, option: str, text: str) -> int:
+    if (found := parse_duration(key_type, text)) == 0:
+        raise BadDuration(f"{option} {text} is nothing.", hint="Give a duration above 0, or leave the option out.")
+    return found
+
+
+def _layout(key_type: KeyType, bounds: list[tuple[int, int]], width: int | None, asked: str | None) -> str:
+    if asked is not None:
+        return parse_layout(key_type, asked)
+    if width is not None and key_type.is_integer:
+        return parse_layout(key_type, f"width:{width}")
+    return plan_layout(key_type, bounds if width is None else [(0, width)])
+
+
+def check_options(request: RegisterRequest) -> None:
+    """Refuse options that do not go together, before anything is looked at."""
+    if request.mode == "mirrored" and request.keep_heap:
+        raise WrongCombination("--keep-heap belongs to mode tiered; a mirrored heap is complete anyway.", hint="Leave --keep-heap out.")
+    if request.mode == "mirrored" and request.lake_retention is not None:
+        raise WrongCombination("--lake-retention belongs to mode tiered: a mirror deletes nothing from the lake by itself.")
+    if request.mode == "mirrored":
+        raise ModeNotBuilt("Mode mirrored is not built yet.")
+    if request.mode != "tiered":
+        raise UsageError(f"{request.mode!r} is not a mode.", hint="The modes are tiered and mirrored.")
+    if request.heap_retention is not None:
+        raise WrongCombination(
+            "--heap-retention belongs to mode mirrored.", hint="In mode tiered, --tiering-lag and --reclaim-lag say what stays in the heap."
+        )
+    if request.keep_heap and request.lake_retention is not None:
+        raise WrongCombination("--lake-retention does not go with --keep-heap: keep-heap means nothing is deleted anywhere.")
+    if request.keep_heap and request.reclaim_lag is not None:
+        raise WrongCombination("--reclaim-lag does not go with --keep-heap: no partition is ever dropped.", hint="Leave it out.")
+    if request.premake is not None and not 0 <= request.premake <= MAX_PREMAKE:
+        raise UsageError(f"--premake {request.premake} is out of range.", hint=f"Give a number from 0 (off) to {MAX_PREMAKE}.")
+
+
+def check_columns(heap: HeapFacts, request: RegisterRequest) -> None:
+    """Refuse --pk and --tier-key that the table does not show."""
+    for option, names in (("--pk", request.pk or ()), ("--tier-key", (request.tier_key,) if request.tier_key else ())):
+        for name in names:
+            if heap.column(name) is None:
+                raise NoSuchColumn(f"{heap.name} has no column {name}, which {option} names.")
+    if request.tier_key is not None and (heap.partition_column is None or heap.partition_column.name != request.tier_key):
+        found = heap.partition_key_text or "nothing"
+        raise UsageError(
+            f"{request.tier_key} cannot be the tier key of {heap.name}, which is partitioned by {found}.",
+            hint="The tier key is the one column of PARTITION BY RANGE; leave --tier-key out to take it.",
+        )
+    held = tuple(column.name for column in heap.primary_key)
+    if request.pk is not None and set(request.pk) != set(held):  # what was found covers exactly them, or nothing does
+        raise CannotRegister(
+            f"No primary key or NOT NULL unique constraint of {heap.name} covers exactly ({', '.join(request.pk)}).",
+            hint="Row identity needs one; add it, or name the columns of one that is there.",
+        )
 
 
 def plan_objects(heap: TableName, seam_schema: str | None) -> SeamObjects:
@@ -114,9 +202,9 @@ def check_names_free(conn: Connection, heap: HeapFacts, objects: SeamObjects) ->
         )
 
 
-def check_heap(heap: HeapFacts) -> None:
+def check_heap(heap: HeapFacts, *, keep_heap: bool = False) -> None:
     """Refuse a table that cannot span, with the reason and what to do."""
-    for reason, hint in (*_reasons_of_kind(heap), *_reasons_of_shape(heap), *_reasons_of_columns(heap)):
+    for reason, hint in (*_reasons_of_kind(heap), *_reasons_of_shape(heap, keep_heap), *_reasons_of_columns(heap)):
         raise CannotRegister(f"{heap.name} {reason}.", hint=hint)
 
 
@@ -133,7 +221,7 @@ def _reasons_of_kind(heap: HeapFacts) -> Iterator[tuple[str, str]]:
         yield f"cannot be tiered: {reason}", "Tiering moves whole partitions: PARTITION BY RANGE on one plain column."
 
 
-def _reasons_of_shape(heap: HeapFacts) -> Iterator[tuple[str, str]]:
+def _reasons_of_shape(heap: HeapFacts, keep_heap: bool) -> Iterator[tuple[str, str]]:
     if heap.has_row_security:
         yield "has row-level security, which the lake cannot apply", "Disable it, or keep this table in Postgres alone."
     if heap.default_partition:
@@ -145,10 +233,10 @@ def _reasons_of_shape(heap: HeapFacts) -> Iterator[tuple[str, str]]:
         yield "has no primary key", "Row identity is the primary key: ALTER TABLE … ADD PRIMARY KEY (…, tier key)."
     if heap.primary_key_is_deferrable:
         yield "has a deferrable primary key, on which ON CONFLICT cannot work", "Make the primary key NOT DEFERRABLE."
-    if heap.inbound_foreign_keys:
+    if heap.inbound_foreign_keys and not keep_heap:
         yield (
             f"is referenced by {heap.inbound_foreign_keys[0]}, and its partitions will be dropped",
-            "Drop the foreign key, or keep this table in Postgres alone.",
+            "Drop the foreign key, or register with --keep-heap, which drops no partition.",
         )
 
 

@@ -39,7 +39,7 @@ def objects_of(table: RegisteredTable) -> SeamObjects:
 
 def read_spanning(conn: Connection, name: TableName) -> SpanningTable:
     registered = find_table(conn, name)
-    heap = read_heap(conn, name)
+    heap = read_heap(conn, name, registered.pk)
     check_same_heap(registered, heap)
     seam = SeamDefinition(
         objects=objects_of(registered),

@@ -59,7 +59,15 @@ select a.attname, on_.nspname, o.oprname, exists (
        and ao.amoplefttype = oc.opcintype and ao.amoprighttype = oc.opcintype
   join pg_operator o on o.oid = ao.amopopr
   join pg_namespace on_ on on_.oid = o.oprnamespace
- where i.indrelid = %(oid)s and i.indisprimary and k.place <= i.indnkeyatts
+ where k.place <= i.indnkeyatts and i.indexrelid = (
+           select x.indexrelid from pg_index x cross join lateral (
+               select array_agg(c.attname::text) as names, bool_and(c.attnotnull) as all_not_null from pg_attribute c
+                where c.attrelid = x.indrelid and c.attnum = any((x.indkey::int2[])[0:x.indnkeyatts - 1])) covered
+            where x.indrelid = %(oid)s and x.indisunique and x.indisvalid and x.indpred is null and x.indexprs is null
+              and case when %(identity)s::text[] is null then x.indisprimary
+                       else x.indimmediate and covered.all_not_null
+                            and covered.names @> %(identity)s::text[] and covered.names <@ %(identity)s::text[] end
+            order by x.indisprimary desc, x.indexrelid limit 1)
  order by k.place
 
 -- name: inbound_foreign_keys

@@ -1,0 +1,176 @@
+"""Registration's options: what each of them settles, and every wrong one refused by its name with nothing left behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from thermocline.errors import (
+    AlreadyRegistered,
+    BadDuration,
+    CannotRegister,
+    ModeNotBuilt,
+    NoSuchColumn,
+    ThermoclineError,
+    UsageError,
+    WrongCombination,
+)
+
+from .conftest import Shop
+
+MONTHS = (
+    "create table public.events (id bigint not null, ts timestamptz not null, v integer, primary key (id, ts)) partition by range (ts)",
+    "create table public.e1 partition of public.events for values from ('2026-01-01') to ('2026-02-01')",
+    "create table public.e2 partition of public.events for values from ('2026-02-01') to ('2026-03-01')",
+)
+DAYS = (
+    "create table public.events (id bigint not null, ts date not null, primary key (id, ts)) partition by range (ts)",
+    "create table public.e1 partition of public.events for values from ('2026-01-01') to ('2026-02-01')",
+)
+NUMBERS = (
+    "create table public.events (id bigint not null, ts integer not null, primary key (id, ts)) partition by range (ts)",
+    "create table public.e1 partition of public.events for values from (0) to (1000)",
+)
+OPEN = (
+    "create table public.events (id bigint not null, ts timestamptz not null, primary key (id, ts)) partition by range (ts)",
+    "create table public.e1 partition of public.events for values from (minvalue) to ('2026-02-01')",
+    "create table public.e2 partition of public.events for values from ('2026-02-01') to (maxvalue)",
+)
+CHOICES = "select keep_heap, tiering_lag, reclaim_lag, lake_retention, partition_width, premake, lake_partition from thermocline.tables"
+DAY = 86_400_000_000
+
+
+@pytest.mark.conforms("C-013", "C-017", "C-018", "C-019")
+@pytest.mark.parametrize(
+    ("table", "choices", "held"),
+    [
+        (MONTHS, {}, (False, 0, 0, None, None, 2, "month")),
+        (MONTHS, {"keep_heap": True, "premake": 0}, (True, 0, 0, None, None, 0, "month")),
+        (MONTHS, {"tiering_lag": "2d", "lake_retention": "12w"}, (False, 2 * DAY, 2 * DAY, 84 * DAY, None, 2, "month")),
+        (MONTHS, {"tiering_lag": "36h", "reclaim_lag": "30m"}, (False, 36 * 3_600_000_000, 1_800_000_000, None, None, 2, "month")),
+        (MONTHS, {"partition_width": "1d", "premake": 7}, (False, 0, 0, None, DAY, 7, "day")),
+        (MONTHS, {"lake_partition": "hour"}, (False, 0, 0, None, None, 2, "hour")),
+        (DAYS, {"tiering_lag": "7d", "lake_retention": "90d"}, (False, 7, 7, 90, None, 2, "month")),
+        (NUMBERS, {"tiering_lag": "5", "lake_retention": "4000"}, (False, 5, 5, 4000, None, 2, "truncate[1000]")),
+        (NUMBERS, {"partition_width": "50"}, (False, 0, 0, None, 50, 2, "truncate[50]")),
+        (NUMBERS, {"partition_width": "50", "lake_partition": "width:200"}, (False, 0, 0, None, 50, 2, "truncate[200]")),
+        (OPEN, {"lake_retention": "1d", "partition_width": "1d"}, (False, 0, 0, DAY, DAY, 2, "day")),
+    ],
+)
+def test_options_are_kept_with_the_registration(shop: Shop, table: tuple[str, ...], choices: dict[str, Any], held: tuple[Any, ...]) -> None:
+    shop.run(*table)
+    shop.register(**choices)
+    assert shop.rows(CHOICES) == [held]
+    assert shop.register(**choices).already
+    assert shop.register().already
+
+
+@pytest.mark.conforms("C-006", "C-017", "C-019", "C-025", "C-027", "C-028", "C-029", "C-030")
+@pytest.mark.parametrize(
+    ("table", "choices", "problem", "sentence"),
+    [
+        (MONTHS, {"keep_heap": True, "lake_retention": "90d"}, WrongCombination, "keep-heap means nothing is deleted anywhere"),
+        (MONTHS, {"keep_heap": True, "reclaim_lag": "90d"}, WrongCombination, "--reclaim-lag does not go with --keep-heap"),
+        (MONTHS, {"mode": "mirrored"}, ModeNotBuilt, "Mode mirrored is not built yet"),
+        (MONTHS, {"mode": "mirrored", "keep_heap": True}, WrongCombination, "--keep-heap belongs to mode tiered"),
+        (MONTHS, {"mode": "mirrored", "lake_retention": "1d"}, WrongCombination, "--lake-retention belongs to mode tiered"),
+        (MONTHS, {"mode": "frozen"}, UsageError, "'frozen' is not a mode"),
+        (MONTHS, {"heap_retention": "1d"}, WrongCombination, "--heap-retention belongs to mode mirrored"),
+        (MONTHS, {"premake": -1}, UsageError, "--premake -1 is out of range"),
+        (MONTHS, {"premake": 5000}, UsageError, "--premake 5000 is out of range"),
+        (MONTHS, {"tiering_lag": "7"}, BadDuration, "'7' has no unit"),
+        (MONTHS, {"tiering_lag": "-7d"}, BadDuration, "'-7d' is not a duration"),
+        (MONTHS, {"lake_retention": "0d"}, BadDuration, "--lake-retention 0d is nothing"),
+        (MONTHS, {"partition_width": "0d"}, BadDuration, "--partition-width 0d is nothing"),
+        (MONTHS, {"lake_partition": "width:10"}, UsageError, "not a lake partitioning for a timestamp"),
+        (MONTHS, {"tier_key": "nothing"}, NoSuchColumn, "has no column nothing, which --tier-key names"),
+        (MONTHS, {"tier_key": "id"}, UsageError, r"id cannot be the tier key of public.events, which is partitioned by RANGE \(ts\)"),
+        (MONTHS, {"pk": ("id", "when")}, NoSuchColumn, "has no column when, which --pk names"),
+        (MONTHS, {"pk": ("id",)}, CannotRegister, r"covers exactly \(id\)"),
+        (MONTHS, {"pk": ("id", "ts", "v")}, CannotRegister, r"covers exactly \(id, ts, v\)"),
+        (DAYS, {"tiering_lag": "12h"}, BadDuration, "finer than the tier key"),
+        (DAYS, {"lake_retention": "36h"}, BadDuration, "finer than the tier key"),
+        (DAYS, {"lake_partition": "hour"}, UsageError, "not a lake partitioning for a date"),
+        (NUMBERS, {"tiering_lag": "7d"}, BadDuration, "has a time unit, but the tier key is integer"),
+        (NUMBERS, {"partition_width": "3000000000"}, UsageError, "width:3000000000"),
+        (NUMBERS, {"lake_partition": "day"}, UsageError, "not a lake partitioning for an integer key"),
+        (OPEN, {"lake_retention": "1d"}, WrongCombination, "--lake-retention needs to know how wide a partition"),
+    ],
+)
+def test_a_wrong_option_is_refused_by_its_name_and_leaves_nothing(
+    shop: Shop, table: tuple[str, ...], choices: dict[str, Any], problem: type[ThermoclineError], sentence: str
+) -> None:
+    shop.run(*table)
+    with pytest.raises(problem, match=sentence):
+        shop.register(**choices)
+    assert shop.rows("select to_regclass('thermocline_delta.public__events'), to_regclass('public_all.events')") == [(None, None)]
+    assert not list(shop.warehouse.rglob("*.metadata.json"))
+
+
+@pytest.mark.conforms("C-015")
+@pytest.mark.parametrize(
+    ("choices", "option"),
+    [
+        ({"tiering_lag": "3d"}, "--tiering-lag"),
+        ({"lake_retention": "3d"}, "--lake-retention"),
+        ({"premake": 9}, "--premake"),
+        ({"partition_width": "1d"}, "--partition-width"),
+        ({"keep_heap": True}, "--keep-heap"),
+        ({"lake_partition": "year"}, "--lake-partition"),
+    ],
+)
+def test_registering_again_with_another_argument_names_it(shop: Shop, choices: dict[str, Any], option: str) -> None:
+    shop.run(*MONTHS)
+    shop.register()
+    with pytest.raises(AlreadyRegistered, match=option):
+        shop.register(**choices)
+
+
+@pytest.mark.conforms("C-027")
+def test_a_unique_constraint_on_not_null_columns_can_be_the_identity(shop: Shop) -> None:
+    shop.run(
+        "create table public.events (id bigint not null, code text not null, ts integer not null, v integer) partition by range (ts)",
+        "create table public.e1 partition of public.events for values from (0) to (1000)",
+        "alter table public.events add unique (ts, code)",
+        "insert into public.events values (1, 'a', 5, 1)",
+    )
+    with pytest.raises(CannotRegister, match="has no primary key"):
+        shop.register()
+    assert shop.register(pk=("code", "ts")).primary_key == ("ts", "code")
+    assert shop.register(pk=("ts", "code")).already
+    assert shop.register().already
+    shop.run("update public_all.events set v = 2 where code = 'a'")
+    assert shop.rows("table public_all.events") == [(1, "a", 5, 2)]
+    shop.run("alter table public.events drop constraint events_ts_code_key")
+
+
+@pytest.mark.conforms("C-027")
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        "alter table public.events add unique (ts, nullable)",
+        "alter table public.events add unique (ts, code) deferrable",
+        "create unique index on public.events (ts, code) where code > ''",
+        "create unique index on public.events (ts, lower(code))",
+    ],
+)
+def test_what_does_not_make_rows_unique_cannot_be_the_identity(shop: Shop, constraint: str) -> None:
+    shop.run(
+        "create table public.events (code text not null, nullable text, ts integer not null) partition by range (ts)",
+        "create table public.e1 partition of public.events for values from (0) to (1000)",
+        constraint,
+    )
+    with pytest.raises(CannotRegister, match="NOT NULL unique constraint"):
+        shop.register(pk=("ts", "nullable" if "nullable" in constraint else "code"))
+
+
+@pytest.mark.conforms("C-033")
+def test_inbound_foreign_keys_are_refused_where_partitions_drop_and_taken_with_keep_heap(shop: Shop) -> None:
+    shop.run(
+        *MONTHS,
+        "create table public.notes (id bigint, ts timestamptz, foreign key (id, ts) references public.events)",
+    )
+    with pytest.raises(CannotRegister, match="is referenced by"):
+        shop.register()
+    assert not shop.register(keep_heap=True).already
