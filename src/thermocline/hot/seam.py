@@ -3,7 +3,7 @@
 Every statement comes from `queries/seam.sql`; this module fills in names. Two invariants rest on what is made here:
 
 * a row is visible in exactly one arm of the view under any one snapshot (heap at or above T; lake and delta below it);
-* a cold row is never written on top of an image the writer did not see (`conflict_or_gone`).
+* a cold row is never written on top of an image the writer did not see (`changed_meanwhile`, `changed_in_delta`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ HIDDEN_COLUMNS = ("_snapshot", "_op", "_version", "_folded")
 SERVER = "thermocline_gateway"
 
 _QUERIES = load_queries("thermocline.hot", "queries/seam.sql")
+_FRAGMENTS = (
+    *("raise_conflict", "raise_twice", "write_tombstone", "refuse_existing", "changed_meanwhile", "changed_in_delta"),
+    *("narrate_insert", "narrate_update", "narrate_delete"),
+)
 _FROM_AXIS = {KeyType.DATE: "key_date", KeyType.TIMESTAMP: "key_timestamp", KeyType.TIMESTAMPTZ: "key_timestamptz"}
 _LITERAL_TYPES = {KeyType.DATE: "date", KeyType.TIMESTAMP: "timestamp", KeyType.TIMESTAMPTZ: "timestamptz"}
 
@@ -168,7 +172,9 @@ def _parts(seam: SeamDefinition, line: int) -> dict[str, sql.Composable]:
         "delta": _ident(objects.delta),
         "lake": _ident(objects.lake),
         "spill": _ident(objects.spill),
-        "heap_text": sql.SQL(str(objects.heap).replace("'", "''").replace("%", "%%")),
+        "heap_text": _in_message(str(objects.heap)),
+        "heap_literal": sql.Literal(str(objects.heap)),
+        "tier_key_text": _in_message(seam.tier_key),
         "table_id": sql.SQL(str(seam.table_id)),
         "tier_key": sql.Identifier(seam.tier_key),
         "lake_schema": sql.Literal(seam.lake_schema),
@@ -201,12 +207,19 @@ def _parts(seam: SeamDefinition, line: int) -> dict[str, sql.Composable]:
         "key_lock": _key_lock(seam),
         "fill_identity": _fill_identity(heap),
         "check_identity": _check_identity(heap),
+        "check_generated": _check_generated(heap),
+        "refuse_generated": _refuse_generated(heap),
         "cut": _cut(seam),
         "line": _line(seam.key_type, line),
     }
-    for name in ("raise_conflict", "write_tombstone", "conflict_or_gone"):
+    for name in _FRAGMENTS:
         parts[name] = sql.SQL(_QUERIES[name]).format(**parts)
     return parts
+
+
+def _in_message(text: str) -> sql.SQL:
+    """A name within the quotes of a RAISE."""
+    return sql.SQL(text.replace("'", "''").replace("%", "%%"))
 
 
 def _joined(items: Iterable[sql.Composable]) -> sql.Composed:
@@ -302,6 +315,29 @@ def _check_identity(heap: HeapFacts) -> sql.Composed:
         ).format(sql.Identifier(column.name), sql.Literal(column.name))
         for column in heap.columns
         if column.identity == "a"
+    )
+
+
+def _refuse_generated(heap: HeapFacts) -> sql.Composed:
+    return sql.SQL("\n    ").join(
+        sql.SQL(
+            "if new.{0} is not null then"
+            " raise exception 'cannot insert a non-DEFAULT value into column %', {1} using errcode = '428C9'; end if;"
+        ).format(sql.Identifier(column.name), sql.Literal(column.name))
+        for column in heap.columns
+        if column.generated
+    )
+
+
+def _check_generated(heap: HeapFacts) -> sql.Composed:
+    """DEFAULT arrives as NULL; anything else but the value it has is Postgres' own refusal."""
+    return sql.SQL("\n    ").join(
+        sql.SQL(
+            "if new.{0} is not null and not pg_catalog.record_image_eq(row(new.{0}), row(old.{0})) then"
+            " raise exception 'column % can only be updated to DEFAULT', {1} using errcode = '428C9'; end if;"
+        ).format(sql.Identifier(column.name), sql.Literal(column.name))
+        for column in heap.columns
+        if column.generated
     )
 
 

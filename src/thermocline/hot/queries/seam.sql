@@ -35,7 +35,13 @@ select {delta_columns}
 -- name: capture
 -- Thermocline {version}. Every change of a row in the spill or in a sealed partition becomes a correction, in the writer's own transaction.
 -- Whatever the cut-line is: a correction at or above it is hidden, and sealing a partition clears what is hidden in its range.
+-- The one delete that is no correction is a fold's own: the row it takes out of the spill lies in the lake. Only whoever may publish can
+-- write that transaction's number into the cut-line, so nobody else can keep a delete from being captured.
 begin
+    if tg_op = 'DELETE' and exists (select 1 from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id}
+                                       and c.folding_xid operator(pg_catalog.=) pg_catalog.pg_current_xact_id()) then
+        return null;
+    end if;
     if tg_op <> 'INSERT' and (tg_op = 'DELETE' or not pg_catalog.record_image_eq(row({old_key}), row({new_key}))) then
         insert into {delta} as d ({columns}, _op, _version) values ({old_columns}, 1, pg_catalog.nextval('thermocline.delta_version'))
         on conflict ({key_columns}) do update
@@ -62,9 +68,11 @@ end
 -- name: route_insert
 -- Thermocline {version}. The heap routes: a recent row to its partition, a historical one to the spill, where every constraint holds.
 begin
+    {refuse_generated}
     {fill_identity}
     insert into {heap} ({writable}) overriding system value values ({new_writable}) returning {columns} into new;
     if not found then return null; end if;
+    {narrate_insert}
     return new;
 end
 
@@ -75,19 +83,28 @@ declare
     statement_t bigint := pg_catalog.split_part(pg_catalog.current_setting('thermocline.statement_cut'), ',', 1)::bigint;
     statement_epoch bigint := pg_catalog.split_part(pg_catalog.current_setting('thermocline.statement_cut'), ',', 2)::bigint;
     wished record;
+    seen record;
+    moves boolean;
 begin
     wished := new;
     {check_identity}
+    {check_generated}
+    moves := not pg_catalog.record_image_eq(row({old_key}), row({wished_key}));
+    -- The heap's own index knows the hot keys and the spill's; a key that only the lake holds is looked up through the seam.
+    if moves and thermocline.axis(wished.{tier_key}) operator(pg_catalog.<) statement_t then {refuse_existing} end if;
     update {heap} h set {set_from_new}
      where {heap_is_old} and pg_catalog.record_image_eq(row({h_columns}), row({old_columns}))
     returning {h_columns} into new;
-    if found then return new; end if;
-    {conflict_or_gone}
-    if not pg_catalog.record_image_eq(row({old_key}), row({wished_key})) then
-        if exists (select 1 from {seam} s where {seam_is_wished}) then
-            raise exception 'duplicate key value violates unique constraint of {heap_text}'
-                using errcode = 'unique_violation', detail = 'A row with the new key exists already.';
-        end if;
+    if found then
+        {narrate_update}
+        return new;
+    end if;
+    {changed_meanwhile}
+    -- Gone, and perhaps only moved to another key: the statement has to run again.
+    if thermocline.axis(old.{tier_key}) operator(pg_catalog.>=) statement_t then {raise_conflict} end if;
+    {changed_in_delta}
+    if moves then
+        {refuse_existing}
         {write_tombstone}
         insert into {heap} ({writable}) overriding system value values ({wished_writable}) returning {columns} into new;
     else
@@ -95,6 +112,7 @@ begin
         on conflict ({key_columns}) do nothing returning {columns} into new;
         if not found then {raise_conflict} end if;
     end if;
+    {narrate_update}
     return new;
 end
 
@@ -103,23 +121,74 @@ end
 declare
     statement_t bigint := pg_catalog.split_part(pg_catalog.current_setting('thermocline.statement_cut'), ',', 1)::bigint;
     statement_epoch bigint := pg_catalog.split_part(pg_catalog.current_setting('thermocline.statement_cut'), ',', 2)::bigint;
+    seen record;
 begin
     delete from {heap} h where {heap_is_old} and pg_catalog.record_image_eq(row({h_columns}), row({old_columns}));
-    if found then return old; end if;
-    {conflict_or_gone}
+    if found then
+        {narrate_delete}
+        return old;
+    end if;
+    {changed_meanwhile}
+    if thermocline.axis(old.{tier_key}) operator(pg_catalog.>=) statement_t then return null; end if;
+    {changed_in_delta}
     {write_tombstone}
+    {narrate_delete}
     return old;
 end
 
--- name: conflict_or_gone
-if exists (select 1 from {heap} h where {heap_is_old}) then {raise_conflict} end if;
-    if thermocline.axis(old.{tier_key}) operator(pg_catalog.>=) statement_t then return null; end if;
-    perform pg_catalog.pg_advisory_xact_lock({key_lock});
+-- name: changed_meanwhile
+select thermocline.is_ours(h.xmin) as ours, pg_catalog.record_image_eq(row({h_columns}), row({old_columns})) as same
+      into seen from {heap} h where {heap_is_old};
+    if found then
+        -- The row is there as the statement saw it, and was not written: a trigger of the user's said no.
+        if seen.same and thermocline.has_before_trigger({heap_literal}::pg_catalog.regclass) then return null; end if;
+        if seen.ours then {raise_twice} end if;
+        {raise_conflict}
+    end if;
+
+-- name: changed_in_delta
+perform pg_catalog.pg_advisory_xact_lock({key_lock});
     if exists (select 1 from {heap} h where {heap_is_old})
-       or exists (select 1 from {delta} d where {delta_is_old}
-                   and (d._op operator(pg_catalog.=) 1 or not pg_catalog.record_image_eq(row({d_columns}), row({old_columns}))))
        or (select c.epoch from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id}) operator(pg_catalog.<>) statement_epoch
     then {raise_conflict} end if;
+    select d._op operator(pg_catalog.=) 1 as deleted, thermocline.is_ours(d.xmin) as ours,
+           pg_catalog.record_image_eq(row({d_columns}), row({old_columns})) as same
+      into seen from {delta} d where {delta_is_old};
+    if found and (seen.deleted or not seen.same) then
+        -- Deleted by this same statement, which meets the row again: once is enough.
+        if seen.ours and seen.deleted then return null; end if;
+        if seen.ours then {raise_twice} end if;
+        {raise_conflict}
+    end if;
+
+-- name: refuse_existing
+if exists (select 1 from {seam} s where {seam_is_wished}) then
+            raise exception 'duplicate key value violates unique constraint of {heap_text}'
+                using errcode = 'unique_violation', detail = 'A row with the new key exists already.';
+        end if;
+
+-- name: raise_twice
+raise exception 'the statement changes a row of {heap_text} a second time'
+            using errcode = 'cardinality_violation', hint = 'Make the statement match each row once.';
+
+-- name: narrate_insert
+if pg_catalog.current_setting('thermocline.explain', true) operator(pg_catalog.=) 'on' then
+        raise notice 'thermocline: insert into {heap_text}, {tier_key_text} = %: %', new.{tier_key},
+            case when new.{tier_key} operator(pg_catalog.>=) {cut} then 'hot, into the heap' else 'cold, into the spill and the delta' end;
+    end if;
+
+-- name: narrate_update
+if pg_catalog.current_setting('thermocline.explain', true) operator(pg_catalog.=) 'on' then
+        raise notice 'thermocline: update of {heap_text}, {tier_key_text} = %: from % to %', new.{tier_key},
+            case when old.{tier_key} operator(pg_catalog.>=) {cut} then 'the heap' else 'the lake' end,
+            case when new.{tier_key} operator(pg_catalog.>=) {cut} then 'the heap' else 'the spill and the delta' end;
+    end if;
+
+-- name: narrate_delete
+if pg_catalog.current_setting('thermocline.explain', true) operator(pg_catalog.=) 'on' then
+        raise notice 'thermocline: delete from {heap_text}, {tier_key_text} = %: %', old.{tier_key},
+            case when old.{tier_key} operator(pg_catalog.>=) {cut} then 'hot, from the heap' else 'cold, a tombstone in the delta' end;
+    end if;
 
 -- name: write_tombstone
 insert into {delta} as d ({columns}, _op, _version) values ({old_columns}, 1, pg_catalog.nextval('thermocline.delta_version'))
