@@ -16,6 +16,7 @@ from psycopg.conninfo import make_conninfo
 from tests.postgres.traces import read_traces
 
 from thermocline.core.names import TableName, parse_table_name
+from thermocline.gateway.server import start_in_thread
 from thermocline.ops.register import RegisterReport, RegisterRequest, register
 from thermocline.ops.unregister import UnregisterReport, unregister
 from thermocline.pg import connect, with_database
@@ -85,11 +86,14 @@ def make_role(postgres: PostgresServer) -> Iterator[Callable[[], str]]:
 @pytest.fixture
 def shop(make_role: Callable[[], str], database: str, tmp_path: Path) -> Iterator[Shop]:
     """A fresh database with our catalog in it; a warehouse with a space in its name."""
-    settings = Settings(dir=tmp_path, warehouse=str(tmp_path / "lake house"), gateway_listen="127.0.0.1:1", lock_timeout_ms=300)
+    gateway = start_in_thread(database)
+    listen = f"127.0.0.1:{gateway.port}"
+    settings = Settings(dir=tmp_path, warehouse=str(tmp_path / "lake house"), gateway_listen=listen, lock_timeout_ms=300)
     opened = Shop(dsn=database, settings=settings, conn=connect(database, autocommit=True))
     yield opened
     for conn in (*opened.made, opened.conn):
         conn.close()
+    gateway.stop()
 
 
 @pytest.fixture

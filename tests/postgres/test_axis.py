@@ -22,7 +22,7 @@ once = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCh
 
 def read_back(shop: Shop, kind: KeyType, place: int) -> tuple[int, int]:
     """The place by its text form and by the function that makes the key of it, each put on the axis again."""
-    query = f"select thermocline.axis(%s::text::{kind.value}), thermocline.axis(thermocline.{FUNCTIONS[kind]}(%s))"  # noqa: S608
+    query = f"select thermocline.axis(%s::text::{kind.value}), thermocline.axis(thermocline.{FUNCTIONS[kind]}(%s))"
     row = shop.conn.execute(query.encode(), [render_axis(kind, place), place]).fetchone()
     assert row is not None
     return row[0], row[1]
@@ -55,7 +55,7 @@ def test_every_date_comes_back_from_the_axis(shop: Shop, place: int) -> None:
     ],
 )
 def test_the_axis_keeps_the_order_up_to_the_last_year_postgres_knows(shop: Shop, kind: str, values: list[str]) -> None:
-    query = f"select thermocline.axis(v::{kind}) from unnest(%s::text[]) with ordinality u(v, n) order by n"  # noqa: S608
+    query = f"select thermocline.axis(v::{kind}) from unnest(%s::text[]) with ordinality u(v, n) order by n"
     places = [row[0] for row in shop.conn.execute(query.encode(), [values])]
     assert places == sorted(set(places))
 

@@ -185,6 +185,7 @@ create index events_by_table on thermocline.events (table_id, id desc);
 create sequence thermocline.delta_version;
 
 -- The axis: each tier key as a 64-bit number, and back. Exact integer arithmetic; the ends stand for the infinities.
+-- They name nothing in our schema: they are inlined with the rights of the reader, who may have none there.
 -- Postgres' last thirty years (294247 to 294276) lie past 2^63 microseconds and share the place below the upper end.
 create function thermocline.axis(smallint) returns bigint language sql immutable strict parallel safe as 'select $1::bigint';
 create function thermocline.axis(integer) returns bigint language sql immutable strict parallel safe as 'select $1::bigint';
@@ -196,7 +197,8 @@ create function thermocline.axis(timestamp) returns bigint language sql immutabl
     $$select case when isfinite($1) then least(extract(epoch from $1) * 1000000, 9223372036854775806)::bigint
                   when $1 < timestamp '1970-01-01' then -9223372036854775808 else 9223372036854775807 end$$;
 create function thermocline.axis(timestamptz) returns bigint language sql immutable strict parallel safe as
-    $$select thermocline.axis($1 at time zone 'UTC')$$;
+    $$select case when isfinite($1) then least(extract(epoch from $1 at time zone 'UTC') * 1000000, 9223372036854775806)::bigint
+                  when $1 < timestamptz '1970-01-01 00:00+00' then -9223372036854775808 else 9223372036854775807 end$$;
 create function thermocline.key_date(bigint) returns date language sql immutable strict parallel safe as
     $$select case $1 when -9223372036854775808 then date '-infinity' when 9223372036854775807 then date 'infinity'
                   else date '1970-01-01' + $1::integer end$$;
@@ -206,7 +208,10 @@ create function thermocline.key_timestamp(bigint) returns timestamp language sql
                       days => (floor($1::numeric / 86400000000))::integer,
                       secs => mod(mod($1, 86400000000) + 86400000000, 86400000000)::double precision / 1000000) end$$;
 create function thermocline.key_timestamptz(bigint) returns timestamptz language sql immutable strict parallel safe as
-    $$select thermocline.key_timestamp($1) at time zone 'UTC'$$;
+    $$select case $1 when -9223372036854775808 then timestamptz '-infinity' when 9223372036854775807 then timestamptz 'infinity'
+                  else (timestamp '1970-01-01' + make_interval(
+                      days => (floor($1::numeric / 86400000000))::integer,
+                      secs => mod(mod($1, 86400000000) + 86400000000, 86400000000)::double precision / 1000000)) at time zone 'UTC' end$$;
 
 -- Iceberg's JDBC catalog (schema version V1), shared by Spark and by us; the names and types are Iceberg's own.
 create table thermocline_iceberg.iceberg_tables (
