@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from psycopg import sql
 from pyspark.sql import SparkSession
-
 from tests.twin import Spanning
+
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.pg import connect, with_database
 from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port

@@ -289,7 +289,7 @@ class RangeAlreadyInLake(RefusedError):
     """The lake already holds rows of this range; a range enters the lake once."""
 
     code = "TC303"
-    hint = "Somebody else wrote to the lake table, or an earlier operation was committed and not published: `thermocline doctor` tells which."
+    hint = "Somebody else wrote to the lake table, or an operation was committed and not published: `thermocline doctor` tells which."
 
 
 class NoLakeForm(RefusedError):
