@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from thermocline.core.names import TableName, parse_table_name
 from thermocline.gateway.server import GatewayThread, start_in_thread
+from thermocline.ops.fold import FoldReport, fold
 from thermocline.ops.register import RegisterRequest, register
 from thermocline.ops.sessions import spark_source
 from thermocline.ops.tier import TierReport, tier
@@ -107,6 +108,10 @@ class Spanning:
     def tier(self, **changes: Any) -> TierReport:
         """One tiering cycle."""
         return tier(self.dsn, self.name, settings=self.settings, spark=self.spark, **changes)
+
+    def fold(self, **changes: Any) -> FoldReport:
+        """Everything that waits in the delta below the cut-line, into the lake."""
+        return fold(self.dsn, self.name, settings=self.settings, spark=self.spark, **changes)
 
     def session(self, search_path: str = "public_all, public", autocommit: bool = False) -> psycopg.Connection[Any]:
         """Another session on the spanning side, closed at the end."""

@@ -6,13 +6,13 @@ Three facts make every op safe against kills and against writers that were given
    token, so whoever was overtaken can publish nothing.
 2. *Look, then intent*: the lake's head is looked at before the intent row is written, and the commit goes exactly onto that head. A
    successor that finds the intent first fences the lake (moves its metadata), so the overtaken writer's commit can no longer land.
-3. *Publish*: T, S, the partitions' states, the staged files and the op's phase change in one transaction.
+3. *Publish*: T, S, the partitions' states, the delta's marks, the staged files and the op's phase change in one transaction.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -103,9 +103,19 @@ def read_unfinished(conn: Connection, table_id: int, fence: int) -> tuple[Op, ..
 
 
 def publish(
-    conn: Connection, op: Op, *, snapshot: int | None, paths: Sequence[str], counters: Mapping[str, object], message: str
+    conn: Connection,
+    op: Op,
+    *,
+    snapshot: int | None,
+    paths: Sequence[str],
+    counters: Mapping[str, object],
+    message: str,
+    mark: Callable[[], object] = lambda: None,
 ) -> tuple[str, ...]:
-    """Move T and S together with all that depends on them; the names of the partitions that are tiered now. One transaction."""
+    """Move T and S together with all that depends on them; the names of the partitions that are tiered now. One transaction.
+
+    `mark` runs inside it, once the token was found to be ours: a fold marks there what it folded.
+    """
     with conn.transaction():
         values = {"table_id": op.table_id, "op_id": op.op_id, "t": op.t, "s": snapshot if snapshot is not None else op.base}
         values |= {"fence": op.fence, "base": op.base, "paths": list(paths), "counters": Jsonb(dict(counters)), "message": message}
@@ -113,10 +123,22 @@ def publish(
         if snapshot is not None and snapshot != op.base:
             conn.execute(_QUERIES["publish_supersede"], values)
             conn.execute(_QUERIES["publish_snapshot"], values)
+        if op.kind == "fold":
+            conn.execute(_QUERIES["publish_folding"], values)
+        mark()
         tiered = tuple(row[1] for row in conn.execute(_QUERIES["publish_partitions"], values).fetchall())
         conn.execute(_QUERIES["publish_files"], values)
         _check_ours(conn.execute(_QUERIES["publish_op"], values).rowcount)
         return tiered
+
+
+def read_unpurged(conn: Connection, table_id: int) -> tuple[tuple[uuid.UUID, str], ...]:
+    """Folds whose marked rows may still be in the delta, each with the transaction that published it."""
+    return tuple((op_id, xid) for op_id, xid in conn.execute(_QUERIES["unpurged"], {"table_id": table_id}))
+
+
+def note_purged(conn: Connection, op_id: uuid.UUID, fence: int) -> None:
+    _check_ours(conn.execute(_QUERIES["note_purged"], {"op_id": op_id, "fence": fence}).rowcount)
 
 
 def abandon(conn: Connection, op: Op, message: str) -> None:

@@ -68,7 +68,7 @@ def plan_scan(table: LakeTable, snapshot_id: int, bounds: tuple[Bound, ...]) -> 
         table=table,
         snapshot_id=snapshot_id,
         data=data,
-        deletes=tuple(delete for delete in files.deletes if _may_apply(delete, data)),
+        deletes=tuple(delete for delete in files.deletes if may_apply(delete, data)),
         files_skipped=len(files.data) - len(data),
     )
 
@@ -76,7 +76,7 @@ def plan_scan(table: LakeTable, snapshot_id: int, bounds: tuple[Bound, ...]) -> 
 _PATH_FIELD_ID = 2_147_483_546
 
 
-def _may_apply(delete: LakeFile, data: tuple[LakeFile, ...]) -> bool:
+def may_apply(delete: LakeFile, data: tuple[LakeFile, ...]) -> bool:
     """Whether a delete file can hide a row of these files: the sequence rule, and for position deletes the paths it names."""
     if delete.is_equality_delete:
         return any(file.sequence_number < delete.sequence_number for file in data)

@@ -153,15 +153,23 @@ def apply_rows(conn: Connection, table_id: int, relid: int, rows: int) -> None:
 
 def why_not_drop(conn: Connection, table_id: int, relid: int, standby_grace_seconds: float) -> str | None:
     """Who might still read the partition: a snapshot older than its publication, or a standby that may hold one."""
-    if conn.execute(_QUERIES["reads_all_statistics"]).fetchone() != (True,):
-        return "this role cannot see other sessions' snapshots; GRANT pg_read_all_stats to it"
     where = {"table_id": table_id, "relid": relid, "grace_seconds": standby_grace_seconds}
-    for query in ("older_readers", "standby_without_feedback"):
-        if row := conn.execute(_QUERIES[query], where).fetchone():
-            return f"{row[0]} may still read it"
+    published = conn.execute(_QUERIES["tiered_xid"], where).fetchone()
+    if published and (reason := why_not_forget(conn, published[0])):
+        return reason
+    if row := conn.execute(_QUERIES["standby_without_feedback"], where).fetchone():
+        return f"{row[0]} may still read it"
     if conn.execute(_QUERIES["capture_is_on"], {"relid": relid, "trigger": CAPTURE_TRIGGER}).fetchone() != (True,):
         return "its capture trigger is gone or disabled, so the lake may miss changes"
     return None
+
+
+def why_not_forget(conn: Connection, xid: str | None) -> str | None:
+    """Who has a snapshot older than this transaction, and so may still need what it replaced."""
+    if conn.execute(_QUERIES["reads_all_statistics"]).fetchone() != (True,):
+        return "this role cannot see other sessions' snapshots; GRANT pg_read_all_stats to it"
+    row = conn.execute(_QUERIES["older_readers"], {"xid": xid}).fetchone()
+    return f"{row[0]} may still read it" if row else None
 
 
 def apply_drop(conn: Connection, heap: TableName, heap_oid: int, table_id: int, partition: PartitionSeen, lock_timeout_ms: int) -> None:

@@ -200,9 +200,9 @@ def _parts(seam: SeamDefinition, line: int) -> dict[str, sql.Composable]:
         "wished_writable": _listed(writable, "wished"),
         "set_from_new": _joined(sql.SQL("{} = wished.{}").format(sql.Identifier(n), sql.Identifier(n)) for n in settable),
         "columns_from_excluded": _joined(sql.SQL("{} = excluded.{}").format(sql.Identifier(n), sql.Identifier(n)) for n in names),
-        "heap_is_old": _matches(key, "h", "old"),
-        "delta_is_old": _matches(key, "d", "old"),
-        "seam_is_wished": _matches(key, "s", "wished"),
+        "heap_is_old": key_matches(key, "h", "old"),
+        "delta_is_old": key_matches(key, "d", "old"),
+        "seam_is_wished": key_matches(key, "s", "wished"),
         "lake_is_corrected": _lake_matches(seam),
         "key_lock": _key_lock(seam),
         "fill_identity": _fill_identity(heap),
@@ -259,7 +259,7 @@ def _lake_value(seam: SeamDefinition, column: LakeColumn) -> sql.Composed:
     return sql.SQL("{}::text::{} as {}").format(value, spelled, sql.Identifier(column.name))
 
 
-def _matches(key: tuple[KeyColumn, ...], left: str, right: str) -> sql.Composed:
+def key_matches(key: tuple[KeyColumn, ...], left: str, right: str) -> sql.Composed:
     return sql.SQL(" and ").join(
         sql.SQL("{} operator({}.{}) {}").format(
             sql.Identifier(left, column.name),

@@ -2,8 +2,7 @@
 
     look and claim → raise the seam's line → seal → look at the lake → intent → copy and check → commit → publish → drop
 
-Every arrow is a place where the process may be killed; `resolve_unfinished` at the next start decides each op that was begun:
-committed in the lake → published; not committed → fenced so that it never will be, and abandoned.
+Every arrow is a place where the process may be killed; `ops/resolve.py` decides at the next start each op that was begun.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from thermocline.core.axis import render_axis
 from thermocline.core.names import TableName
 from thermocline.core.observation import TableSeen
 from thermocline.core.plan.tiering import TierPlan, plan_tiering, render_plan
-from thermocline.errors import ChecksumMismatch, ForeignLakeCommit, LostRace, ThermoclineError, TryAgainError
+from thermocline.errors import ChecksumMismatch, LostRace, ThermoclineError, TryAgainError
 from thermocline.faults import fault_point
 from thermocline.hot.facts import read_partitions
 from thermocline.hot.partitions import (
@@ -37,11 +36,11 @@ from thermocline.hot.partitions import (
 )
 from thermocline.hot.seam import apply_line
 from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
+from thermocline.ops.resolve import check_head_is_published, resolve_unfinished
 from thermocline.ops.spanning import SpanningTable, read_spanning
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
-from thermocline.spark.commit import KeyRange, LakeHead, OpStamp, append_range, load_table, settle
-from thermocline.spark.inspect import read_added_files
+from thermocline.spark.commit import KeyRange, LakeHead, OpStamp, append_range, load_table
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 from thermocline.spark.kernels.copy_in import CopyTask
 
@@ -113,7 +112,9 @@ def tier(
             work = Tiering(conn=conn, dsn=dsn, table=table, spark=spark, settings=settings, worker=worker, talk=talk, report=report)
             if not dry_run:
                 cut = journal.claim(conn, table.registered.id)
-                resolve_unfinished(work, cut.fence)
+                resolved = resolve_unfinished(conn, table.registered, spark, cut.fence)
+                report.moved += resolved.moved
+                report.notes += resolved.notes
             seen = observe(work)
             plan = plan_tiering(seen)
             report.plan = render_plan(seen, plan)
@@ -138,25 +139,6 @@ def observe(work: Tiering) -> TableSeen:
     )
 
 
-def resolve_unfinished(work: Tiering, fence: int) -> None:
-    """Decide every op somebody began and did not finish."""
-    registered = work.table.registered
-    for op in journal.read_unfinished(work.conn, registered.id, fence):
-        spark = work.spark()
-        snapshot = settle(spark, TableName(registered.lake_namespace, registered.lake_name), str(op.op_id))
-        fault_point("resolve-settled")
-        if snapshot is None:
-            journal.abandon(work.conn, op, "did not commit; its files are the janitor's")
-            work.report.notes.append(f"abandoned operation {op.op_id}, which had not committed")
-            continue
-        head = load_table(spark, TableName(registered.lake_namespace, registered.lake_name))
-        moved = journal.publish(
-            work.conn, op, snapshot=snapshot, paths=read_added_files(head, snapshot), counters={}, message="published after a restart"
-        )
-        work.report.moved += moved
-        work.report.notes.append(f"published operation {op.op_id}, which had committed before a crash")
-
-
 def _apply(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
     for partition in plan.capture:
         rows = apply_late_capture(work.conn, work.table.seam, partition, work.settings.lock_timeout_ms)
@@ -179,7 +161,7 @@ def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
         apply_seal(conn, work.table.seam, partition, seen.cut.t, work.settings.lock_timeout_ms)
         fault_point("sealed")
     head = load_table(spark, TableName(registered.lake_namespace, registered.lake_name))
-    check_head_is_published(head, seen)
+    check_head_is_published(head, seen.table, seen.cut)
     op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="tier", fence=seen.cut.fence, t=plan.new_t, base=seen.cut.s)
     journal.begin(conn, op, work.worker)
     fault_point("intent")
@@ -212,14 +194,6 @@ def _raise_line(work: Tiering, seen: TableSeen, line: int) -> None:
     with short_locks(work.conn, work.settings.lock_timeout_ms, relids, f"rebuild the seam {seam.objects.seam}"):
         apply_line(work.conn, seam, line)
         journal.raise_seam_line(work.conn, seam.table_id, seen.cut.fence, line)
-
-
-def check_head_is_published(head: LakeHead, seen: TableSeen) -> None:
-    """Refuse to build on rows nobody published: the lake's head must be S."""
-    if head.snapshot_id != seen.cut.s:
-        raise ForeignLakeCommit(
-            f"The lake table of {seen.table} is at snapshot {head.snapshot_id}, but {seen.cut.s} is published: others committed to it."
-        )
 
 
 def _copy(work: Tiering, plan: TierPlan, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot) -> list[CopyResult]:

@@ -19,7 +19,8 @@ from pyspark.sql import SparkSession
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName
 from thermocline.errors import CommitFailed, CommitUnknown, LakeLayoutUnsupported, LakeTableMissing, LostRace, RangeAlreadyInLake
-from thermocline.spark.kernels.lake_partition import LakePartition
+from thermocline.spark.kernels.fold_deletes import DeleteFile
+from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue
 from thermocline.spark.kernels.parquet_out import LakeFile
 from thermocline.spark.session import lake_catalog
 
@@ -122,6 +123,24 @@ def append_range(head: LakeHead, files: Sequence[LakeFile], stamp: OpStamp, conf
     update = head.table.newAppend()
     for data_file in _data_files(head, files):
         update.appendFile(data_file)
+    for key, value in stamp.summary().items():
+        update.set(key, value)
+    return _commit_snapshot(head, update, stamp.op_id)
+
+
+def apply_row_delta(head: LakeHead, files: Sequence[LakeFile], deletes: Sequence[DeleteFile], stamp: OpStamp) -> int:
+    """Add rows and take rows away in one commit on exactly this head; the new snapshot's id."""
+    if (done := find_op(head, stamp.op_id)) is not None:
+        return done
+    update = head.table.newRowDelta()
+    if head.snapshot_id is not None:
+        update.validateFromSnapshot(head.snapshot_id)
+    for data_file in _data_files(head, files):
+        update.addRows(data_file)
+    for delete_file in _delete_files(head, deletes):
+        update.addDeletes(delete_file)
+    update.validateDataFilesExist(sorted({path for delete in deletes for path in delete.data_files}))
+    update.validateDeletedFiles()
     for key, value in stamp.summary().items():
         update.set(key, value)
     return _commit_snapshot(head, update, stamp.op_id)
@@ -240,6 +259,29 @@ def _data_files(head: LakeHead, files: Sequence[LakeFile]) -> list[Any]:
             builder = builder.withPartitionValues([file.partition.text])
         made.append(builder.build())
     return made
+
+
+def _delete_files(head: LakeHead, deletes: Sequence[DeleteFile]) -> list[Any]:
+    jvm: Any = head.spark._jvm
+    iceberg = jvm.org.apache.iceberg
+    spec, io, parquet = head.table.spec(), head.table.io(), iceberg.FileFormat.PARQUET
+    made = []
+    for file in deletes:
+        source = io.newInputFile(file.path, file.size_bytes)
+        metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forPositionDelete())
+        builder = iceberg.FileMetadata.deleteFileBuilder(spec).ofPositionDeletes().withPath(file.path)
+        builder = builder.withFileSizeInBytes(file.size_bytes).withFormat(parquet).withMetrics(metrics)
+        if file.partition is not None:
+            builder = builder.withPartition(_partition_struct(head, file.partition))
+        made.append(builder.build())
+    return made
+
+
+def _partition_struct(head: LakeHead, value: PartitionValue) -> Any:
+    """A partition value as Iceberg holds it. Only the builder of data files parses one from text."""
+    jvm: Any = head.spark._jvm
+    builder = jvm.org.apache.iceberg.DataFiles.builder(head.table.spec()).withPath("/none.parquet").withFileSizeInBytes(0)
+    return builder.withRecordCount(0).withPartitionValues([value.text]).build().partition()
 
 
 def _ops_of(told: Mapping[str, Any]) -> dict[str, int]:

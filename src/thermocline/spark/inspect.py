@@ -8,7 +8,7 @@ from thermocline.spark.commit import LakeHead
 
 
 def read_added_files(head: LakeHead, snapshot_id: int) -> tuple[str, ...]:
-    """The data files a snapshot added."""
+    """The data and delete files a snapshot added."""
     jvm: Any = head.spark._jvm
     changes = jvm.org.apache.iceberg.SnapshotChanges.builderFor(head.table).snapshot(head.table.snapshot(snapshot_id)).build()
-    return tuple(str(file.location()) for file in changes.addedDataFiles())
+    return tuple(str(file.location()) for added in (changes.addedDataFiles(), changes.addedDeleteFiles()) for file in added)

@@ -49,12 +49,24 @@ delete from thermocline.staged_files where op_id = %(op_id)s and path = any(%(pa
 
 -- name: publish_op
 update thermocline.op_log
-   set phase = 'published', result_snapshot = %(s)s, counters = counters || %(counters)s, message = %(message)s, changed_at = now()
+   set phase = 'published', result_snapshot = %(s)s, counters = counters || %(counters)s, message = %(message)s, changed_at = now(),
+       published_xid = pg_current_xact_id()
  where op_id = %(op_id)s and phase not in ('published', 'abandoned')
 
 -- name: abandon
 update thermocline.op_log set phase = 'abandoned', message = %(message)s, changed_at = now()
  where op_id = %(op_id)s and phase not in ('published', 'abandoned')
+
+-- name: publish_folding
+update thermocline.cutline set folding_xid = pg_current_xact_id() where table_id = %(table_id)s
+
+-- name: unpurged
+select op_id, published_xid::text from thermocline.op_log
+ where table_id = %(table_id)s and kind = 'fold' and phase = 'published' and purged_at is null order by changed_at
+
+-- name: note_purged
+update thermocline.op_log o set purged_at = now()
+  from thermocline.cutline c where o.op_id = %(op_id)s and c.table_id = o.table_id and c.fence = %(fence)s
 
 -- name: stray_files
 select s.path from thermocline.staged_files s

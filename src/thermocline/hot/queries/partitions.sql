@@ -30,6 +30,9 @@ select exists (select 1 from pg_trigger where tgrelid = %(relid)s and tgname = %
 -- name: reads_all_statistics
 select r.rolsuper or pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') from pg_roles r where r.rolname = current_user
 
+-- name: tiered_xid
+select tiered_xid::text from thermocline.partitions where table_id = %(table_id)s and relid = %(relid)s
+
 -- name: older_readers
 select what from (
     select format('session %%s (%%s, %%s)', a.pid, coalesce(a.usename, a.backend_type), coalesce(a.state, 'active')) as what, a.backend_xmin as oldest
@@ -38,7 +41,7 @@ select what from (
     union all
     select format('replication slot %%s', s.slot_name), s.xmin from pg_replication_slots s where s.xmin is not null
 ) r
- where age(r.oldest) >= (select age(p.tiered_xid::xid) from thermocline.partitions p where p.table_id = %(table_id)s and p.relid = %(relid)s)
+ where age(r.oldest) >= age(%(xid)s::xid8::xid)
  order by age(r.oldest) desc limit 1
 
 -- name: standby_without_feedback

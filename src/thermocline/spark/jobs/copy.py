@@ -1,24 +1,16 @@
-"""Copy one heap partition into lake files: one Spark task per block range, one result.
-
-A retried or speculative attempt writes under names of its own, and only the attempt whose result comes back is counted: the files of
-every other one stay registered as staged and are cleaned up with the op. A refusal is carried back as a value, because trying again would
-not help it.
-"""
+"""Copy one heap partition into lake files: one Spark task per block range, one result."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from thermocline.errors import RefusedError, SparkTaskFailed, ThermoclineError
+from thermocline.errors import SparkTaskFailed
+from thermocline.spark.jobs.tasks import run_tasks
 from thermocline.spark.kernels.checksum import RowSum
-from thermocline.spark.kernels.copy_in import CopiedRange, CopyTask, copy_range
+from thermocline.spark.kernels.copy_in import CopyTask, copy_range
 from thermocline.spark.kernels.parquet_out import LakeFile
 
 DEFAULT_RANGE_BYTES = 128 << 20
@@ -57,12 +49,7 @@ def copy_partition(spark: SparkSession, tasks: Sequence[CopyTask]) -> CopyResult
     """Run the tasks and gather what their counted attempts wrote."""
     if not tasks:
         return CopyResult(files=(), heap=RowSum(), lake=RowSum(), peak_bytes=0)
-    try:
-        run = partial(_run, attempts=read_max_attempts(spark))
-        outcomes = spark.sparkContext.parallelize(tasks, len(tasks)).map(run).collect()
-    except Py4JError as problem:
-        raise SparkTaskFailed(f"Copying {tasks[0].partition} failed: {render_reason(_java_text(problem))}.") from None
-    ranges = [_opened(outcome) for outcome in outcomes]
+    ranges = run_tasks(spark, tasks, copy_range, f"Copying {tasks[0].partition}")
     if sorted(done.number for done in ranges) != sorted(task.number for task in tasks):
         raise SparkTaskFailed(f"Copying {tasks[0].partition} gave the results of other tasks than were asked for.")
     return CopyResult(
@@ -71,45 +58,3 @@ def copy_partition(spark: SparkSession, tasks: Sequence[CopyTask]) -> CopyResult
         lake=sum((done.lake for done in ranges), RowSum()),
         peak_bytes=max(done.peak_bytes for done in ranges),
     )
-
-
-def read_max_attempts(spark: SparkSession) -> int:
-    """How often Spark runs a task before it gives up; a local master has a rule of its own."""
-    context = spark.sparkContext
-    if found := re.fullmatch(r"local(?:\[[^,\]]+(?:,\s*(\d+))?\])?", str(context.master)):
-        return int(found[1] or 1)
-    return int(context.getConf().get("spark.task.maxFailures", "4") or 4)
-
-
-def _run(task: CopyTask, attempts: int) -> CopiedRange | ThermoclineError:
-    """One attempt. Refusals, and the failure of the last attempt, come back as values: a sentence instead of a stack in the logs."""
-    context = TaskContext.get()
-    attempt, unique = (context.attemptNumber(), context.taskAttemptId()) if context else (0, 0)
-    try:
-        return copy_range(task, unique)
-    except RefusedError as refusal:
-        return refusal
-    except Exception as problem:
-        if attempt + 1 < attempts:
-            raise
-        if isinstance(problem, ThermoclineError):
-            return problem
-        return SparkTaskFailed(f"Copying {task.partition} failed: {render_reason(str(problem))}.")
-
-
-def _opened(outcome: CopiedRange | ThermoclineError) -> CopiedRange:
-    if isinstance(outcome, ThermoclineError):
-        raise outcome
-    return outcome
-
-
-def render_reason(text: str) -> str:
-    """The sentence in a long message: Postgres' own when there is one, and never what a connection string might hold."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = next((line for line in lines if "ERROR:" in line or "FATAL:" in line), lines[0] if lines else "no reason given")
-    sentence = re.sub(r"^.*?\b(?:ERROR|FATAL):\s*", "", said)
-    return re.sub(r"password=\S+|//[^@\s/]+@", "…", sentence).rstrip(".")
-
-
-def _java_text(problem: Py4JError) -> str:
-    return str(problem.java_exception.getMessage()) if isinstance(problem, Py4JJavaError) else str(problem)

@@ -76,9 +76,10 @@ def copy_range(task: CopyTask, attempt: int) -> CopiedRange:
     heap = RowSum()
     schema = arrow_schema(task.columns)
     with closing(connect(task.dsn, autocommit=True, application_name="thermocline copy")) as journal:
-        writer = LakeWriter(_file_target(task, attempt), _registrar(journal, task))
+        writer = LakeWriter(_file_target(task, attempt), registrar(journal, task.table_id, task.op_id))
+        query = plan_copy_query(task.partition, task.columns, task.lo_block, task.hi_block)
         try:
-            with open_heap(task) as batches:
+            with open_rows(task.dsn, task.snapshot_name, query) as batches:
                 for batch in batches:
                     heap += sum_of(batch.column(len(task.columns)).to_numpy())
                     arrays = [lake_array(batch.column(position), column) for position, column in enumerate(task.columns)]
@@ -86,21 +87,24 @@ def copy_range(task: CopyTask, attempt: int) -> CopiedRange:
             writer.close()
         finally:
             writer.abort()
-    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return CopiedRange(number=task.number, files=tuple(writer.files), heap=heap, lake=writer.seen, peak_bytes=peak_bytes)
+    return CopiedRange(number=task.number, files=tuple(writer.files), heap=heap, lake=writer.seen, peak_bytes=read_peak_bytes())
+
+
+def read_peak_bytes() -> int:
+    """The most memory this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 @contextmanager
-def open_heap(task: CopyTask) -> Iterator[Iterator[pa.RecordBatch]]:
-    """The range's rows as Arrow batches, at the exported snapshot."""
-    query = plan_copy_query(task.partition, task.columns, task.lo_block, task.hi_block)
-    with adbc.connect(task.dsn, autocommit=True) as connection, connection.cursor() as cursor:
+def open_rows(dsn: str, snapshot_name: str, query: sql.Composable) -> Iterator[Iterator[pa.RecordBatch]]:
+    """A query's rows as Arrow batches, at the exported snapshot."""
+    with adbc.connect(dsn, autocommit=True) as connection, connection.cursor() as cursor:
         _execute(cursor, _plan_settings())
         encoding = cursor.fetchone()[0]
         if encoding != "UTF8":
             raise EncodingUnsupported(f"The database is in {encoding}, and the lake is UTF-8.")
         cursor.execute("begin isolation level repeatable read read only")
-        _execute(cursor, sql.SQL("set transaction snapshot {}").format(sql.Literal(task.snapshot_name)))
+        _execute(cursor, sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot_name)))
         cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(_BATCH_BYTES)})
         _execute(cursor, query)
         yield iter(cursor.fetch_record_batch())
@@ -130,10 +134,10 @@ def _file_target(task: CopyTask, attempt: int) -> FileTarget:
     )
 
 
-def _registrar(journal: Connection, task: CopyTask) -> Callable[[str], None]:
+def registrar(journal: Connection, table_id: int, op_id: str) -> Callable[[str], None]:
+    """What registers a path as staged by this op, before the file is opened."""
+
     def register(path: str) -> None:
-        journal.execute(
-            "insert into thermocline.staged_files (path, table_id, op_id) values (%s, %s, %s)", (path, task.table_id, task.op_id)
-        )
+        journal.execute("insert into thermocline.staged_files (path, table_id, op_id) values (%s, %s, %s)", (path, table_id, op_id))
 
     return register

@@ -142,7 +142,7 @@ class LakeWriter:
             target.writer.write_table(table, row_group_size=max(table.num_rows, 1))
             size = target.sink.tell()
         except OSError as problem:
-            raise _not_written(target.path, problem) from problem
+            raise not_written(target.path, problem) from problem
         target.rows += table.num_rows
         target.lower, target.upper = min(target.lower, keys[0]), max(target.upper, keys[1])
         del table
@@ -165,7 +165,7 @@ class LakeWriter:
             self._filesystem.create_dir(f"{self._root}/{folder}", recursive=True)
             sink = self._filesystem.open_output_stream(f"{self._root}/{name}")
         except OSError as problem:
-            raise _not_written(path, problem) from problem
+            raise not_written(path, problem) from problem
         writer = pq.ParquetWriter(
             sink,
             self._schema,
@@ -185,9 +185,9 @@ class LakeWriter:
             done.writer.close()
             done.sink.close()
             if isinstance(self._filesystem, pa.fs.LocalFileSystem):
-                _flush_to_disk(inner)
+                flush_to_disk(inner)
         except OSError as problem:
-            raise _not_written(done.path, problem) from problem
+            raise not_written(done.path, problem) from problem
         size, offsets, seen = self._read_back(inner, done.dictionaries)
         self.seen += seen
         self.files.append(
@@ -256,7 +256,7 @@ def _dictionary_pays(column: pa.ChunkedArray) -> bool:
     return bool(pc.count_distinct(sample, mode="all").as_py() <= max(1, int(len(sample) * _DICTIONARY_SHARE)))
 
 
-def _flush_to_disk(path: str) -> None:
+def flush_to_disk(path: str) -> None:
     """The heap's copy will be dropped one day, so the file must outlive a power cut."""
     for place in (path, os.path.dirname(path)):
         handle = os.open(place, os.O_RDONLY)
@@ -266,5 +266,5 @@ def _flush_to_disk(path: str) -> None:
             os.close(handle)
 
 
-def _not_written(path: str, problem: OSError) -> LakeFileNotWritten:
+def not_written(path: str, problem: OSError) -> LakeFileNotWritten:
     return LakeFileNotWritten(f"The lake file {path} could not be written: {problem.strerror or problem}.")

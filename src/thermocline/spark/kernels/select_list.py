@@ -28,6 +28,18 @@ def plan_copy_query(table: TableName, columns: Sequence[LakeColumn], lo_block: i
     )
 
 
+def plan_delta_query(delta: TableName, columns: Sequence[LakeColumn], condition: sql.Composable) -> sql.Composed:
+    """The delta rows that a condition picks, in lake form, then `_op`, `_version` and the row's hash."""
+    return sql.SQL("select *, {hash} from (select {values}, _op, _version from {delta} d where {condition} offset 0) as taken").format(
+        hash=plan_row_hash(columns),
+        values=sql.SQL(", ").join(
+            sql.SQL("{} as {}").format(plan_value(column), sql.Identifier(_alias(position))) for position, column in enumerate(columns)
+        ),
+        delta=sql.Identifier(delta.schema, delta.table),
+        condition=condition,
+    )
+
+
 def plan_block_range(lo_block: int, hi_block: int | None) -> sql.Composed:
     """The rows of blocks lo_block up to, not including, hi_block."""
     low = sql.SQL("ctid >= {}::pg_catalog.tid").format(sql.Literal(f"({lo_block},0)"))

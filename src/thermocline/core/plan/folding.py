@@ -1,0 +1,99 @@
+"""Which corrections are folded in one commit, in which pieces, and which data files each piece must look into.
+
+Pure: edges and file bounds in, ranges out; `ops/fold.py` reads the one and performs the other, and `--dry-run` prints the same plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from thermocline.core.axis import KeyType, render_axis
+from thermocline.core.names import TableName
+
+RANGE_ROWS = 100_000
+MAX_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """Where a piece of the backlog begins on the axis, and how many corrections lie in it."""
+
+    key: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldRange:
+    """Corrections with lo <= tier key < hi; about `rows` of them, more when many share one tier key."""
+
+    lo: int
+    hi: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileBounds:
+    """A data file of the lake and the ends of its tier keys, on the axis."""
+
+    path: str
+    lower: int
+    upper: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldPlan:
+    """What one commit folds; `pending` counts all corrections below the cut-line, and `left` those the next commit takes."""
+
+    table: TableName
+    pending: int
+    ranges: tuple[FoldRange, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.ranges)
+
+    @property
+    def left(self) -> int:
+        return max(0, self.pending - self.rows)
+
+
+def plan_range_rows(pending: int, parallelism: int) -> int:
+    """How many corrections one task takes: enough tasks for every core, none above the limit that bounds its memory."""
+    return max(1, min(RANGE_ROWS, -(-pending // max(1, parallelism))))
+
+
+def plan_folding(table: TableName, pending: int, edges: Sequence[Edge], t: int, max_rows: int = MAX_ROWS) -> FoldPlan:
+    """The pieces from the lowest key upwards until the commit holds `max_rows`.
+
+    Invariant: the ranges neither overlap nor leave out a key between their ends, so every correction in them is folded exactly once; and
+    a key's old image lies in a file whose bounds hold the key, because the tier key is part of every primary key.
+    """
+    rows: dict[int, int] = {}
+    for edge in edges:
+        rows[edge.key] = rows.get(edge.key, 0) + edge.rows
+    starts = sorted(rows)
+    ranges: list[FoldRange] = []
+    taken = 0
+    for lo, hi in zip(starts, [*starts[1:], t], strict=True):
+        if ranges and taken + rows[lo] > max_rows:
+            break
+        ranges.append(FoldRange(lo=lo, hi=hi, rows=rows[lo]))
+        taken += rows[lo]
+    return FoldPlan(table=table, pending=pending, ranges=tuple(ranges))
+
+
+def files_of(part: FoldRange, files: Sequence[FileBounds]) -> tuple[FileBounds, ...]:
+    """The files that may hold an old image of the range."""
+    return tuple(file for file in files if file.lower < part.hi and file.upper >= part.lo)
+
+
+def render_fold_plan(plan: FoldPlan, key_type: KeyType) -> tuple[str, ...]:
+    """The plan in sentences, for people and for `--dry-run`."""
+    if not plan.ranges:
+        return ("nothing to fold",)
+    ends = f"{render_axis(key_type, plan.ranges[0].lo)} to {render_axis(key_type, plan.ranges[-1].hi)}"
+    lines = [f"fold {plan.rows:,} corrections ({ends}) in {len(plan.ranges)} task{'s' * (len(plan.ranges) > 1)}"]
+    if plan.left:
+        lines.append(f"leave {plan.left:,} corrections to the next commit")
+    return tuple(lines)

@@ -1,0 +1,81 @@
+"""The delta as folding sees it: what waits below the cut-line, in which pieces; what was folded, marked; what nobody can miss, purged.
+
+Marking never waits. A correction or a spill row that a writer has locked just now is left as it is: it stays pending, reads the same, and
+is folded again by a later cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg import sql
+
+from thermocline.core.plan.folding import Edge
+from thermocline.hot.seam import SeamDefinition, key_expression, key_matches
+from thermocline.pg import Connection, load_queries
+
+_QUERIES = load_queries("thermocline.hot", "queries/delta.sql")
+_CANONICAL_TEXTS = frozenset({"bpchar", "inet", "cidr", "macaddr", "macaddr8", "oid", "name", "char", "bit", "varbit", "pg_lsn"})
+
+
+def pending_condition(seam: SeamDefinition, lo: int, hi: int) -> sql.Composed:
+    """Corrections of a tier-key range that wait to be folded; the delta goes by the name `d`."""
+    return _filled("pending", seam, lo=key_expression(seam.key_type, _number(lo)), hi=key_expression(seam.key_type, _number(hi)))
+
+
+def count_pending(conn: Connection, seam: SeamDefinition, t: int) -> int:
+    """Corrections that wait below the cut-line."""
+    row = conn.execute(_filled("count_pending", seam, hi=key_expression(seam.key_type, _number(t)))).fetchone()
+    return int(row[0]) if row else 0
+
+
+def read_edges(conn: Connection, seam: SeamDefinition, t: int, range_rows: int) -> tuple[Edge, ...]:
+    """Where the pieces of the backlog begin, when each is to hold about `range_rows`."""
+    statement = _filled("edges", seam, hi=key_expression(seam.key_type, _number(t)))
+    return tuple(Edge(key=key, rows=rows) for key, rows in conn.execute(statement, {"range_rows": range_rows}))
+
+
+def read_inexact_keys(conn: Connection, seam: SeamDefinition) -> frozenset[str]:
+    """Key columns of which two equal values may be stored differently: text forms that are not canonical, and loose collations."""
+    loose = {row[0] for row in conn.execute(_QUERIES["inexact_collations"], {"relid": seam.heap.oid})}
+    by_name = {column.name: column for column in seam.lake_columns}
+    texts = {
+        key.name
+        for key in seam.heap.primary_key
+        if by_name[key.name].form == "text" and by_name[key.name].base_type not in _CANONICAL_TEXTS
+    }
+    return frozenset(texts | (loose & {key.name for key in seam.heap.primary_key}))
+
+
+def apply_marks(conn: Connection, seam: SeamDefinition, versions: Sequence[int], *, keep_spill: bool) -> int:
+    """Mark exactly these versions as folded and take their rows out of the spill; how many were marked. In the fold's transaction."""
+    if keep_spill:
+        return conn.execute(_filled("mark", seam), {"versions": list(versions)}).rowcount
+    # Where we may, silence the user's own triggers: for the application these rows are not deleted.
+    conn.execute(_QUERIES["quiet_triggers"])
+    return conn.execute(_filled("mark_and_unspill", seam), {"versions": list(versions)}).rowcount
+
+
+def apply_purge(conn: Connection, seam: SeamDefinition, xid: str) -> tuple[int, bool]:
+    """Delete what the fold of this transaction marked; how many rows went, and whether none is left."""
+    with conn.transaction():
+        purged = conn.execute(_filled("purge", seam), {"xid": xid}).rowcount
+    return purged, conn.execute(_filled("is_purged", seam), {"xid": xid}).fetchone() == (True,)
+
+
+def _filled(query: str, seam: SeamDefinition, **more: sql.Composable) -> sql.Composed:
+    names = [column.name for column in seam.heap.columns]
+    return sql.SQL(_QUERIES[query]).format(
+        delta=sql.Identifier(seam.objects.delta.schema, seam.objects.delta.table),
+        spill=sql.Identifier(seam.objects.spill.schema, seam.objects.spill.table),
+        tier_key=sql.Identifier(seam.tier_key),
+        s_columns=sql.SQL(", ").join(sql.Identifier("s", name) for name in names),
+        m_columns=sql.SQL(", ").join(sql.Identifier("m", name) for name in names),
+        spill_is_mine=key_matches(seam.heap.primary_key, "s", "m"),
+        **more,
+    )
+
+
+def _number(value: int) -> sql.Literal:
+    # As text: the lowest bigint cannot be written as a number, for its minus sign is an operator.
+    return sql.Literal(str(value))

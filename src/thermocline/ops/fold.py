@@ -1,0 +1,304 @@
+"""Folding: corrections that wait in the delta move into the lake, new images and deletes of old ones in one commit.
+
+    claim and resolve → look at the lake → intent → snapshot and plan → write and check → commit → publish and mark → purge
+
+Nothing here waits for readers or writers. A reader keeps the S and the delta its snapshot shows; a correction that changed since it was
+read, or that a writer has locked, is not marked and stays pending. Marked rows stay in the delta until no snapshot predates their
+publication, so that a writer that began before it still finds the image it must not overwrite.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from thermocline.catalog import journal, tables
+from thermocline.cold.metadata import LakeFile, read_lake_table
+from thermocline.cold.scan import may_apply
+from thermocline.core.names import TableName
+from thermocline.core.observation import CutLine
+from thermocline.core.plan.folding import MAX_ROWS, FileBounds, FoldPlan, files_of, plan_folding, plan_range_rows, render_fold_plan
+from thermocline.errors import ChecksumMismatch, LakeLayoutUnsupported, LostRace, ThermoclineError
+from thermocline.faults import fault_point
+from thermocline.hot.delta import apply_marks, apply_purge, count_pending, pending_condition, read_edges, read_inexact_keys
+from thermocline.hot.partitions import why_not_forget
+from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
+from thermocline.ops.resolve import check_head_is_published, resolve_unfinished
+from thermocline.ops.spanning import SpanningTable, read_spanning
+from thermocline.pg import Connection, connect
+from thermocline.settings import Settings
+from thermocline.spark.commit import LakeHead, OpStamp, apply_row_delta, load_table
+from thermocline.spark.jobs.fold import FoldResult, fold_delta
+from thermocline.spark.kernels.fold_in import FileSeen, FoldTask
+from thermocline.spark.kernels.fold_same import FoldKey
+
+Talk = Callable[[str], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class FoldReport:
+    """What one fold did to one table; `rows` corrections went, `replaced` old images were deleted in the lake."""
+
+    table: str
+    plan: tuple[str, ...] = ()
+    rows: int = 0
+    images: int = 0
+    replaced: int = 0
+    files: int = 0
+    bytes: int = 0
+    commits: int = 0
+    left: int = 0
+    purged: int = 0
+    seconds: float = 0.0
+    peak_task_bytes: int = 0
+    notes: list[str] = field(default_factory=list)
+    deferred: list[str] = field(default_factory=list)
+    snapshot: int | None = None
+    op_id: str | None = None
+    dry_run: bool = False
+
+    @property
+    def rows_per_second(self) -> float:
+        return round(self.rows / self.seconds, 1) if self.seconds else 0.0
+
+    @property
+    def sentence(self) -> str:
+        if self.dry_run:
+            return f"{self.table}: {'; '.join(self.plan)}."
+        done = []
+        if self.commits:
+            done.append(
+                f"folded {self.rows:,} corrections ({self.images:,} images, {self.replaced:,} rows replaced or deleted in the lake)"
+                f" at {self.rows_per_second:,.0f} rows/s"
+            )
+        if self.left:
+            done.append(f"{self.left:,} corrections wait")
+        done += self.notes + self.deferred
+        return f"{self.table}: {'; '.join(done) or 'nothing to fold'}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folding:
+    """One fold under way: the connection that holds the table's lock, the table, its cut-line, and where Spark comes from."""
+
+    conn: Connection
+    dsn: str = field(repr=False)
+    table: SpanningTable
+    cut: CutLine
+    spark: Callable[[], SparkSession]
+    settings: Settings
+    worker: str
+    talk: Talk
+    report: FoldReport
+
+
+def fold(
+    dsn: str,
+    name: TableName,
+    *,
+    settings: Settings,
+    spark: Callable[[], SparkSession],
+    worker: str = "local",
+    talk: Talk = lambda _: None,
+    dry_run: bool = False,
+    drain: bool = True,
+    max_rows: int = MAX_ROWS,
+) -> FoldReport:
+    """Fold what waits below the cut-line: commit by commit until nothing is left, or one commit when not to `drain`."""
+    report = FoldReport(table=str(name), dry_run=dry_run)
+    with connect(dsn, autocommit=True, application_name="thermocline fold") as conn:
+        table = read_spanning(conn, name)
+        with journal.table_lock(conn, table.registered.id, str(name)):
+            cut = journal.read_cutline(conn, table.registered.id)
+            if dry_run:
+                pending = count_pending(conn, table.seam, cut.t)
+                edges = read_edges(conn, table.seam, cut.t, plan_range_rows(pending, 1))
+                plan = plan_folding(name, pending, edges, cut.t, max_rows)
+                report.plan, report.left = render_fold_plan(plan, table.registered.key_type), pending
+                return report
+            cut = journal.claim(conn, table.registered.id)
+            report.notes += resolve_unfinished(conn, table.registered, spark, cut.fence).notes
+            while True:
+                cut = journal.read_cutline(conn, table.registered.id)
+                work = Folding(
+                    conn=conn, dsn=dsn, table=table, cut=cut, spark=spark, settings=settings, worker=worker, talk=talk, report=report
+                )
+                _purge(work)
+                folded = _fold_once(work, max_rows)
+                if not (folded and drain and report.left):
+                    break
+            _purge(work)
+    return report
+
+
+def has_work(conn: Connection, table: SpanningTable, t: int) -> int:
+    """How much there is to fold or to purge: corrections that wait, and folds whose marks are still there."""
+    return count_pending(conn, table.seam, t) + len(journal.read_unpurged(conn, table.registered.id))
+
+
+def _fold_once(work: Folding, max_rows: int) -> bool:
+    """One commit; whether there was anything to fold."""
+    pending = count_pending(work.conn, work.table.seam, work.cut.t)
+    work.report.left = pending
+    if not pending:
+        return False
+    started = time.monotonic()
+    registered = work.table.registered
+    head = load_table(work.spark(), TableName(registered.lake_namespace, registered.lake_name))
+    check_head_is_published(head, registered.name, work.cut)
+    op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="fold", fence=work.cut.fence, t=work.cut.t, base=work.cut.s)
+    journal.begin(work.conn, op, work.worker)
+    fault_point("fold-intent")
+    try:
+        with closing(export_snapshot(work.dsn, [work.table.seam.objects.delta], work.settings.lock_timeout_ms)) as snapshot:
+            plan, done = _write(work, head, op, snapshot, max_rows)
+        fault_point("fold-written")
+        _commit_and_publish(work, plan, head, op, done)
+    except (LostRace, ChecksumMismatch) as problem:
+        journal.abandon(work.conn, op, str(problem))
+        raise
+    work.report.seconds += time.monotonic() - started
+    return True
+
+
+def _write(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot, max_rows: int) -> tuple[FoldPlan, FoldResult]:
+    """Plan and write at one point in time; an op that wrote nothing that could be committed is closed."""
+    seam = work.table.seam
+    try:
+        pending = count_pending(snapshot.conn, seam, work.cut.t)
+        parallelism = work.spark().sparkContext.defaultParallelism
+        edges = read_edges(snapshot.conn, seam, work.cut.t, plan_range_rows(pending, parallelism))
+        plan = plan_folding(seam.objects.heap, pending, edges, work.cut.t, max_rows)
+        work.report.plan = render_fold_plan(plan, seam.key_type)
+        work.talk(f"folding {plan.rows:,} of {pending:,} corrections in {len(plan.ranges)} tasks")
+        done = fold_delta(work.spark(), _tasks(work, head, op, snapshot, plan))
+    except ThermoclineError as problem:
+        journal.abandon(work.conn, op, str(problem))
+        raise
+    if not done.is_exact:
+        raise ChecksumMismatch(
+            f"{seam.objects.heap}: the delta has {done.heap.rows:,} images, the lake files {done.lake.rows:,}, and their checksums differ."
+        )
+    return plan, done
+
+
+def _tasks(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot, plan: FoldPlan) -> list[FoldTask]:
+    registered, seam = work.table.registered, work.table.seam
+    inexact = read_inexact_keys(work.conn, seam)
+    types = {column.name: column.pg_type for column in registered.columns}
+    key = tuple(
+        FoldKey(
+            name=column.name,
+            is_exact=column.name not in inexact,
+            pg_type=types[column.name],
+            operator_schema=column.operator_schema,
+            operator=column.operator,
+        )
+        for column in work.table.heap.primary_key
+    )
+    files = read_files(head, next(column.field_id for column in registered.columns if column.name == registered.tier_key))
+    bounds = [FileBounds(path=file.path, lower=file.lower_key, upper=file.upper_key) for file in files]
+    by_path = {file.path: file for file in files}
+    return [
+        FoldTask(
+            dsn=work.dsn,
+            table_id=registered.id,
+            op_id=str(op.op_id),
+            number=number,
+            delta=seam.objects.delta,
+            condition=pending_condition(seam, part.lo, part.hi),
+            snapshot_name=snapshot.name,
+            columns=registered.columns,
+            key=key,
+            tier_key=registered.tier_key,
+            lake_partition=head.partition,
+            directory=head.location,
+            files=tuple(by_path[file.path] for file in files_of(part, bounds)),
+            target_file_bytes=work.settings.target_file_bytes,
+        )
+        for number, part in enumerate(plan.ranges)
+    ]
+
+
+def read_files(head: LakeHead, tier_key_id: int) -> tuple[FileSeen, ...]:
+    """The data files of the head with their tier keys' ends and the position deletes that may name their rows."""
+    if head.snapshot_id is None:
+        return ()
+    files = read_lake_table(head.metadata_location).files(head.snapshot_id)
+    if odd := [delete.path for delete in files.deletes if delete.is_equality_delete or not delete.path.endswith(".parquet")]:
+        raise LakeLayoutUnsupported(f"The lake table of {head.name} has deletes that folding cannot read: {odd[0]}.")
+    return tuple(
+        FileSeen(
+            path=file.path,
+            lower_key=_end(head, file, file.lower.get(tier_key_id)),
+            upper_key=_end(head, file, file.upper.get(tier_key_id)),
+            deletes=tuple(delete.path for delete in files.deletes if may_apply(delete, (file,))),
+        )
+        for file in files.data
+    )
+
+
+def _end(head: LakeHead, file: LakeFile, encoded: bytes | None) -> int:
+    if encoded is None:
+        raise LakeLayoutUnsupported(f"The lake file {file.path} of {head.name} has no bounds for the tier key.")
+    return int.from_bytes(encoded, "little", signed=True)
+
+
+def _commit_and_publish(work: Folding, plan: FoldPlan, head: LakeHead, op: journal.Op, done: FoldResult) -> None:
+    registered, report = work.table.registered, work.report
+    counters = {
+        "rows": len(done.versions),
+        "images": done.heap.rows,
+        "replaced": sum(delete.rows for delete in done.deletes),
+        "files": len(done.files) + len(done.deletes),
+        "bytes": done.size_bytes,
+        "peak_task_bytes": done.peak_bytes,
+    }
+    journal.note_phase(work.conn, op, "written", counters=counters)
+    snapshot = None
+    if done.files or done.deletes:
+        stamp = OpStamp(op_id=str(op.op_id), kind=op.kind, table_id=registered.id, t=op.t)
+        snapshot = apply_row_delta(head, done.files, done.deletes, stamp)
+        fault_point("fold-committed")
+        journal.note_phase(work.conn, op, "committed", snapshot=snapshot)
+        fault_point("fold-committed-noted")
+    message = f"folded {counters['rows']:,} corrections into the lake"
+    journal.publish(
+        work.conn,
+        op,
+        snapshot=snapshot,
+        paths=done.paths,
+        counters={},
+        message=message,
+        mark=lambda: apply_marks(work.conn, work.table.seam, done.versions.tolist(), keep_spill=registered.keep_heap),
+    )
+    fault_point("fold-published")
+    tables.insert_event(work.conn, registered.id, "fold", f"{registered.name}: {message}.")
+    report.commits += 1
+    report.rows += counters["rows"]
+    report.images += counters["images"]
+    report.replaced += counters["replaced"]
+    report.files += counters["files"]
+    report.bytes += counters["bytes"]
+    report.peak_task_bytes = max(report.peak_task_bytes, done.peak_bytes)
+    report.left = plan.left
+    report.snapshot, report.op_id = snapshot, str(op.op_id)
+
+
+def _purge(work: Folding) -> None:
+    """Delete the marked rows of folds that no live snapshot predates."""
+    work.report.deferred.clear()
+    for op_id, xid in journal.read_unpurged(work.conn, work.table.registered.id):
+        if reason := why_not_forget(work.conn, xid):
+            work.report.deferred.append(f"folded corrections stay in the delta for now: {reason}")
+            return
+        purged, is_done = apply_purge(work.conn, work.table.seam, xid)
+        work.report.purged += purged
+        if is_done:
+            journal.note_purged(work.conn, op_id, work.cut.fence)
+        fault_point("fold-purged")

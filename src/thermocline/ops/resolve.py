@@ -1,0 +1,56 @@
+"""Every op somebody began and did not finish, decided: committed in the lake → published; not committed → fenced off and abandoned.
+
+A fold that is published here marks nothing: its corrections stay pending, hide what it wrote and read the same, and the next fold marks
+them. So nobody has to remember, over a crash, which versions it had read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from thermocline.catalog import journal
+from thermocline.catalog.tables import RegisteredTable
+from thermocline.core.names import TableName
+from thermocline.core.observation import CutLine
+from thermocline.errors import ForeignLakeCommit
+from thermocline.faults import fault_point
+from thermocline.pg import Connection
+from thermocline.spark.commit import LakeHead, load_table, settle
+from thermocline.spark.inspect import read_added_files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """What became of unfinished ops: the partitions that are tiered now, and a sentence for each op."""
+
+    moved: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def resolve_unfinished(conn: Connection, registered: RegisteredTable, spark: Callable[[], SparkSession], fence: int) -> Resolved:
+    """Decide every unfinished op of a table, under the token that was just claimed."""
+    lake = TableName(registered.lake_namespace, registered.lake_name)
+    moved: list[str] = []
+    notes: list[str] = []
+    for op in journal.read_unfinished(conn, registered.id, fence):
+        snapshot = settle(spark(), lake, str(op.op_id))
+        fault_point("resolve-settled")
+        if snapshot is None:
+            journal.abandon(conn, op, "did not commit; its files are the janitor's")
+            notes.append(f"abandoned operation {op.op_id}, which had not committed")
+            continue
+        paths = read_added_files(load_table(spark(), lake), snapshot)
+        moved += journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message="published after a restart")
+        notes.append(f"published operation {op.op_id}, which had committed before a crash")
+    return Resolved(moved=tuple(moved), notes=tuple(notes))
+
+
+def check_head_is_published(head: LakeHead, name: TableName, cut: CutLine) -> None:
+    """Refuse to build on rows nobody published: the lake's head must be S."""
+    if head.snapshot_id != cut.s:
+        raise ForeignLakeCommit(
+            f"The lake table of {name} is at snapshot {head.snapshot_id}, but {cut.s} is published: others committed to it."
+        )

@@ -1,0 +1,58 @@
+"""Fold the delta into lake files and position deletes: one Spark task per tier-key range, one result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from pyspark.sql import SparkSession
+
+from thermocline.errors import SparkTaskFailed
+from thermocline.spark.jobs.tasks import run_tasks
+from thermocline.spark.kernels.checksum import RowSum
+from thermocline.spark.kernels.fold_deletes import DeleteFile
+from thermocline.spark.kernels.fold_in import FoldTask, fold_range
+from thermocline.spark.kernels.parquet_out import LakeFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoldResult:
+    """New images, deletes of old ones, the versions that were read, and the check of both sides."""
+
+    files: tuple[LakeFile, ...]
+    deletes: tuple[DeleteFile, ...]
+    heap: RowSum
+    lake: RowSum
+    versions: npt.NDArray[np.int64]
+    files_read: int
+    peak_bytes: int
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (*(file.path for file in self.files), *(delete.path for delete in self.deletes))
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files) + sum(delete.size_bytes for delete in self.deletes)
+
+    @property
+    def is_exact(self) -> bool:
+        return self.heap == self.lake == RowSum(rows=sum(file.rows for file in self.files), total=self.heap.total)
+
+
+def fold_delta(spark: SparkSession, tasks: Sequence[FoldTask]) -> FoldResult:
+    """Run the tasks and gather what their counted attempts wrote."""
+    ranges = run_tasks(spark, tasks, fold_range, f"Folding {tasks[0].delta}")
+    if sorted(done.number for done in ranges) != sorted(task.number for task in tasks):
+        raise SparkTaskFailed(f"Folding {tasks[0].delta} gave the results of other tasks than were asked for.")
+    return FoldResult(
+        files=tuple(file for done in ranges for file in done.files),
+        deletes=tuple(file for done in ranges for file in done.deletes),
+        heap=sum((done.heap for done in ranges), RowSum()),
+        lake=sum((done.lake for done in ranges), RowSum()),
+        versions=np.concatenate([np.frombuffer(done.versions, dtype=np.int64) for done in ranges]),
+        files_read=sum(done.files_read for done in ranges),
+        peak_bytes=max(done.peak_bytes for done in ranges),
+    )
