@@ -24,11 +24,14 @@ SEAM_PATH, TWIN_PATH = "public_all, public", "twin"
 
 
 @contextmanager
-def spanning_module(postgres: PostgresServer, template: str, directory: Path, **choices: Any) -> Iterator[Spanning]:
-    """A spanning table in a database of its own, for a whole module."""
+def spanning_module(postgres: PostgresServer, template: str, directory: Path, *, before: str = "", **choices: Any) -> Iterator[Spanning]:
+    """A spanning table in a database of its own, for a whole module; `before` runs ahead of all."""
     name = f"module_{uuid.uuid4().hex[:12]}"
     with closing(connect(postgres.dsn(), autocommit=True)) as conn:
         conn.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
+    with closing(connect(with_database(postgres.dsn(), name), autocommit=True)) as conn:
+        if before:
+            conn.execute(before.encode())
     spanning = Spanning.make(with_database(postgres.dsn(), name), directory, **choices)
     try:
         yield spanning

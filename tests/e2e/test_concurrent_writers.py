@@ -154,3 +154,14 @@ def test_many_increments_from_four_sessions_add_up(tiered: Spanning, tier: str) 
         thread.join(60)
     assert len(done) == 40
     assert _value(tiered, key) == [(before + 40,)]
+
+
+def test_a_delete_does_not_follow_a_hot_row_whose_key_changes_at_the_same_moment(
+    tiered: Spanning, pair: tuple[psycopg.Connection[Any], psycopg.Connection[Any]]
+) -> None:
+    """A limit, in docs/limits.md: a trigger cannot tell a row that moved from one that was deleted."""
+    one, two = pair
+    one.execute("update events set id = id + 5000 where id = 396")
+    assert _race(two, "delete from events where note = 'row 396'", one) == "00000"
+    two.commit()
+    assert tiered.query("select id from events where note = 'row 396'") == [(5396,)]

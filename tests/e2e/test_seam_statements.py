@@ -389,3 +389,37 @@ def test_routing_is_narrated_when_asked_for_and_only_then(shapes: Shapes) -> Non
         ]
     )
     assert all("public.events, ts = 2026-0" in line for line in said)
+
+
+def test_null_given_for_an_identity_column_draws_the_next_value(shapes: Shapes) -> None:
+    """By contract: a trigger cannot tell NULL from DEFAULT."""
+    for key, moment in ((900, COLD), (901, HOT)):
+        made = shapes.ours(f"insert into events (id, ts, serial) values ({key}, {moment}, null) returning serial")
+        assert made.rows[0][0] > 1000
+
+
+@pytest.mark.conforms("C-069")
+def test_prepared_statements_and_functions_follow_the_cut_line(spanning: Spanning) -> None:
+    spanning.seam.execute("prepare total as select count(*), sum(v), max(ts) from events")
+    spanning.seam.execute("prepare bump (bigint) as update events set v = v + 1 where id = $1 returning v")
+    spanning.seam.execute(
+        "create function public.total() returns bigint language plpgsql stable set search_path = public_all, public as"
+        " $$ begin return (select sum(v) from events); end $$"
+    )
+
+    def check() -> None:
+        expected = spanning.twin.execute("select count(*), sum(v), max(ts) from events").fetchall()
+        for _ in range(7):  # past the five runs after which a generic plan may be kept
+            assert spanning.query("execute total") == expected
+            assert spanning.query("select public.total()") == [(expected[0][1],)]
+        for key in (10, 390):
+            spanning.twin.execute("update events set v = v + 1 where id = %s", [key])
+            assert spanning.query(f"execute bump ({key})") == spanning.twin.execute("select v from events where id = %s", [key]).fetchall()
+
+    check()
+    assert len(spanning.tier().moved) == 3
+    check()
+    spanning.both("insert into events (id, ts, v) values (900, '2026-06-01 00:00+00', 1)")
+    assert len(spanning.tier().moved) == 1
+    check()
+    spanning.assert_same_rows()

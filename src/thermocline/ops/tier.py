@@ -20,9 +20,10 @@ from thermocline.core.axis import render_axis
 from thermocline.core.names import TableName
 from thermocline.core.observation import TableSeen
 from thermocline.core.plan.tiering import TierPlan, plan_tiering, render_plan
-from thermocline.errors import ChecksumMismatch, LostRace, ThermoclineError, TryAgainError
+from thermocline.errors import ChecksumMismatch, LostRace, NoLakeForm, ThermoclineError, TryAgainError
 from thermocline.faults import fault_point
 from thermocline.hot.facts import read_partitions
+from thermocline.hot.odd_values import read_key_of_value
 from thermocline.hot.partitions import (
     apply_discovery,
     apply_drop,
@@ -174,6 +175,9 @@ def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
     with closing(snapshot):
         try:
             copied = _copy(work, plan, head, op, snapshot)
+        except NoLakeForm as refusal:
+            journal.abandon(conn, op, str(refusal))
+            raise _with_row(work, plan, refusal) from None
         except ThermoclineError as problem:
             journal.abandon(conn, op, str(problem))
             raise
@@ -231,6 +235,14 @@ def _copy(work: Tiering, plan: TierPlan, head: LakeHead, op: journal.Op, snapsho
         apply_rows(work.conn, registered.id, partition.oid, result.heap.rows)
         results.append(result)
     return results
+
+
+def _with_row(work: Tiering, plan: TierPlan, refusal: NoLakeForm) -> NoLakeForm:
+    """The refusal with the table and the row that holds the value."""
+    for partition in plan.move:
+        if key := read_key_of_value(work.conn, work.table.heap, partition.name, refusal.column, refusal.value):
+            return NoLakeForm(f"{partition.name}, row {key}: {refusal}", column=refusal.column, value=refusal.value)
+    return NoLakeForm(f"{work.table.name}: {refusal}", column=refusal.column, value=refusal.value)
 
 
 def _commit_and_publish(work: Tiering, seen: TableSeen, plan: TierPlan, head: LakeHead, op: journal.Op, copied: list[CopyResult]) -> None:
