@@ -194,6 +194,18 @@ class Lake:
             ),
         )
         pq.write_table(rows, path)
+        return self._commit_deletes(name, path, DataFileContent.POSITION_DELETES, len(positions))
+
+    def delete_equal(self, name: str, rows: pa.Table) -> int:
+        """Adds an equality-delete file over the columns of `rows` and publishes the new snapshot; returns its id."""
+        schema = self.tables[name].schema().select(*rows.column_names)
+        path = self.warehouse / name / "data" / f"{uuid.uuid4()}-deletes.parquet"
+        written = schema_to_pyarrow(schema, include_field_ids=True)
+        pq.write_table(pa.table([_as_written(rows[f.name], f.type) for f in written], schema=written), path)
+        ids = [field_.field_id for field_ in schema.fields]
+        return self._commit_deletes(name, path, DataFileContent.EQUALITY_DELETES, rows.num_rows, ids)
+
+    def _commit_deletes(self, name: str, path: Path, content: DataFileContent, count: int, ids: list[int] | None = None) -> int:
         table, snapshot_id = self.tables[name], uuid.uuid4().int >> 66
         parent = table.current_snapshot()
         assert parent is not None
@@ -203,13 +215,14 @@ class Lake:
             table.spec(), table.schema(), PyArrowFileIO().new_output(f"{place}/{uuid.uuid4()}.avro"), snapshot_id, "deflate"
         )
         deletes = DataFile.from_args(
-            content=DataFileContent.POSITION_DELETES,
+            content=content,
             file_path=f"file://{path}",
             file_format=FileFormat.PARQUET,
             partition=Record(),
-            record_count=len(positions),
+            record_count=count,
             file_size_in_bytes=path.stat().st_size,
             spec_id=0,
+            equality_ids=ids,
         )
         with writer:
             writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=deletes))

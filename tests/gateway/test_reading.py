@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import psycopg
 import pyarrow as pa
 import pytest
@@ -81,6 +84,49 @@ def test_position_deletes_count_rows_over_the_whole_file_not_over_what_a_filter_
         "select id from thermocline_lake.events where _snapshot = %s and id between 553 and 557 order by id", (after,)
     ).fetchall()
     assert found == [(553,), (554,), (556,), (557,)]
+
+
+def test_equality_deletes_hide_equal_rows_of_strictly_older_files_only(events: Any) -> None:
+    before = events.lake.append("events", _rows(0, 5))
+    after = events.lake.delete_equal("events", pa.table({"id": pa.array([1, 3, 99], pa.int64())}))
+    assert _ids(events.conn, before) == [0, 1, 2, 3, 4]
+    assert _ids(events.conn, after) == [0, 2, 4]
+    again = events.lake.append("events", _rows(3, 3))
+    assert _ids(events.conn, again) == [0, 2, 3, 4, 4, 5]
+    last = events.lake.delete_equal("events", pa.table({"id": pa.array([4], pa.int64())}))
+    assert _ids(events.conn, last) == [0, 2, 3, 5]
+    query = "select count(*) from thermocline_lake.events where _snapshot = %s and id between 3 and 4"
+    assert events.conn.execute(query, (last,)).fetchone() == (1,)
+
+
+def test_equality_deletes_over_several_columns_compare_nulls_as_equal(events: Any) -> None:
+    rows = _rows(0, 3).set_column(2, "note", pa.array([None, "a", None]))
+    events.lake.append("events", rows)
+    events.lake.delete_equal("events", pa.table({"id": pa.array([0, 1, 2], pa.int64()), "note": pa.array([None, "b", "x"])}))
+    after = events.lake.delete_positions("events", events.lake.files("events")[0], [])
+    assert _ids(events.conn, after) == [1, 2]
+
+
+def test_position_and_equality_deletes_together_give_what_duckdbs_own_reader_gives(events: Any) -> None:
+    events.lake.append("events", _rows(0, 1000), row_group_rows=100)
+    first = next(file for file in events.lake.files("events") if "deletes" not in file.name)
+    events.lake.delete_equal("events", pa.table({"note": ["note 2", "note 5"]}))
+    events.lake.append("events", _rows(1000, 50))
+    after = events.lake.delete_positions("events", first, [0, 7, 999])
+    after = events.lake.delete_equal("events", pa.table({"id": pa.array([1001, 14, 21], pa.int64())}))
+    assert _ids(events.conn, after) == _ids_by_iceberg_scan(events.lake.tables["events"].metadata_location, after)
+
+
+def _ids_by_iceberg_scan(location: str, snapshot: int) -> list[int]:
+    conn = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
+    for name in ("avro", "iceberg"):
+        spec = importlib.util.find_spec(f"duckdb_extension_{name}")
+        assert spec is not None
+        assert spec.origin is not None
+        conn.load_extension(str(next(Path(spec.origin).parent.glob(f"extensions/*/{name}.duckdb_extension"))))
+    place = location.removeprefix("file://")
+    found = conn.execute("select id from iceberg_scan(?, snapshot_from_id => CAST(? AS UBIGINT)) order by id", [place, snapshot])
+    return [row[0] for row in found.fetchall()]
 
 
 def test_a_direct_client_may_send_parameters_in_binary(events: Any, client: psycopg.Connection[Any]) -> None:

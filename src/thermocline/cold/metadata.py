@@ -38,7 +38,14 @@ class LakeFile:
     lower: dict[int, bytes]
     upper: dict[int, bytes]
     null_counts: dict[int, int]
-    is_equality_delete: bool = False
+    partition: tuple[object, ...] = ()
+    """Spec id and values; `()` when the file's spec has no fields, so that it belongs to every partition."""
+    equality_ids: tuple[int, ...] = ()
+    """The columns an equality delete compares, sorted; none for other files."""
+
+    @property
+    def is_equality_delete(self) -> bool:
+        return bool(self.equality_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,14 +130,16 @@ def _read_manifest(manifest: ManifestFile) -> tuple[LakeFile, ...]:
     known = _MANIFESTS.get(manifest.manifest_path)
     if known is None:
         entries = manifest.fetch_manifest_entry(_READER, discard_deleted=True)
-        known = tuple(_lake_file(entry.data_file, entry.sequence_number or 0) for entry in entries)
+        spec_id = manifest.partition_spec_id
+        known = tuple(_lake_file(entry.data_file, entry.sequence_number or 0, spec_id) for entry in entries)
         while len(_MANIFESTS) >= _MAX_CACHED_MANIFESTS:
             _MANIFESTS.pop(next(iter(_MANIFESTS)), None)
         _MANIFESTS[manifest.manifest_path] = known
     return known
 
 
-def _lake_file(file: DataFile, sequence_number: int) -> LakeFile:
+def _lake_file(file: DataFile, sequence_number: int, spec_id: int) -> LakeFile:
+    values = tuple(file.partition[at] for at in range(len(file.partition)))
     return LakeFile(
         path=file.file_path,
         record_count=file.record_count,
@@ -139,5 +148,6 @@ def _lake_file(file: DataFile, sequence_number: int) -> LakeFile:
         lower=dict(file.lower_bounds or {}),
         upper=dict(file.upper_bounds or {}),
         null_counts=dict(file.null_value_counts or {}),
-        is_equality_delete=file.content == DataFileContent.EQUALITY_DELETES,
+        partition=(spec_id, *values) if values else (),
+        equality_ids=tuple(sorted(file.equality_ids or ())) if file.content == DataFileContent.EQUALITY_DELETES else (),
     )

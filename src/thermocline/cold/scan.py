@@ -7,6 +7,7 @@ Floats are never compared: their bounds leave NaN out.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -68,7 +69,7 @@ def plan_scan(table: LakeTable, snapshot_id: int, bounds: tuple[Bound, ...]) -> 
         table=table,
         snapshot_id=snapshot_id,
         data=data,
-        deletes=tuple(delete for delete in files.deletes if may_apply(delete, data)),
+        deletes=_applicable(files.deletes, data),
         files_skipped=len(files.data) - len(data),
     )
 
@@ -76,17 +77,30 @@ def plan_scan(table: LakeTable, snapshot_id: int, bounds: tuple[Bound, ...]) -> 
 _PATH_FIELD_ID = 2_147_483_546
 
 
+def _applicable(deletes: tuple[LakeFile, ...], data: tuple[LakeFile, ...]) -> tuple[LakeFile, ...]:
+    """The delete files that can hide a row of these data files; what is left over is exact once it is joined."""
+    if not deletes or not data:
+        return ()
+    oldest = min(file.sequence_number for file in data)
+    paths = sorted(file.path.encode() for file in data)
+    partitions = {file.partition for file in data}
+    return tuple(delete for delete in deletes if _may_apply(delete, oldest, paths, partitions))
+
+
 def may_apply(delete: LakeFile, data: tuple[LakeFile, ...]) -> bool:
-    """Whether a delete file can hide a row of these files: the sequence rule, and for position deletes the paths it names."""
-    if delete.is_equality_delete:
-        return any(file.sequence_number < delete.sequence_number for file in data)
-    lowest, highest = delete.lower.get(_PATH_FIELD_ID), delete.upper.get(_PATH_FIELD_ID)
-    return any(
-        file.sequence_number <= delete.sequence_number
-        and (lowest is None or lowest <= file.path.encode())
-        and (highest is None or file.path.encode() <= highest)
-        for file in data
-    )
+    """Whether a delete file can hide a row of these data files."""
+    return bool(_applicable((delete,), data))
+
+
+def _may_apply(delete: LakeFile, oldest: int, paths: list[bytes], partitions: set[tuple[object, ...]]) -> bool:
+    """The sequence rule (strict for equality deletes), the partition, and for position deletes the paths it names."""
+    if delete.equality_ids:
+        return oldest < delete.sequence_number and (not delete.partition or delete.partition in partitions)
+    if oldest > delete.sequence_number:
+        return False
+    lowest, highest = delete.lower.get(_PATH_FIELD_ID, b""), delete.upper.get(_PATH_FIELD_ID)
+    at = bisect_left(paths, lowest)
+    return at < len(paths) and (highest is None or paths[at] <= highest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

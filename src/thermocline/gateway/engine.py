@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
-from thermocline.cold.metadata import LakeTable
 from thermocline.cold.scan import ScanPlan, plan_scan
-from thermocline.cold.storage import FILE_URI_PATTERN, local_path, plain_location
+from thermocline.cold.storage import local_path
 from thermocline.errors import LakeFileUnreadable, UnknownSnapshot
 from thermocline.gateway import metrics
 from thermocline.gateway.facts import ColumnFacts
@@ -20,18 +17,11 @@ from thermocline.gateway.predicates import Fragment, Parameter, join
 from thermocline.gateway.pushdown import LakeQuery, TableScan
 from thermocline.gateway.rows import EncodedRows, encode_rows
 from thermocline.gateway.sources import Cancelled, ConstantRows, RowSource
+from thermocline.gateway.sourcing import source_of
 from thermocline.gateway.wire.messages import Field
 
 _BATCH_ROWS = 32_768
 
-_WITHOUT_POSITIONS = """
-(SELECT * FROM read_parquet(?, filename = 'tc_file', file_row_number = true, {options}) d
- WHERE NOT EXISTS (
-    SELECT 1
-    FROM (SELECT regexp_replace(file_path, ?, '\\1') AS said, pos FROM read_parquet(?, hive_partitioning = false)) p
-    JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS said, unnest(CAST(? AS VARCHAR[])) AS here) files ON files.said = p.said
-    WHERE files.here = d.tc_file AND p.pos = d.file_row_number))
-"""
 _MAX_VERIFIED_FILES = 200_000
 
 
@@ -53,7 +43,6 @@ class LakeEngine:
         self._root.execute("SET GLOBAL TimeZone = 'UTC'")
         self._root.execute("SET GLOBAL parquet_metadata_cache = true")
         self._lock = threading.Lock()
-        self._iceberg_loaded = False
         self._verified: set[str] = set()
 
     def close(self) -> None:
@@ -108,19 +97,9 @@ class LakeEngine:
         return Fragment(" ".join(part.text for part in parts), tuple(value for part in parts for value in part.parameters))
 
     def _source(self, plan: ScanPlan, scan: TableScan) -> Fragment:
-        columns = tuple(scan.facts.columns.values())
-        if any(delete.is_equality_delete or not delete.path.endswith(".parquet") for delete in plan.deletes):
-            self._load_iceberg()
-            return _iceberg_source(plan.table, plan.snapshot_id, columns)
-        paths = [local_path(file.path) for file in plan.data]
-        self._check_field_ids(paths)
-        types = ", ".join(f"{c.field.field_id}: {{name: '{c.sql}', type: '{c.duckdb_type}', default_value: NULL}}" for c in columns)
-        options = f"hive_partitioning = false, union_by_name = false, schema = MAP {{{types}}}"
-        if not plan.deletes:
-            return Fragment(f"read_parquet(?, {options})", (paths,))
-        deletes = [local_path(delete.path) for delete in plan.deletes]
-        said = [plain_location(file.path) for file in plan.data]
-        return Fragment(_WITHOUT_POSITIONS.replace("{options}", options), (paths, FILE_URI_PATTERN, deletes, said, paths))
+        files = [*plan.data, *(delete for delete in plan.deletes if delete.equality_ids)]
+        self._check_field_ids([local_path(file.path) for file in files])
+        return source_of(plan, tuple(scan.facts.columns.values()))
 
     def _check_field_ids(self, paths: list[str]) -> None:
         """A file without field ids would read as nulls under Iceberg's rules, so it is refused by name."""
@@ -140,30 +119,6 @@ class LakeEngine:
         if len(self._verified) > _MAX_VERIFIED_FILES:
             self._verified.clear()
         self._verified.update(fresh)
-
-    def _load_iceberg(self) -> None:
-        with self._lock:
-            if not self._iceberg_loaded:
-                # avro first: iceberg needs it and may not fetch it.
-                for name in ("avro", "iceberg"):
-                    self._root.load_extension(str(_extension(name)))
-                self._iceberg_loaded = True
-
-
-def _extension(name: str) -> Path:
-    spec = importlib.util.find_spec(f"duckdb_extension_{name}")
-    if spec is None or spec.origin is None:
-        raise LakeFileUnreadable(f"DuckDB's {name} extension is not installed.")
-    found = sorted(Path(spec.origin).parent.glob(f"extensions/*/{name}.duckdb_extension"))
-    if not found:
-        raise LakeFileUnreadable(f"DuckDB's {name} extension is not installed.")
-    return found[-1]
-
-
-def _iceberg_source(table: LakeTable, snapshot_id: int, columns: tuple[ColumnFacts, ...]) -> Fragment:
-    listed = ", ".join('"' + column.field.name.replace('"', '""') + f'" AS {column.sql}' for column in columns)
-    inner = ("(SELECT", listed, "FROM iceberg_scan(?, snapshot_from_id => CAST(? AS UBIGINT)))")
-    return Fragment(" ".join(inner), (local_path(table.location), snapshot_id))
 
 
 def _listed(fragments: tuple[Fragment, ...]) -> Fragment:

@@ -18,7 +18,7 @@ from thermocline.cold.scan import Bound, BoundValue, Op
 from thermocline.gateway.facts import ColumnFacts
 from thermocline.gateway.values import Constant, ConstantType, Infinity, NotProvable, Value, parse_array, parse_value
 
-Parameter = bool | int | float | str | bytes | list[str]
+Parameter = bool | int | float | str | bytes | list[str] | list[int]
 
 
 @dataclass(frozen=True, slots=True)
