@@ -46,3 +46,4 @@ class TableSeen:
     key_type: KeyType
     cut: CutLine
     partitions: tuple[PartitionSeen, ...]
+    keep_heap: bool = False

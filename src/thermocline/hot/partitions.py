@@ -18,6 +18,7 @@ from thermocline.core.observation import PartitionSeen, PartitionState
 from thermocline.errors import LockNotGranted
 from thermocline.hot.facts import HeapPartition
 from thermocline.hot.seam import CAPTURE_TRIGGER, SeamDefinition, apply_capture, key_expression
+from thermocline.hot.truncation import apply_truncate_capture
 from thermocline.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.hot", "queries/partitions.sql")
@@ -102,6 +103,7 @@ def apply_seal(conn: Connection, seam: SeamDefinition, partition: PartitionSeen,
     """
     with short_locks(conn, lock_timeout_ms, [partition.oid], f"seal {partition.name}"):
         apply_capture(conn, seam.objects, partition.name)
+        apply_truncate_capture(conn, seam.objects, partition.name)
         conn.execute(
             sql.SQL("delete from {} d where d.{key} >= {} and d.{key} < {}").format(
                 sql.Identifier(seam.objects.delta.schema, seam.objects.delta.table),
@@ -120,6 +122,7 @@ def apply_late_capture(conn: Connection, seam: SeamDefinition, partition: Partit
     assignments = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column.name)) for column in seam.heap.columns)
     with short_locks(conn, lock_timeout_ms, [partition.oid], f"capture {partition.name}"):
         apply_capture(conn, seam.objects, partition.name)
+        apply_truncate_capture(conn, seam.objects, partition.name)
         moved = conn.execute(
             sql.SQL(
                 "insert into {delta} ({names}, _op, _version) select {names}, 0, nextval('thermocline.delta_version') from {partition}"

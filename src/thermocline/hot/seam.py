@@ -60,6 +60,7 @@ class SeamDefinition:
     lake_columns: tuple[LakeColumn, ...]
     lake_schema: str
     lake_table: str
+    keep_heap: bool = False
 
 
 def apply_seam_objects(conn: Connection, seam: SeamDefinition, line: int) -> None:

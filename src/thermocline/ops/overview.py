@@ -137,7 +137,7 @@ def _overview(conn: pg.Connection, table: RegisteredTable) -> TableOverview:
     assert pending is not None
     return TableOverview(
         table=str(table.name),
-        mode=table.mode,
+        mode=table.mode_label,
         seam=str(TableName(table.seam_schema, table.name.table)),
         tier_key=table.tier_key,
         cut_line=render_axis(table.key_type, t),

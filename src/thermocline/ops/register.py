@@ -26,6 +26,7 @@ from thermocline.errors import AlreadyRegistered, HeapMoving, LockNotGranted, Mi
 from thermocline.hot.facts import HeapFacts, read_heap, read_partitions
 from thermocline.hot.gateway_server import apply_gateway_server
 from thermocline.hot.seam import SeamDefinition, apply_grants, apply_seam_objects
+from thermocline.hot.truncation import apply_truncation
 from thermocline.ops.init_database import check_privileges
 from thermocline.ops.register_plan import (
     RegisterPlan,
@@ -169,8 +170,10 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
         lake_columns=plan.columns,
         lake_schema=new.lake_namespace,
         lake_table=new.lake_name,
+        keep_heap=new.keep_heap,
     )
     apply_seam_objects(conn, seam, plan.t)
+    apply_truncation(conn, seam)
     apply_grants(conn, objects, heap.grants)
     _apply_constraint_exclusion(conn)
     tables.insert_event(conn, table_id, "register", f"{heap.name} is registered in mode {new.mode_label}; its seam is {objects.seam}.")

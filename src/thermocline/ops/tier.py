@@ -137,6 +137,7 @@ def observe(work: Tiering) -> TableSeen:
         key_type=registered.key_type,
         cut=journal.read_cutline(work.conn, registered.id),
         partitions=read_partitions_seen(work.conn, work.table.seam, partitions, states, lags),
+        keep_heap=registered.keep_heap,
     )
 
 

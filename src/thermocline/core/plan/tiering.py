@@ -41,9 +41,13 @@ def plan_tiering(seen: TableSeen) -> TierPlan:
         capture=tuple(p for p in seen.partitions if p.lo < seen.cut.t and p.state == "hot"),
         move=move,
         new_t=new_t,
-        drop=tuple(p for p in seen.partitions if p.state == "tiered" and p.hi <= seen.cut.t and p.is_behind_reclaim),
+        drop=() if seen.keep_heap else tuple(p for p in seen.partitions if _is_droppable(seen, p)),
         notes=tuple(notes),
     )
+
+
+def _is_droppable(seen: TableSeen, partition: PartitionSeen) -> bool:
+    return partition.state == "tiered" and partition.hi <= seen.cut.t and partition.is_behind_reclaim
 
 
 def _due(seen: TableSeen, notes: list[str]) -> tuple[tuple[PartitionSeen, ...], int]:

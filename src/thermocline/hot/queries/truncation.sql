@@ -1,0 +1,25 @@
+-- name: head
+insert into {delta} as d ({columns}, _op, _version) select {columns}, 1, pg_catalog.nextval('thermocline.delta_version') from only 
+
+-- name: tail
+h where {kept} on conflict ({key_columns}) do update
+            set {columns_from_excluded}, _op = 1, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null
+
+-- name: capture_truncate
+-- Thermocline {version}. TRUNCATE fires no row trigger: what it removes from a sealed partition or from the spill becomes tombstones here.
+-- Where partitions leave the heap, only for rows the heap still answers for; older ones are history, and stay.
+begin
+    execute pg_catalog.concat({head}, ' ', pg_catalog.format('%I.%I', tg_table_schema, tg_table_name), ' ', {tail})
+      using (select c.t from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id});
+    return null;
+end
+
+-- name: truncate_notice
+-- Thermocline {version}. The heap alone is emptied; say so.
+begin
+    if exists (select 1 from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id} and c.s is not null) then
+        raise notice 'TRUNCATE removed the rows of {heap_text} that Postgres holds; the history below % remains in the lake', {cut}
+            using hint = 'DELETE on {seam_text} removes rows of both tiers.';
+    end if;
+    return null;
+end
