@@ -117,7 +117,8 @@ def remove_seam_objects(conn: Connection, objects: SeamObjects, captured: Iterab
 def _apply_functions(conn: Connection, seam: SeamDefinition, parts: dict[str, sql.Composable]) -> None:
     path = sql.SQL(", ").join(sql.Identifier(name) for name in dict.fromkeys(("pg_catalog", seam.heap.name.schema, "public", "pg_temp")))
     for what in ("capture", "statement_cut", "route_insert", "route_update", "route_delete"):
-        body = sql.SQL(_QUERIES[what]).format(**parts).as_string(conn)
+        # A user's column may be called like one of our variables; in a statement the column is meant.
+        body = "#variable_conflict use_column\n" + sql.SQL(_QUERIES[what]).format(**parts).as_string(conn)
         function = seam.objects.function(what)
         volatility = sql.SQL("stable" if what == "statement_cut" else "volatile")
         conn.execute(
@@ -292,7 +293,7 @@ def _lake_matches(seam: SeamDefinition) -> sql.Composed:
 def _key_lock(seam: SeamDefinition) -> sql.Composable:
     """An advisory lock per key, the same in every session whatever its settings; one per table where a key type cannot be hashed."""
     if not all(column.is_hashable for column in seam.heap.primary_key):
-        return sql.SQL("7461001914, {}").format(sql.SQL(str(seam.table_id)))
+        return sql.SQL("746101, {}").format(sql.SQL(str(seam.table_id)))
     key = _listed([column.name for column in seam.heap.primary_key], "old")
     return sql.SQL("pg_catalog.hash_record_extended(row({}), {})").format(key, sql.Literal(seam.table_id))
 
