@@ -61,7 +61,7 @@ class Place:
 
 def run() -> Sequence[Figure]:
     """Both sides, RUNS times each, in turns."""
-    with tempfile.TemporaryDirectory(prefix="bench-tiering-") as scratch, _postgres(Path(scratch)) as server:
+    with tempfile.TemporaryDirectory(prefix="bench-tiering-") as scratch, open_postgres(Path(scratch)) as server:
         _tell(f"filling {ROWS:,} rows")
         place = _prepare(server, Path(scratch) / "lake")
         ours, theirs, peak = [], [], 0
@@ -82,7 +82,7 @@ def run() -> Sequence[Figure]:
 
 
 @contextmanager
-def _postgres(scratch: Path) -> Iterator[PostgresServer]:
+def open_postgres(scratch: Path) -> Iterator[PostgresServer]:
     scratch.chmod(0o755)
     server = PostgresServer(scratch / "pg", free_port(), {"shared_buffers": "1GB", "max_wal_size": "8GB"}, password=uuid.uuid4().hex)
     server.init()

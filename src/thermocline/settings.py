@@ -41,6 +41,25 @@ class Settings(BaseSettings):
     gateway_listen: str = Field(
         default="127.0.0.1:5439", description="address of the gateway; a stack chooses a free port unless this is given"
     )
+    gateway_http_listen: str | None = Field(
+        default=None, description="address where the gateway answers /healthz, /readyz and /metrics; none: nowhere"
+    )
+    gateway_max_connections: int = Field(default=2000, ge=1, description="client connections that the gateway takes at once")
+    gateway_memory_limit_bytes: int = Field(
+        default=2_000_000_000, ge=100_000_000, description="memory that all running scans of the gateway share"
+    )
+    gateway_statement_timeout_seconds: float = Field(default=0, ge=0, description="longest run of a gateway statement; 0: no limit")
+    gateway_slow_statement_seconds: float = Field(default=5, ge=0, description="statements that took this long are logged; 0: none")
+    gateway_drain_seconds: float = Field(default=10, ge=0, description="how long running statements may go on when the gateway is stopped")
+    gateway_evaluations: int = Field(
+        default=8, ge=1, le=1000, description="gateway statements that Postgres evaluates at once; others wait"
+    )
+    gateway_candidate_limit_bytes: int = Field(
+        default=1_000_000_000, ge=1, description="lake rows that one statement may copy to Postgres to be evaluated there"
+    )
+    gateway_tls_cert: Path | None = Field(default=None, description="certificate of the gateway (PEM), read again on SIGHUP; none: no TLS")
+    gateway_tls_key: Path | None = Field(default=None, description="key of the gateway's certificate (PEM)")
+    gateway_tls_required: bool = Field(default=False, description="whether the gateway refuses connections without TLS")
     http_listen: str = Field(
         default="127.0.0.1:8439", description="address of the HTTP API; a stack chooses a free port unless this is given"
     )
@@ -54,6 +73,8 @@ class Settings(BaseSettings):
     reclaim_lag: str | None = Field(
         default=None, description="how long a tiered partition stays in the heap, for tables without their own; none: the tiering lag"
     )
+    fold_min_rows: int = Field(default=1000, ge=1, description="corrections that must wait for a worker to fold them at once")
+    fold_interval_seconds: float = Field(default=60, ge=0, description="how long fewer corrections than that wait for a worker's fold")
     lock_timeout_ms: int = Field(
         default=2000, ge=1, le=600_000, description="longest wait for a lock on the user's table; then it is tried again later"
     )
@@ -79,15 +100,16 @@ class Settings(BaseSettings):
         # The layers are read by load_settings, which has to know which of them a value came from.
         return (init_settings,)
 
-    @field_validator("dir", "config", "cache")
+    @field_validator("dir", "config", "cache", "gateway_tls_cert", "gateway_tls_key")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else path.expanduser().absolute()
 
-    @field_validator("gateway_listen", "http_listen")
+    @field_validator("gateway_listen", "http_listen", "gateway_http_listen")
     @classmethod
-    def _address(cls, text: str) -> str:
-        split_address(text)
+    def _address(cls, text: str | None) -> str | None:
+        if text is not None:
+            split_address(text)
         return text
 
     @property

@@ -52,11 +52,11 @@ def test_a_restart_killed_while_it_resolves_is_resolved_by_the_next(spanning: Sp
     assert_nothing_left_over(spanning)
 
 
-def kill_at(spanning: Spanning, point: str) -> int:
+def kill_at(spanning: Spanning, point: str, child: str = "tier_child.py") -> int:
     """Run a cycle in a child that ends at the point; its exit status."""
     settings = spanning.settings.model_copy(update={"spark_driver_memory": "1g"})
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("tier_child.py")), settings.model_dump_json()],
+        [sys.executable, str(Path(__file__).with_name(child)), settings.model_dump_json()],
         env={**os.environ, "THERMOCLINE_TEST_KILL_AT": point},
         capture_output=True,
         text=True,

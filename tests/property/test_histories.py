@@ -1,4 +1,4 @@
-"""Random histories of DML and tiering: after every step the spanning table equals an ordinary one, at every isolation level.
+"""Random histories of DML, tiering and folds: after every step the spanning table equals an ordinary one, at every isolation level.
 
 A history is a list of steps; each runs on both sides, in a transaction that may roll back as a whole or to a savepoint. A failing
 history is shrunk by Hypothesis and printed with its seed.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +56,13 @@ class Tier:
     with_reader: bool
 
 
+@dataclass(frozen=True)
+class Fold:
+    """A fold of all that waits; `with_reader` holds an older reader open over it."""
+
+    with_reader: bool
+
+
 def _insert(key: int, moment: str, value: int) -> Statement:
     # A historical insert is an upsert by contract, so the twin is given the same meaning: keys that exist are left out on both sides.
     return Statement(
@@ -92,7 +99,7 @@ transactions = st.builds(
     st.one_of(st.none(), st.integers(min_value=0, max_value=3)),
     st.booleans() | st.just(True),
 )
-steps = st.one_of(transactions, transactions, transactions, st.builds(Tier, st.booleans()))
+steps = st.one_of(transactions, transactions, transactions, st.builds(Tier, st.booleans()), st.builds(Fold, st.booleans()))
 histories = st.lists(steps, min_size=3, max_size=9)
 
 
@@ -100,16 +107,22 @@ histories = st.lists(steps, min_size=3, max_size=9)
 @pytest.mark.timeout(1800)
 @settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(history=histories)
-def test_any_history_reads_like_an_ordinary_table(postgres: PostgresServer, template: str, history: list[Transaction | Tier]) -> None:
+def test_any_history_reads_like_an_ordinary_table(
+    postgres: PostgresServer, template: str, history: list[Transaction | Tier | Fold]
+) -> None:
     with fresh_spanning(postgres, template) as spanning:
         for step in history:
             if isinstance(step, Tier):
-                tier_with_reader(spanning) if step.with_reader else spanning.tier()
+                with_reader(spanning, spanning.tier) if step.with_reader else spanning.tier()
+            elif isinstance(step, Fold):
+                with_reader(spanning, spanning.fold) if step.with_reader else spanning.fold()
             else:
                 perform(spanning, step)
             spanning.assert_same_rows()
         spanning.tier()
         spanning.tier()
+        spanning.assert_same_rows()
+        spanning.fold()
         spanning.assert_same_rows()
 
 
@@ -136,7 +149,7 @@ def act(conn: psycopg.Connection[Any], step: Transaction) -> list[Any]:
     return outcomes
 
 
-def tier_with_reader(spanning: Spanning) -> None:
+def with_reader(spanning: Spanning, cycle: Callable[[], object]) -> None:
     """A reader that was there before the cycle sees the same rows during and after it.
 
     One that has read the seam holds a lock on it, so the cycle may give up on raising the seam's line; it must then have changed nothing.
@@ -145,7 +158,7 @@ def tier_with_reader(spanning: Spanning) -> None:
     reader.execute("set transaction isolation level repeatable read")
     before = reader.execute("select count(*), sum(v), sum(id) from events").fetchall()
     with suppress(LockNotGranted):
-        spanning.tier()
+        cycle()
     assert reader.execute("select count(*), sum(v), sum(id) from events").fetchall() == before
     spanning.assert_same_rows(reader)
     reader.rollback()

@@ -23,6 +23,15 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be done and do nothing. [default: off]", show_default=False)
 ]
+LocalOption = Annotated[
+    bool, typer.Option("--local", help="Do it in this process, also when a worker is alive. [default: off]", show_default=False)
+]
+NoWaitOption = Annotated[
+    bool, typer.Option("--no-wait", help="File the request with the worker and return. [default: off]", show_default=False)
+]
+TimeoutOption = Annotated[
+    float, typer.Option("--timeout", help="Longest wait for the worker, in seconds. [default: 3600]", show_default=False)
+]
 TableArgument = Annotated[str, typer.Argument(metavar="TABLE", help="schema.table, quoted where needed: 'public.\"Ev ents\"'")]
 
 

@@ -28,6 +28,16 @@ def print_lines(lines: Iterable[str]) -> None:
         print(line, flush=True)
 
 
+def print_report(report: Mapping[str, Any], *, json: bool) -> None:
+    """What a verb did, or where the request for it stands."""
+    if json:
+        print_json(report)
+    else:
+        print_lines(
+            [report["sentence"] if "sentence" in report else f"{report['table']}: request {report['request']} is {report['state']}"]
+        )
+
+
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table for people; wide values are folded, never cut."""
     from rich.console import Console

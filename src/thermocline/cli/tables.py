@@ -6,8 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from thermocline.cli.options import DirOption, DryRunOption, DsnOption, JsonOption, TableArgument, read_settings
-from thermocline.cli.output import print_json, print_lines, print_table, tell
+from thermocline.cli.options import (
+    DirOption,
+    DryRunOption,
+    DsnOption,
+    JsonOption,
+    LocalOption,
+    NoWaitOption,
+    TableArgument,
+    TimeoutOption,
+    read_settings,
+)
+from thermocline.cli.output import print_json, print_lines, print_report, print_table, tell
 from thermocline.core.names import parse_column_names, parse_table_name
 from thermocline.stack.locate import require_dsn
 
@@ -162,19 +172,13 @@ def tier(
     directory: DirOption = None,
     dsn: DsnOption = None,
     dry_run: DryRunOption = False,
-    local: Annotated[
-        bool, typer.Option("--local", help="Do it in this process, also when a worker is alive. [default: off]", show_default=False)
-    ] = False,
-    no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="File the request with the worker and return. [default: off]", show_default=False)
-    ] = False,
-    timeout_seconds: Annotated[
-        float, typer.Option("--timeout", help="Longest wait for the worker, in seconds. [default: 3600]", show_default=False)
-    ] = 3600,
+    local: LocalOption = False,
+    no_wait: NoWaitOption = False,
+    timeout_seconds: TimeoutOption = 3600,
     json: JsonOption = False,
 ) -> None:
     """Move every partition behind the lag to the lake, now."""
-    from thermocline.ops.ask import render_report, tier_on_request
+    from thermocline.ops.ask import perform_on_request, render_report
 
     name = parse_table_name(table)
     loaded = read_settings(dir=directory, dsn=dsn)
@@ -185,7 +189,8 @@ def tier(
 
         report = render_report(plan_tier(where, name, settings=loaded.values, spark=spark_source(where, loaded.values), dry_run=True))
     else:
-        report = tier_on_request(
+        report = perform_on_request(
+            "tier",
             where,
             name,
             settings=loaded.values,
@@ -194,9 +199,4 @@ def tier(
             wait=not no_wait,
             timeout_seconds=timeout_seconds,
         )
-    if json:
-        print_json(report)
-    else:
-        print_lines(
-            [report["sentence"] if "sentence" in report else f"{report['table']}: request {report['request']} is {report['state']}"]
-        )
+    print_report(report, json=json)

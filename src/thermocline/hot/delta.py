@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
+from thermocline.core.names import TableName
 from thermocline.core.plan.folding import Edge
 from thermocline.hot.seam import SeamDefinition, key_expression, key_matches
 from thermocline.pg import Connection, load_queries
@@ -23,9 +24,12 @@ def pending_condition(seam: SeamDefinition, lo: int, hi: int) -> sql.Composed:
     return _filled("pending", seam, lo=key_expression(seam.key_type, _number(lo)), hi=key_expression(seam.key_type, _number(hi)))
 
 
-def count_pending(conn: Connection, seam: SeamDefinition, t: int) -> int:
+def count_pending(conn: Connection, delta: TableName, tier_key: str, t: int) -> int:
     """Corrections that wait below the cut-line."""
-    row = conn.execute(_filled("count_pending", seam, hi=key_expression(seam.key_type, _number(t)))).fetchone()
+    statement = sql.SQL(_QUERIES["count_pending"]).format(
+        delta=sql.Identifier(delta.schema, delta.table), tier_key=sql.Identifier(tier_key)
+    )
+    row = conn.execute(statement, {"t": t}).fetchone()
     return int(row[0]) if row else 0
 
 

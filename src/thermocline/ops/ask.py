@@ -1,24 +1,48 @@
-"""Tiering on request: by a running worker with its warm Spark, else by this process under the same lock."""
+"""Verbs that change the lake, on request: by a running worker with its warm Spark, else by this process under the same lock."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
+
+from pyspark.sql import SparkSession
 
 from thermocline.catalog import requests, tables
 from thermocline.core.names import TableName
 from thermocline.errors import RemoteFailure, WaitedTooLong
+from thermocline.ops.fold import FoldReport, fold
 from thermocline.ops.sessions import spark_source
 from thermocline.ops.tier import TierReport, tier
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
 
+Verb = Literal["tier", "fold"]
 _POLL_SECONDS = 0.2
 
 
-def tier_on_request(
+def perform(
+    verb: str,
+    dsn: str,
+    name: TableName,
+    *,
+    settings: Settings,
+    spark: Callable[[], SparkSession],
+    worker: str = "local",
+    talk: Callable[[str], None] = lambda _: None,
+) -> TierReport | FoldReport:
+    """Do it in this process."""
+    match verb:
+        case "tier":
+            return tier(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk)
+        case "fold":
+            return fold(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk)
+    raise RemoteFailure(f"This worker does not know how to {verb}; it is older than the program that asked.")
+
+
+def perform_on_request(
+    verb: Verb,
     dsn: str,
     name: TableName,
     *,
@@ -28,21 +52,22 @@ def tier_on_request(
     wait: bool = True,
     timeout_seconds: float = 3600,
 ) -> dict[str, Any]:
-    """Tier a table now; the report as data."""
-    with connect(dsn, autocommit=True, application_name="thermocline tier") as conn:
+    """Tier or fold a table now; the report as data."""
+    with connect(dsn, autocommit=True, application_name=f"thermocline {verb}") as conn:
         table = tables.find_table(conn, name)
         worker = None if local else requests.read_live_worker(conn)
         if worker is not None:
             talk(f"asking worker {worker}")
-            request_id = requests.file_request(conn, table.id, "tier")
+            request_id = requests.file_request(conn, table.id, verb)
             if not wait:
                 return {"table": str(name), "request": request_id, "state": "pending"}
             return _await(conn, request_id, talk, timeout_seconds)
-    return render_report(tier(dsn, name, settings=settings, spark=spark_source(dsn, settings), talk=talk))
+    return render_report(perform(verb, dsn, name, settings=settings, spark=spark_source(dsn, settings), talk=talk))
 
 
-def render_report(report: TierReport) -> dict[str, Any]:
-    return {**asdict(report), "sentence": report.sentence}
+def render_report(report: TierReport | FoldReport) -> dict[str, Any]:
+    rate = {"rows_per_second": report.rows_per_second} if isinstance(report, FoldReport) else {}
+    return {**asdict(report), **rate, "sentence": report.sentence}
 
 
 def _await(conn: Connection, request_id: int, talk: Callable[[str], None], timeout_seconds: float) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, tables
+from thermocline.catalog.tables import RegisteredTable
 from thermocline.cold.metadata import LakeFile, read_lake_table
-from thermocline.cold.scan import may_apply
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.plan.folding import MAX_ROWS, FileBounds, FoldPlan, files_of, plan_folding, plan_range_rows, render_fold_plan
@@ -29,7 +29,7 @@ from thermocline.hot.delta import apply_marks, apply_purge, count_pending, pendi
 from thermocline.hot.partitions import why_not_forget
 from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
 from thermocline.ops.resolve import check_head_is_published, resolve_unfinished
-from thermocline.ops.spanning import SpanningTable, read_spanning
+from thermocline.ops.spanning import SpanningTable, objects_of, read_spanning
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
 from thermocline.spark.commit import LakeHead, OpStamp, apply_row_delta, load_table
@@ -38,6 +38,7 @@ from thermocline.spark.kernels.fold_in import FileSeen, FoldTask
 from thermocline.spark.kernels.fold_same import FoldKey
 
 Talk = Callable[[str], None]
+_PATH_FIELD_ID = 2_147_483_546
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,7 +117,7 @@ def fold(
         with journal.table_lock(conn, table.registered.id, str(name)):
             cut = journal.read_cutline(conn, table.registered.id)
             if dry_run:
-                pending = count_pending(conn, table.seam, cut.t)
+                pending = _count(conn, table, cut)
                 edges = read_edges(conn, table.seam, cut.t, plan_range_rows(pending, 1))
                 plan = plan_folding(name, pending, edges, cut.t, max_rows)
                 report.plan, report.left = render_fold_plan(plan, table.registered.key_type), pending
@@ -136,14 +137,19 @@ def fold(
     return report
 
 
-def has_work(conn: Connection, table: SpanningTable, t: int) -> int:
+def has_work(conn: Connection, registered: RegisteredTable) -> int:
     """How much there is to fold or to purge: corrections that wait, and folds whose marks are still there."""
-    return count_pending(conn, table.seam, t) + len(journal.read_unpurged(conn, table.registered.id))
+    pending = count_pending(conn, objects_of(registered).delta, registered.tier_key, journal.read_cutline(conn, registered.id).t)
+    return pending + len(journal.read_unpurged(conn, registered.id))
+
+
+def _count(conn: Connection, table: SpanningTable, cut: CutLine) -> int:
+    return count_pending(conn, table.seam.objects.delta, table.seam.tier_key, cut.t)
 
 
 def _fold_once(work: Folding, max_rows: int) -> bool:
     """One commit; whether there was anything to fold."""
-    pending = count_pending(work.conn, work.table.seam, work.cut.t)
+    pending = _count(work.conn, work.table, work.cut)
     work.report.left = pending
     if not pending:
         return False
@@ -170,7 +176,7 @@ def _write(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnap
     """Plan and write at one point in time; an op that wrote nothing that could be committed is closed."""
     seam = work.table.seam
     try:
-        pending = count_pending(snapshot.conn, seam, work.cut.t)
+        pending = _count(snapshot.conn, work.table, work.cut)
         parallelism = work.spark().sparkContext.defaultParallelism
         edges = read_edges(snapshot.conn, seam, work.cut.t, plan_range_rows(pending, parallelism))
         plan = plan_folding(seam.objects.heap, pending, edges, work.cut.t, max_rows)
@@ -230,17 +236,24 @@ def read_files(head: LakeHead, tier_key_id: int) -> tuple[FileSeen, ...]:
     if head.snapshot_id is None:
         return ()
     files = read_lake_table(head.metadata_location).files(head.snapshot_id)
-    if odd := [delete.path for delete in files.deletes if delete.is_equality_delete or not delete.path.endswith(".parquet")]:
+    if odd := [delete.path for delete in files.deletes if _PATH_FIELD_ID not in delete.lower or not delete.path.endswith(".parquet")]:
         raise LakeLayoutUnsupported(f"The lake table of {head.name} has deletes that folding cannot read: {odd[0]}.")
     return tuple(
         FileSeen(
             path=file.path,
             lower_key=_end(head, file, file.lower.get(tier_key_id)),
             upper_key=_end(head, file, file.upper.get(tier_key_id)),
-            deletes=tuple(delete.path for delete in files.deletes if may_apply(delete, (file,))),
+            deletes=tuple(delete.path for delete in files.deletes if _may_name(delete, file)),
         )
         for file in files.data
     )
+
+
+def _may_name(delete: LakeFile, file: LakeFile) -> bool:
+    """Whether a file of position deletes can name rows of a data file: by its age, and by the paths it holds."""
+    path = file.path.encode()
+    lowest, highest = delete.lower[_PATH_FIELD_ID], delete.upper.get(_PATH_FIELD_ID)
+    return file.sequence_number <= delete.sequence_number and lowest <= path and (highest is None or path <= highest)
 
 
 def _end(head: LakeHead, file: LakeFile, encoded: bytes | None) -> int:

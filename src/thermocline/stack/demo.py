@@ -11,7 +11,7 @@ from psycopg import sql
 
 from thermocline import pg
 from thermocline.core.names import TableName
-from thermocline.ops.ask import tier_on_request
+from thermocline.ops.ask import perform_on_request
 from thermocline.ops.overview import TableDetail, read_detail
 from thermocline.ops.register import RegisterRequest, register
 from thermocline.settings import LoadedSettings, Settings
@@ -66,7 +66,9 @@ def run_demo(loaded: LoadedSettings, *, print_line: Say, tell: Say, now: datetim
         heap_before = _scalar(conn, "heap_rows", read_detail(dsn, TABLE).overview.cut_line)
         tell("moving old partitions to the lake (Spark starts first)")
         began = time.monotonic()
-        report = tier_on_request(dsn, TABLE, settings=settings, talk=lambda line: tell(f"  {line}"), timeout_seconds=TIER_TIMEOUT_SECONDS)
+        report = perform_on_request(
+            "tier", dsn, TABLE, settings=settings, talk=lambda line: tell(f"  {line}"), timeout_seconds=TIER_TIMEOUT_SECONDS
+        )
         tier_seconds = time.monotonic() - began
         detail = read_detail(dsn, TABLE)
         for line in (

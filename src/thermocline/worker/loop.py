@@ -20,8 +20,10 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from thermocline.catalog import requests, tables
+from thermocline.catalog.tables import RegisteredTable
 from thermocline.errors import AnotherWriter, PostgresUnreachable, ThermoclineError
-from thermocline.ops.ask import render_report
+from thermocline.ops.ask import perform, render_report
+from thermocline.ops.fold import fold, has_work
 from thermocline.ops.janitor import remove_stray_files
 from thermocline.ops.sessions import spark_source
 from thermocline.ops.tier import tier
@@ -42,6 +44,7 @@ class Worker:
         self.stopping = threading.Event()
         self._spark = spark_source(dsn, settings)
         self._last_problem: dict[str, str] = {}
+        self._waiting_since: dict[int, float] = {}
 
     def stop(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
         self.stopping.set()
@@ -78,6 +81,8 @@ class Worker:
                 break
             try:
                 report = tier(self.dsn, table.name, settings=self.settings, spark=self._session, worker=self.name)
+                if report.op_id is None:  # one lake commit per table and cycle
+                    self._fold(conn, table)
             except AnotherWriter:
                 continue
             except (ThermoclineError, psycopg.Error) as problem:
@@ -93,11 +98,26 @@ class Worker:
             _LOG.info("deleted %d files that no commit took up", removed, extra={"action": "janitor"})
         return well
 
+    def _fold(self, conn: Connection, table: RegisteredTable) -> None:
+        """Fold when enough corrections wait, or when some have waited long enough; purge what an earlier fold left."""
+        waiting = has_work(conn, table)
+        since = self._waiting_since.setdefault(table.id, time.monotonic())
+        if not waiting:
+            del self._waiting_since[table.id]
+            return
+        if waiting < self.settings.fold_min_rows and time.monotonic() - since < self.settings.fold_interval_seconds:
+            return
+        report = fold(self.dsn, table.name, settings=self.settings, spark=self._session, worker=self.name, drain=False)
+        self._waiting_since.pop(table.id, None)
+        if report.commits:
+            _LOG.info(report.sentence, extra={"action": "fold", "table": report.table, "op_id": report.op_id})
+
     def _serve_requests(self, conn: Connection) -> None:
         names = {table.id: table.name for table in tables.read_tables(conn)}
         while not self.stopping.is_set() and (request := requests.take_request(conn, self.name)):
             try:
-                report = tier(
+                report = perform(
+                    request.verb,
                     self.dsn,
                     names[request.table_id],
                     settings=self.settings,
@@ -112,7 +132,7 @@ class Worker:
                 )
             else:
                 requests.finish_request(conn, request.id, "done", render_report(report))
-                _LOG.info(report.sentence, extra={"action": "tier", "table": report.table, "op_id": report.op_id})
+                _LOG.info(report.sentence, extra={"action": request.verb, "table": report.table, "op_id": report.op_id})
 
     def _teller(self, conn: Connection, request_id: int) -> Callable[[str], None]:
         return lambda line: requests.note_progress(conn, request_id, line)

@@ -2,7 +2,7 @@
 d._folded is null and d.{tier_key} >= {lo} and d.{tier_key} < {hi}
 
 -- name: count_pending
-select count(*) from {delta} d where d._folded is null and d.{tier_key} < {hi}
+select count(*) from {delta} d where d._folded is null and thermocline.axis(d.{tier_key}) < %(t)s
 
 -- name: edges
 select thermocline.axis(min(p.{tier_key})), count(*)
@@ -18,16 +18,16 @@ update {delta} d set _folded = pg_current_xact_id()
 
 -- name: mark_and_unspill
 with mine as materialized (
-    select m.ctid as at, m.* from {delta} m join unnest(%(versions)s::bigint[]) v (version) on m._version = v.version
+    select m.ctid as at from {delta} m join unnest(%(versions)s::bigint[]) v (version) on m._version = v.version
      where m._folded is null for update of m skip locked),
 spilled as materialized (
-    select m.at, s.ctid as spill_at from mine m join {spill} s on {spill_is_mine}
+    select x.at, s.ctid as spill_at from mine x join {delta} m on m.ctid = x.at join {spill} s on {spill_is_mine}
      where m._op = 0 and record_image_eq(row({s_columns}), row({m_columns}))),
 held as materialized (
     select s.ctid as spill_at from {spill} s where s.ctid = any (array(select spill_at from spilled)) for update skip locked),
 kept as (
-    select m.at from mine m
-     where not exists (select from spilled p where p.at = m.at and p.spill_at not in (select h.spill_at from held h))),
+    select x.at from mine x
+     where not exists (select from spilled p where p.at = x.at and p.spill_at not in (select h.spill_at from held h))),
 gone as (
     delete from {spill} s where s.ctid = any (array(select h.spill_at from held h)))
 update {delta} d set _folded = pg_current_xact_id() where d.ctid = any (array(select k.at from kept k))

@@ -1,0 +1,86 @@
+"""The kill matrix of folding: SIGKILL between every two steps, writes before the restart, then equal to the twin and nothing left over."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import psycopg
+import pytest
+from tests.faults.test_tier_kills import assert_nothing_left_over, kill_at, write_everywhere
+from tests.twin import Spanning
+
+from thermocline.errors import Fenced, LostRace
+from thermocline.ops import fold as fold_module
+from thermocline.pg import connect
+
+REPRESENTATIVE = ("fold-written", "fold-committed", "fold-published")
+EVERY = ("fold-intent", "fold-written", "fold-committed", "fold-committed-noted", "fold-published", "fold-purged")
+POINTS = EVERY if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else REPRESENTATIVE
+
+
+@pytest.mark.conforms("C-133", "C-208", "C-210")
+@pytest.mark.parametrize("point", POINTS)
+def test_a_fold_killed_at_any_step_resumes_and_loses_nothing(spanning: Spanning, point: str) -> None:
+    spanning.tier()
+    write_everywhere(spanning, 1)
+    assert kill_at(spanning, point, "fold_child.py") == -signal.SIGKILL
+    spanning.assert_same_rows()
+    write_everywhere(spanning, 2)
+    spanning.assert_same_rows()
+    spanning.fold()
+    spanning.assert_same_rows()
+    assert_all_folded(spanning)
+    spanning.tier()
+    spanning.fold()
+    spanning.assert_same_rows()
+    assert_nothing_left_over(spanning)
+
+
+@pytest.mark.conforms("C-210")
+def test_a_fold_killed_after_its_commit_is_published_by_the_tiering_that_follows(spanning: Spanning) -> None:
+    spanning.tier()
+    write_everywhere(spanning, 1)
+    assert kill_at(spanning, "fold-committed", "fold_child.py") == -signal.SIGKILL
+    assert any("which had committed before a crash" in note for note in spanning.tier().notes)
+    spanning.assert_same_rows()
+    spanning.fold()
+    assert_all_folded(spanning)
+    assert_nothing_left_over(spanning)
+
+
+@pytest.mark.conforms("C-206")
+def test_a_fold_that_was_overtaken_can_publish_nothing(spanning: Spanning, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first fold is overtaken (its lock lost, the table claimed by another) just before its commit, and wakes up afterwards."""
+    spanning.tier()
+    write_everywhere(spanning, 1)
+
+    def overtake(point: str) -> None:
+        if point != "fold-written":
+            return
+        monkeypatch.setattr(fold_module, "fault_point", lambda _: None)
+        with connect(spanning.dsn, autocommit=True) as conn:
+            conn.execute(
+                "select pg_terminate_backend(l.pid) from pg_locks l where l.locktype = 'advisory' and l.pid <> pg_backend_pid()"
+                " and l.database = (select oid from pg_database where datname = current_database())"
+            )
+        write_everywhere(spanning, 2)
+        assert spanning.fold().commits == 1
+
+    monkeypatch.setattr(fold_module, "fault_point", overtake)
+    with pytest.raises((LostRace, Fenced, psycopg.OperationalError)):
+        spanning.fold()
+    spanning.assert_same_rows()
+    spanning.fold()
+    assert_all_folded(spanning)
+    assert_nothing_left_over(spanning)
+
+
+def assert_all_folded(spanning: Spanning) -> None:
+    """The delta is empty below the cut-line, and the lake alone holds what the twin holds there."""
+    ((line,),) = spanning.query("select thermocline.key_timestamptz(t) from thermocline.cutline")
+    pending = spanning.seam.execute("select count(*) from thermocline_delta.public__events where ts < %s and _folded is null", [line])
+    assert pending.fetchall() == [(0,)]
+    lake = spanning.spark().sql("select count(*), sum(v), sum(id), count(note) from thermocline.public.events").collect()
+    expected = spanning.twin.execute("select count(*), sum(v), sum(id), count(note) from events where ts < %s", [line]).fetchall()
+    assert [tuple(row) for row in lake] == expected
