@@ -430,6 +430,20 @@ class SnapshotMissing(StatementRefused):
     hint = "Query the seam (for public.events: public_all.events); it names the published snapshot."
 
 
+class GatewayBusy(TryAgainError):
+    """Too many statements wait to be evaluated by Postgres."""
+
+    code = "TC507"
+    hint = "Try again, or raise gateway_evaluations."
+
+
+class CandidatesTooLarge(RefusedError):
+    """The statement has to be evaluated by Postgres over more lake rows than the limit allows."""
+
+    code = "TC508"
+    hint = "Add a condition on plain columns that the lake can apply, or raise gateway_candidate_limit_bytes."
+
+
 class GatewayNotStarted(RefusedError):
     """The gateway did not start."""
 

@@ -12,7 +12,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from thermocline.errors import GatewayNotStarted
-from thermocline.gateway.server import GatewayConfig, start_in_thread
+from thermocline.gateway.config import GatewayConfig
+from thermocline.gateway.server import start_in_thread
 
 NUMBERS = Schema(NestedField(1, "id", LongType(), required=False))
 

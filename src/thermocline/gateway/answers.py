@@ -9,13 +9,14 @@ from dataclasses import replace
 from thermocline.core.names import TableName
 from thermocline.errors import StatementRefused
 from thermocline.gateway import metrics
+from thermocline.gateway.describing import Description, read_description
 from thermocline.gateway.engine import LakeEngine
 from thermocline.gateway.facts import TableFacts
 from thermocline.gateway.fallback import PostgresRows
 from thermocline.gateway.lookup import LakeDirectory
 from thermocline.gateway.predicates import Fragment
 from thermocline.gateway.pushdown import LakeQuery, PostgresQuery, parse_select, plan_select, table_names
-from thermocline.gateway.rows import EncodedRows
+from thermocline.gateway.rows import TEXT, EncodedRows, Shape
 from thermocline.gateway.sources import ConstantRows, RowSource
 from thermocline.gateway.statements import sample_of
 from thermocline.gateway.values import Constant
@@ -43,6 +44,7 @@ class ResultStream:
 
     def __init__(self, source: RowSource) -> None:
         self._source = source
+        self._shape: Shape | None = None
         self._rows: EncodedRows | None = None
         self._at = 0
 
@@ -59,9 +61,12 @@ class ResultStream:
         self._at += count
         return piece, count
 
-    def advance(self) -> bool:
-        """Reads the next rows; False at the end."""
-        self._rows, self._at = self._source.next_rows(), 0
+    def advance(self, shape: Shape = TEXT) -> bool:
+        """Reads the next rows; False at the end. All pieces of an answer have one shape."""
+        if self._shape not in (None, shape):
+            raise StatementRefused("The gateway sends all rows of a cursor in one format.")
+        self._shape = shape
+        self._rows, self._at = self._source.next_rows(shape), 0
         return self._rows is not None
 
     def interrupt(self) -> None:
@@ -118,6 +123,12 @@ class Answers:
             return False
         scan = query.scan
         return scan.snapshot_id is None or scan.facts.table.has_snapshot(scan.snapshot_id)
+
+    def describe(self, sql: str, oids: Sequence[int]) -> Description:
+        """The parameters and columns of a SELECT, as Postgres itself understands it."""
+        for name in set(table_names(parse_select(sql))):
+            self._directory.read_facts(name)
+        return read_description(sql, oids, self._directory)
 
     def open_explain(self, sql: str, constants: Sequence[Constant]) -> ResultStream:
         """One line in EXPLAIN's form, with rows estimated from file statistics, for `use_remote_estimate`."""

@@ -15,7 +15,7 @@ from thermocline.gateway import metrics
 from thermocline.gateway.facts import ColumnFacts
 from thermocline.gateway.predicates import Fragment, Parameter, join
 from thermocline.gateway.pushdown import LakeQuery, TableScan
-from thermocline.gateway.rows import EncodedRows, encode_rows
+from thermocline.gateway.rows import EncodedRows, Shape, encode_rows
 from thermocline.gateway.sources import Cancelled, ConstantRows, RowSource
 from thermocline.gateway.sourcing import source_of
 from thermocline.gateway.wire.messages import Field
@@ -173,9 +173,9 @@ class DuckRows:
     def fields(self) -> tuple[Field, ...]:
         return self._fields
 
-    def next_rows(self) -> EncodedRows | None:
+    def next_rows(self, shape: Shape) -> EncodedRows | None:
         batch = self._batches.next_batch()
-        return None if batch is None else encode_rows(batch)
+        return None if batch is None else encode_rows(batch, shape, [field.type_oid for field in self._fields])
 
     def interrupt(self) -> None:
         self._batches.interrupt()

@@ -7,9 +7,9 @@ The statement may use functions of pg_catalog that compute and do nothing else, 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import psycopg
@@ -18,13 +18,13 @@ from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import Token, TokenType
 
-from thermocline.errors import StatementRefused, UnknownSnapshot
+from thermocline.errors import CandidatesTooLarge, StatementRefused, UnknownSnapshot
 from thermocline.gateway.engine import DuckBatches, LakeEngine
 from thermocline.gateway.facts import SNAPSHOT_COLUMN, ColumnFacts
 from thermocline.gateway.lookup import LakeDirectory
 from thermocline.gateway.pushdown import PostgresQuery, TableScan, fold, parse_select
-from thermocline.gateway.rows import EncodedRows, encode_copy
-from thermocline.gateway.sources import Cancelled, encoded
+from thermocline.gateway.rows import EncodedRows, Shape, encode_copy
+from thermocline.gateway.sources import Cancelled, encode_texts, encoded
 from thermocline.gateway.wire.messages import Field, data_row
 
 _FETCH_ROWS = 2_000
@@ -69,106 +69,132 @@ class PostgresRows:
         self._parameters = list(parameters)
         self._engine = engine
         self._directory = directory
-        self._held: AbstractContextManager[psycopg.Connection[tuple[Any, ...]]] | None = None
         self._conn: psycopg.Connection[tuple[Any, ...]] | None = None
         self._loading: DuckBatches | None = None
-        self._first: pq.abc.PGresult | None = None
+        self._fields: tuple[Field, ...] | None = None
         self._stopped = False
+        self._cancelling: threading.Thread | None = None
 
     def fields(self) -> tuple[Field, ...]:
-        result = self._begun()
-        return tuple(
-            Field(
-                name=(result.fname(at) or b"").decode(),
-                type_oid=result.ftype(at),
-                type_size=result.fsize(at),
-                type_modifier=result.fmod(at),
-            )
-            for at in range(result.nfields)
-        )
+        if self._fields is None:
+            self._begin()
+            described = self._open_connection().pgconn.describe_portal(b"tc_answer")
+            self._fields = fields_of(checked(described))
+        return self._fields
 
-    def next_rows(self) -> EncodedRows | None:
-        self._begun()
-        result, self._first = self._first, None
-        result = result if result is not None and result.ntuples else self._fetch()
+    def next_rows(self, shape: Shape) -> EncodedRows | None:
+        fields = self.fields()
+        if self._conn is None:
+            return None
+        binary = shape.all_binary(len(fields))
+        result = self._execute(b"fetch forward %d from tc_answer" % _FETCH_ROWS, [], binary=binary)
+        if result.ntuples < _FETCH_ROWS:
+            # The end is reached: others may have the connection, however slowly this client reads.
+            self.close()
         if result.ntuples == 0:
             return None
         columns = range(result.nfields)
-        return encoded([data_row([result.get_value(row, at) for at in columns]) for row in range(result.ntuples)])
+        rows = [[result.get_value(row, at) for at in columns] for row in range(result.ntuples)]
+        return encoded([data_row(row) for row in rows]) if binary else encode_texts(rows, fields, shape)
 
     def interrupt(self) -> None:
         self._stopped = True
-        if self._loading is not None:
-            self._loading.interrupt()
-        if self._conn is not None:
+        loading, conn = self._loading, self._conn
+        if loading is not None:
+            loading.interrupt()
+        if conn is not None and (self._cancelling is None or not self._cancelling.is_alive()):
             # In a thread of its own: the caller is the event loop, and a cancel is a connection.
-            threading.Thread(target=self._conn.cancel_safe, kwargs={"timeout": 5}, daemon=True).start()
+            self._cancelling = threading.Thread(target=_cancel, args=(conn,), daemon=True)
+            self._cancelling.start()
 
     def close(self) -> None:
-        if self._held is not None:
-            held, self._held = self._held, None
-            if self._conn is not None and not self._conn.closed:
-                self._conn.rollback()
-                self._conn.autocommit = True
-            held.__exit__(None, None, None)
-        self._conn = None
+        conn, self._conn = self._conn, None
+        if conn is None:
+            return
+        if self._cancelling is not None:
+            # A cancel still on its way would hit whoever has the connection next.
+            self._cancelling.join()
+        try:
+            if not conn.closed:
+                conn.rollback()
+                conn.autocommit = True
+        finally:
+            self._directory.return_evaluation(conn)
 
-    def _begun(self) -> pq.abc.PGresult:
-        if self._first is None and self._conn is None:
-            self._begin()
-            self._first = self._fetch()
-            self._described = self._first
-        return self._described
+    def _open_connection(self) -> psycopg.Connection[tuple[Any, ...]]:
+        if self._conn is None or self._stopped:
+            raise Cancelled
+        return self._conn
 
     def _begin(self) -> None:
         check_harmless(self._query.sql, self._directory.immutable_functions())
         for scan in self._query.scans:
             if scan.snapshot_id is not None and not scan.facts.table.has_snapshot(scan.snapshot_id):
                 raise UnknownSnapshot(f"The lake table of {scan.facts.name} has no snapshot {scan.snapshot_id}.")
-        self._held = self._directory.connection()
-        self._conn = self._held.__enter__()
+        self._conn = self._directory.take_evaluation(lambda: self._stopped)
         self._conn.autocommit = False
         named = _named_columns(self._query.sql)
+        budget = self._directory.candidate_limit_bytes
         for number, scan in enumerate(self._query.scans):
-            self._load(_temporary(number), scan, named)
-        self._conn.execute("set transaction read only")
-        self._execute(b"declare tc_answer no scroll cursor for " + _renamed(self._query).encode(), self._parameters)
+            create_temporary(self._open_connection(), number, scan)
+            budget -= self._load(number, scan, named, budget)
+        self._open_connection().execute("set transaction read only")
+        self._execute(b"declare tc_answer no scroll cursor for " + renamed(self._query).encode(), self._parameters)
 
-    def _load(self, name: sql.Composable, scan: TableScan, named: frozenset[str] | None) -> None:
-        conn = self._conn
-        if conn is None:
-            raise Cancelled
+    def _load(self, number: int, scan: TableScan, named: frozenset[str] | None, budget: int) -> int:
+        """Copies a scan's candidate rows into its temporary table; returns their bytes."""
+        conn = self._open_connection()
         columns = tuple(scan.facts.columns.values())
-        declared = [_declaration(column) for column in columns] + [sql.SQL("{} bigint").format(sql.Identifier(SNAPSHOT_COLUMN))]
-        conn.execute(sql.SQL("create temp table {} ({}) on commit drop").format(name, sql.SQL(", ").join(declared)))
         wanted = tuple(column for column in columns if named is None or column.name in named)
-        self._loading = self._engine.open_columns(scan, wanted)
-        if self._loading is None:
-            return
-        conn.execute(
-            sql.SQL("alter table {} alter column {} set default {}").format(
-                name, sql.Identifier(SNAPSHOT_COLUMN), sql.Literal(scan.snapshot_id)
-            )
-        )
+        loading = self._engine.open_columns(scan, wanted)
+        if loading is None:
+            return 0
+        self._loading = loading
         listed = [sql.Identifier(column.name) for column in wanted] or [sql.Identifier(columns[0].name)]
+        copied = 0
         try:
-            with conn.cursor().copy(sql.SQL("copy {} ({}) from stdin").format(name, sql.SQL(", ").join(listed))) as copy:
-                for batch in self._loading:
-                    copy.write(encode_copy(batch))
+            with conn.cursor().copy(sql.SQL("copy {} ({}) from stdin").format(_temporary(number), sql.SQL(", ").join(listed))) as copy:
+                for batch in loading:
+                    self._open_connection()
+                    lines = encode_copy(batch)
+                    copied += len(lines)
+                    if copied > budget:
+                        raise CandidatesTooLarge
+                    copy.write(lines)
         finally:
-            self._loading.close()
+            loading.close()
             self._loading = None
+        return copied
 
-    def _fetch(self) -> pq.abc.PGresult:
-        return self._execute(b"fetch forward %d from tc_answer" % _FETCH_ROWS, [])
+    def _execute(self, statement: bytes, parameters: list[bytes | None], *, binary: bool = False) -> pq.abc.PGresult:
+        return checked(self._open_connection().pgconn.exec_params(statement, parameters, result_format=int(binary)))
 
-    def _execute(self, statement: bytes, parameters: list[bytes | None]) -> pq.abc.PGresult:
-        if self._conn is None or self._stopped:
-            raise Cancelled
-        result = self._conn.pgconn.exec_params(statement, parameters)
-        if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
-            return result
-        raise psycopg.errors.error_from_result(result, encoding="utf-8")
+
+def _cancel(conn: psycopg.Connection[tuple[Any, ...]]) -> None:
+    with contextlib.suppress(psycopg.Error):
+        conn.cancel_safe(timeout=5)
+
+
+def checked(result: pq.abc.PGresult) -> pq.abc.PGresult:
+    """The result, unless Postgres refused."""
+    if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
+        return result
+    raise psycopg.errors.error_from_result(result, encoding="utf-8")
+
+
+def fields_of(result: pq.abc.PGresult) -> tuple[Field, ...]:
+    """The columns of a result."""
+    return tuple(
+        Field(name=(result.fname(at) or b"").decode(), type_oid=result.ftype(at), type_size=result.fsize(at), type_modifier=result.fmod(at))
+        for at in range(result.nfields)
+    )
+
+
+def create_temporary(conn: psycopg.Connection[tuple[Any, ...]], number: int, scan: TableScan) -> None:
+    """An empty temporary table with the declared types of a lake table; its snapshot column says the scan's snapshot."""
+    declared = [_declaration(column) for column in scan.facts.columns.values()]
+    snapshot = sql.SQL("{} bigint default {}").format(sql.Identifier(SNAPSHOT_COLUMN), sql.Literal(scan.snapshot_id))
+    conn.execute(sql.SQL("create temp table {} ({}) on commit drop").format(_temporary(number), sql.SQL(", ").join([*declared, snapshot])))
 
 
 def _temporary(number: int) -> sql.Identifier:
@@ -189,7 +215,7 @@ def _named_columns(text: str) -> frozenset[str] | None:
     return frozenset(fold(node.this) for node in tree.find_all(exp.Column) if isinstance(node.this, exp.Identifier))
 
 
-def _renamed(query: PostgresQuery) -> str:
+def renamed(query: PostgresQuery) -> str:
     """The statement with each lake table replaced by its temporary table, by position, every other byte as it was."""
     pieces: list[str] = []
     at = 0

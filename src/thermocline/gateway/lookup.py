@@ -7,23 +7,57 @@ something newer: a snapshot or a column not seen yet.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import psycopg
-from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
 
 from thermocline.cold.metadata import read_lake_table
 from thermocline.core.names import TableName
-from thermocline.errors import PostgresUnreachable, UnknownLakeTable
+from thermocline.errors import GatewayBusy, PostgresUnreachable, UnknownLakeTable
 from thermocline.gateway.facts import DeclaredColumn, TableFacts, column_facts
+from thermocline.gateway.sources import Cancelled
 from thermocline.pg import SESSION_SETTINGS, load_queries
 
 _QUERIES = load_queries("thermocline.gateway", "queries.sql")
 _FRESH_SECONDS = 60.0
+_TURN_SECONDS = 0.4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationLimits:
+    """How much Postgres evaluates for the gateway at once, how many statements may wait for it, and for how long."""
+
+    at_once: int = 8
+    queued: int = 128
+    wait_seconds: float = 60
+    candidate_limit_bytes: int = 1_000_000_000
+
+
+DEFAULT_EVALUATIONS = EvaluationLimits()
+
+
+def _pool(
+    dsn: str, name: str, *, max_size: int, wait_seconds: float, max_waiting: int = 0
+) -> ConnectionPool[psycopg.Connection[tuple[Any, ...]]]:
+    return ConnectionPool(
+        dsn,
+        min_size=0,
+        max_size=max_size,
+        open=False,
+        timeout=wait_seconds,
+        max_waiting=max_waiting,
+        max_idle=120,
+        reconnect_timeout=wait_seconds,
+        check=ConnectionPool.check_connection,
+        configure=_configure,
+        kwargs={"autocommit": True, "application_name": "thermocline gateway", "connect_timeout": 5, "prepare_threshold": None},
+        name=name,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +69,46 @@ class _Known:
 class LakeDirectory:
     """The gateway's view of Postgres, over a small pool that heals itself when Postgres restarts."""
 
-    def __init__(self, dsn: str, *, max_connections: int = 4, wait_seconds: float = 10.0) -> None:
-        self._pool: ConnectionPool[psycopg.Connection[tuple[Any, ...]]] = ConnectionPool(
-            dsn,
-            min_size=0,
-            max_size=max_connections,
-            open=False,
-            timeout=wait_seconds,
-            max_idle=120,
-            reconnect_timeout=wait_seconds,
-            check=ConnectionPool.check_connection,
-            configure=_configure,
-            kwargs={"autocommit": True, "application_name": "thermocline gateway", "connect_timeout": 5, "prepare_threshold": None},
-            name="thermocline-gateway",
+    def __init__(self, dsn: str, *, wait_seconds: float = 10.0, evaluations: EvaluationLimits = DEFAULT_EVALUATIONS) -> None:
+        self._pool = _pool(dsn, "thermocline-gateway", max_size=4, wait_seconds=wait_seconds)
+        self._limits = evaluations
+        self._evaluations = _pool(
+            dsn, "thermocline-gateway-evaluation", max_size=evaluations.at_once, wait_seconds=wait_seconds, max_waiting=evaluations.queued
         )
         self._known: dict[TableName, _Known] = {}
         self._functions: frozenset[str] | None = None
 
     def open(self) -> None:
         self._pool.open()
+        self._evaluations.open()
 
     def close(self) -> None:
         self._pool.close(timeout=5)
+        self._evaluations.close(timeout=5)
+
+    @property
+    def candidate_limit_bytes(self) -> int:
+        """The most that one statement may copy to Postgres to be evaluated there."""
+        return self._limits.candidate_limit_bytes
+
+    def take_evaluation(self, is_stopped: Callable[[], bool]) -> psycopg.Connection[tuple[Any, ...]]:
+        """A connection for a statement that Postgres evaluates, in turn; apart from those that logins and look-ups need."""
+        deadline = time.monotonic() + self._limits.wait_seconds
+        while not is_stopped():
+            try:
+                return self._evaluations.getconn(timeout=_TURN_SECONDS)
+            except TooManyRequests as full:
+                raise GatewayBusy from full
+            except PoolTimeout as late:
+                if time.monotonic() < deadline:
+                    continue
+                if self._evaluations.get_stats().get("pool_size", 0) >= self._limits.at_once:
+                    raise GatewayBusy from late
+                raise PostgresUnreachable("The gateway cannot reach its Postgres.") from late
+        raise Cancelled
+
+    def return_evaluation(self, conn: psycopg.Connection[tuple[Any, ...]]) -> None:
+        self._evaluations.putconn(conn)
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
@@ -64,6 +116,14 @@ class LakeDirectory:
         try:
             with self._pool.connection() as conn:
                 yield conn
+        except PoolTimeout as late:
+            raise PostgresUnreachable("The gateway cannot reach its Postgres.") from late
+
+    def check_reachable(self) -> None:
+        """Raises unless Postgres answers within a few seconds."""
+        try:
+            with self._pool.connection(timeout=3) as conn:
+                conn.execute("select 1")
         except PoolTimeout as late:
             raise PostgresUnreachable("The gateway cannot reach its Postgres.") from late
 

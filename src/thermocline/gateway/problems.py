@@ -7,6 +7,8 @@ import logging
 import psycopg
 
 from thermocline.errors import (
+    CandidatesTooLarge,
+    GatewayBusy,
     LakeFileUnreadable,
     PostgresUnreachable,
     StatementRefused,
@@ -24,6 +26,8 @@ _SQLSTATES: tuple[tuple[type[ThermoclineError], str], ...] = (
     (UnknownSnapshot, "55000"),
     (LakeFileUnreadable, "58030"),
     (StatementRefused, "0A000"),
+    (GatewayBusy, "53000"),
+    (CandidatesTooLarge, "54000"),
     (PostgresUnreachable, "58000"),
 )
 

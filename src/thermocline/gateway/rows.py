@@ -7,11 +7,14 @@ back as the same value.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from thermocline.gateway.binary import to_binary
 
 _MICROS_PER_DAY = 86_400_000_000
 _FIRST_PLAIN_DAY, _LAST_PLAIN_DAY = -719_162, 2_932_896
@@ -19,8 +22,25 @@ _FIRST_PLAIN_DAY, _LAST_PLAIN_DAY = -719_162, 2_932_896
 
 
 @dataclass(frozen=True, slots=True)
+class Shape:
+    """How the client wants its rows: result formats as Bind gives them (none: all text; one: for all), or lines of COPY."""
+
+    formats: tuple[int, ...] = ()
+    is_copy: bool = False
+
+    def is_binary(self, column: int) -> bool:
+        return bool(self.formats) and bool(self.formats[0 if len(self.formats) == 1 else column])
+
+    def all_binary(self, columns: int) -> bool:
+        return columns > 0 and all(self.is_binary(at) for at in range(columns))
+
+
+TEXT = Shape()
+
+
+@dataclass(frozen=True, slots=True)
 class EncodedRows:
-    """Rows as DataRow messages, one after another; `offsets` says where each begins, with the end as last entry."""
+    """Rows as DataRow messages (or one CopyData message), on end; `offsets` says where each begins, with the end as last entry."""
 
     data: memoryview
     offsets: np.ndarray
@@ -35,15 +55,17 @@ class EncodedRows:
         return self.data[int(self.offsets[first]) : int(self.offsets[last])]
 
 
-def encode_rows(batch: pa.RecordBatch) -> EncodedRows:
-    """The batch as DataRow messages."""
+def encode_rows(batch: pa.RecordBatch, shape: Shape = TEXT, oids: Sequence[int] = ()) -> EncodedRows:
+    """The batch as DataRow messages; the columns' Postgres types are needed for binary ones only."""
     count = batch.num_rows
+    if shape.is_copy:
+        return copy_message(bytes(encode_copy(batch)), count)
     if batch.num_columns == 0:
         row = b"D" + struct.pack(">ih", 6, 0)
         return EncodedRows(memoryview(row * count), np.arange(count + 1, dtype=np.int64) * len(row))
     pieces: list[pa.Array] = []
-    for column in batch.columns:
-        body = to_text(column).cast(pa.large_binary())
+    for at, column in enumerate(batch.columns):
+        body = to_binary(column, oids[at]) if shape.is_binary(at) else to_text(column).cast(pa.large_binary())
         lengths = pc.fill_null(pc.binary_length(body), -1).to_numpy(zero_copy_only=False).astype(">i4")
         pieces += [_fixed(lengths.tobytes(), count, 4), pc.fill_null(body, b"")]
     bodies = pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.large_binary()))
@@ -57,6 +79,28 @@ def encode_rows(batch: pa.RecordBatch) -> EncodedRows:
     offsets = np.frombuffer(starts, np.int64)[whole.offset : whole.offset + count + 1]
     base = int(offsets[0])
     return EncodedRows(memoryview(data)[base : int(offsets[-1])], offsets - base)
+
+
+def copy_message(lines: bytes, count: int) -> EncodedRows:
+    """Lines of COPY as one message; it is sent whole or not at all."""
+    data = b"d" + struct.pack(">i", len(lines) + 4) + lines
+    offsets = np.zeros(count + 1, np.int64)
+    offsets[-1] = len(data)
+    return EncodedRows(memoryview(data), offsets)
+
+
+_COPY_ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"), ("\b", "\\b"), ("\f", "\\f"), ("\v", "\\v"))
+
+
+def copy_line(values: Sequence[bytes | None]) -> bytes:
+    """One row as a line of COPY's text format."""
+    return b"\t".join(rb"\N" if value is None else _escaped(value) for value in values) + b"\n"
+
+
+def _escaped(value: bytes) -> bytes:
+    for raw, escaped in _COPY_ESCAPES:
+        value = value.replace(raw.encode(), escaped.encode())
+    return value
 
 
 def encode_copy(batch: pa.RecordBatch) -> memoryview:
@@ -73,7 +117,7 @@ def encode_copy(batch: pa.RecordBatch) -> memoryview:
 def _copy_escaped(column: pa.Array) -> pa.Array:
     text = to_text(column)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or _is_bytes(column.type):
-        for raw, escaped in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
+        for raw, escaped in _COPY_ESCAPES:
             text = pc.replace_substring(text, raw, escaped)
     return text.cast(pa.large_binary())
 

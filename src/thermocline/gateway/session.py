@@ -5,23 +5,22 @@ Knows no socket: it is given messages and a way to send bytes. Work that blocks 
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 from thermocline.errors import StatementRefused
 from thermocline.gateway import metrics, statements
 from thermocline.gateway.answers import Answers, ResultStream
+from thermocline.gateway.opening import ROWS, open_portal, tag_of
 from thermocline.gateway.parameters import constants_of, texts_of
 from thermocline.gateway.problems import SessionError, render_problem
-from thermocline.gateway.sources import Cancelled, ConstantRows
+from thermocline.gateway.rows import Shape
+from thermocline.gateway.stopping import Stopping
 from thermocline.gateway.transaction import Cursor, Portal, Prepared, Transaction
 from thermocline.gateway.wire import messages as wire
 from thermocline.gateway.wire.messages import Bind, Close, Describe, Execute, Field, Flush, FrontendMessage, Parse, Query, Sync, Unsupported
 
-T = TypeVar("T")
 Send = Callable[[bytes | memoryview], Awaitable[None]]
 
 _ALWAYS_ALLOWED = (statements.Rollback, statements.RollbackTo, statements.Commit)
@@ -32,27 +31,25 @@ _FIXED_SETTINGS = {"timezone": ("gmt", "utc", "etc/utc"), "time zone": ("gmt", "
 class Session:
     """Answers one client."""
 
-    def __init__(
-        self, answers: Answers, send: Send, run_blocking: Callable[[Callable[[], object]], Awaitable[object]], *, timeout_seconds: float
-    ) -> None:
+    def __init__(self, answers: Answers, send: Send, stopping: Stopping) -> None:
         self._answers = answers
         self._send_now = send
-        self._run_blocking = run_blocking
-        self._timeout_seconds = timeout_seconds
+        self._stopping = stopping
         self._transaction = Transaction()
         self._cursors: dict[str, Cursor] = {}
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
         self._out = bytearray()
-        self._active: ResultStream | None = None
-        self._running = False
-        self._cancelled = False
 
     async def answer(self, message: FrontendMessage) -> bool:
         """Answers one message; False when the rest up to Sync must be skipped."""
-        if isinstance(message, Query):
-            await self._answer_simple(message)
-            return True
+        match message:
+            case Query():
+                await self._answer_simple(message)
+                return True
+            case Sync():
+                await self._sync()
+                return True
         try:
             await self._answer_extended(message)
         except Exception as problem:
@@ -62,10 +59,7 @@ class Session:
 
     def cancel(self) -> None:
         """Stops the statement that runs now, if one does."""
-        if self._running:
-            self._cancelled = True
-            if self._active is not None:
-                self._active.interrupt()
+        self._stopping.cancel()
 
     def close(self) -> None:
         """Lets go of everything; called from a thread."""
@@ -78,8 +72,9 @@ class Session:
             if not pieces:
                 self._put(wire.EMPTY_QUERY)
             for piece in pieces:
-                portal = Portal(statement=statements.parse_statement(piece), parameters=(), oids=())
-                await self._measured(partial(self._perform, portal, describe=True, max_rows=None))
+                portal = Portal(statement=statements.parse_statement(piece), parameters=(), oids=(), text=piece)
+                with self._stopping.statement(piece):
+                    await self._perform(portal, describe=True, max_rows=None)
         except Exception as problem:
             await self._fail(problem)
         await self._ready()
@@ -95,16 +90,13 @@ class Session:
                 await self._describe(message)
             case Execute():
                 portal = self._portal(message.portal)
-                await self._measured(lambda: self._perform(portal, describe=False, max_rows=message.max_rows or None))
+                with self._stopping.statement(portal.text):
+                    await self._perform(portal, describe=False, max_rows=max(0, message.max_rows) or None)
             case Close():
-                self._forget_named(message)
+                await self._stopping.letting_go(partial(self._forget_named, message))
                 self._put(wire.CLOSE_COMPLETE)
             case Flush():
                 await self._flush()
-            case Sync():
-                if self._transaction.status == "I":
-                    await self._blocking(self._close_portals)
-                await self._ready()
             case Unsupported():
                 raise StatementRefused("The gateway does not speak this part of the protocol.")
 
@@ -112,14 +104,14 @@ class Session:
         prepared = self._prepared.get(message.statement)
         if prepared is None:
             raise SessionError("26000", f"prepared statement {message.statement!r} does not exist")
-        if any(message.result_formats):
-            raise StatementRefused("The gateway sends results as text only.")
         pieces = statements.split_statements(prepared.sql)
         if len(pieces) > 1:
             raise SessionError("42601", "cannot insert multiple commands into a prepared statement")
         statement = statements.parse_statement(pieces[0]) if pieces else None
         values = texts_of(message.parameters, message.parameter_formats, prepared.oids)
-        self._portals[message.portal] = Portal(statement=statement, parameters=values, oids=prepared.oids)
+        self._portals[message.portal] = Portal(
+            statement=statement, parameters=values, oids=prepared.oids, formats=message.result_formats, text=prepared.sql
+        )
         self._put(wire.BIND_COMPLETE)
 
     def _portal(self, name: str) -> Portal:
@@ -128,48 +120,44 @@ class Session:
         return self._portals[name]
 
     async def _describe(self, message: Describe) -> None:
-        if message.kind == "P":
-            portal = self._portal(message.name)
+        if message.kind == "S":
+            await self._describe_prepared(message.name)
+            return
+        portal = self._portal(message.name)
+        with self._stopping.statement(portal.text, counted=False):
+            fields = await self._fields(portal)
+        self._put(wire.NO_DATA if fields is None else wire.row_description(fields, portal.formats))
+
+    async def _describe_prepared(self, name: str) -> None:
+        prepared = self._prepared.get(name)
+        if prepared is None:
+            raise SessionError("26000", f"prepared statement {name!r} does not exist")
+        pieces = statements.split_statements(prepared.sql)
+        statement = statements.parse_statement(pieces[0]) if pieces else None
+        if isinstance(statement, statements.Select):
+            sql, oids = statement.sql, prepared.oids
+            with self._stopping.statement(sql, counted=False):
+                described = await self._stopping.blocking(lambda: self._answers.describe(sql, oids))
+            self._prepared[name] = Prepared(sql=prepared.sql, oids=described.parameter_oids)
+            self._put(wire.parameter_description(described.parameter_oids) + wire.row_description(described.fields))
+            return
+        nothing = (None,) * len(prepared.oids)
+        fields = await self._fields(Portal(statement=statement, parameters=nothing, oids=prepared.oids))
+        self._put(wire.parameter_description(prepared.oids) + (wire.NO_DATA if fields is None else wire.row_description(fields)))
+
+    async def _fields(self, portal: Portal) -> tuple[Field, ...] | None:
+        if isinstance(portal.statement, statements.Fetch):
+            stream = self._cursor(portal.statement.name).stream
+        elif isinstance(portal.statement, ROWS) and not isinstance(portal.statement, statements.CopyOut):
+            stream = await self._opened(portal)
         else:
-            prepared = self._prepared.get(message.name)
-            if prepared is None:
-                raise SessionError("26000", f"prepared statement {message.name!r} does not exist")
-            self._put(wire.parameter_description(prepared.oids))
-            pieces = statements.split_statements(prepared.sql)
-            nothing = (None,) * len(prepared.oids)
-            portal = Portal(statement=statements.parse_statement(pieces[0]) if pieces else None, parameters=nothing, oids=prepared.oids)
-        fields = await self._blocking(lambda: self._fields(portal))
-        self._put(wire.NO_DATA if fields is None else wire.row_description(fields))
+            return None
+        return await self._stopping.blocking(stream.fields, stream)
 
-    def _fields(self, portal: Portal) -> tuple[Field, ...] | None:
-        match portal.statement:
-            case statements.Fetch():
-                return self._cursor(portal.statement.name).stream.fields()
-            case (
-                statements.Select()
-                | statements.Explain()
-                | statements.RelationSize()
-                | statements.RelationInfo()
-                | statements.ShowParameter()
-            ):
-                portal.stream = portal.stream or self._open(portal)
-                return portal.stream.fields()
-        return None
-
-    async def _measured(self, work: Callable[[], Awaitable[None]]) -> None:
-        begun = time.monotonic()
-        self._running, self._cancelled = True, False
-        outcome = "failed"
-        try:
-            await work()
-            outcome = "answered"
-        except Cancelled:
-            outcome = "cancelled"
-            raise
-        finally:
-            self._running = False
-            metrics.QUERIES.labels(outcome).inc()
-            metrics.QUERY_SECONDS.observe(time.monotonic() - begun)
+    async def _opened(self, portal: Portal) -> ResultStream:
+        if portal.stream is None:
+            portal.stream = await self._stopping.blocking(partial(open_portal, self._answers, portal, self._transaction.analyzed))
+        return portal.stream
 
     async def _perform(self, portal: Portal, *, describe: bool, max_rows: int | None) -> None:
         statement = portal.statement
@@ -182,17 +170,13 @@ class Session:
             case statements.DeclareCursor():
                 await self._declare(statement, portal)
             case statements.Fetch():
-                await self._fetch(statement, describe=describe)
-            case (
-                statements.Select()
-                | statements.Explain()
-                | statements.RelationSize()
-                | statements.RelationInfo()
-                | statements.ShowParameter()
-            ):
+                await self._fetch(statement, describe=describe, formats=portal.formats)
+            case statements.CopyOut():
+                await self._copy_out(portal)
+            case _ if isinstance(statement, ROWS):
                 await self._stream(portal, describe=describe, max_rows=max_rows)
             case _:
-                await self._blocking(lambda: self._control(statement))
+                await self._stopping.letting_go(lambda: self._control(statement))
 
     async def _declare(self, statement: statements.DeclareCursor, portal: Portal) -> None:
         if self._transaction.status == "I":
@@ -205,7 +189,7 @@ class Session:
         def open_stream() -> ResultStream:
             return self._answers.open_select(statement.sql, constants, portal.parameters, analyzed=analyzed)
 
-        stream = await self._blocking(open_stream)
+        stream = await self._stopping.blocking(open_stream)
         self._cursors[statement.name] = Cursor(open=open_stream, stream=stream)
         self._put(wire.command_complete("DECLARE CURSOR"))
 
@@ -214,76 +198,53 @@ class Session:
             raise SessionError("34000", f'cursor "{name}" does not exist')
         return self._cursors[name]
 
-    async def _fetch(self, statement: statements.Fetch, *, describe: bool) -> None:
+    async def _fetch(self, statement: statements.Fetch, *, describe: bool, formats: tuple[int, ...]) -> None:
         stream = self._cursor(statement.name).stream
-        sent = await self._send_rows(stream, describe=describe, max_rows=statement.count)
+        sent = await self._send_rows(stream, describe=describe, max_rows=statement.count, shape=Shape(formats))
         self._put(wire.command_complete(f"FETCH {sent}"))
 
     async def _stream(self, portal: Portal, *, describe: bool, max_rows: int | None) -> None:
-        if portal.stream is None:
-            portal.stream = await self._blocking(lambda: self._open(portal))
-        stream = portal.stream
+        stream = await self._opened(portal)
         try:
-            sent = await self._send_rows(stream, describe=describe, max_rows=max_rows)
+            sent = await self._send_rows(stream, describe=describe, max_rows=max_rows, shape=Shape(portal.formats))
             if max_rows is not None and sent == max_rows:
                 self._put(wire.PORTAL_SUSPENDED)
                 return
         except BaseException:
-            await self._blocking(stream.close)
+            await self._stopping.letting_go(stream.close)
             raise
-        await self._blocking(stream.close)
-        self._put(wire.command_complete(self._tag(portal.statement, sent)))
+        await self._stopping.letting_go(stream.close)
+        self._put(wire.command_complete(tag_of(portal.statement, sent)))
 
-    @staticmethod
-    def _tag(statement: statements.Statement | None, rows: int) -> str:
-        match statement:
-            case statements.Explain():
-                return "EXPLAIN"
-            case statements.ShowParameter():
-                return "SHOW"
-        return f"SELECT {rows}"
+    async def _copy_out(self, portal: Portal) -> None:
+        stream = await self._opened(portal)
+        try:
+            fields = await self._stopping.blocking(stream.fields, stream)
+            self._put(wire.copy_out_response(len(fields)))
+            sent = await self._send_rows(stream, describe=False, max_rows=None, shape=Shape(is_copy=True))
+        finally:
+            await self._stopping.letting_go(stream.close)
+        self._put(wire.COPY_DONE + wire.command_complete(tag_of(portal.statement, sent)))
 
-    def _open(self, portal: Portal) -> ResultStream:
-        match portal.statement:
-            case statements.Select():
-                constants = constants_of(portal.parameters, portal.oids)
-                analyzed = frozenset(self._transaction.analyzed)
-                return self._answers.open_select(portal.statement.sql, constants, portal.parameters, analyzed=analyzed)
-            case statements.Explain():
-                return self._answers.open_explain(portal.statement.sql, constants_of(portal.parameters, portal.oids))
-            case statements.RelationSize():
-                self._transaction.analyzed.add(portal.statement.table)
-                return self._answers.open_relation_size(portal.statement.table, portal.statement.block_bytes)
-            case statements.RelationInfo():
-                self._transaction.analyzed.add(portal.statement.table)
-                return self._answers.open_relation_info(portal.statement.table, portal.statement.columns)
-            case statements.ShowParameter():
-                value = self._answers.parameter(portal.statement.name)
-                return ResultStream(ConstantRows([Field(name=portal.statement.name, type_oid=25)], [[value.encode()]]))
-        raise StatementRefused
-
-    async def _send_rows(self, stream: ResultStream, *, describe: bool, max_rows: int | None) -> int:
+    async def _send_rows(self, stream: ResultStream, *, describe: bool, max_rows: int | None, shape: Shape) -> int:
         """Sends up to `max_rows` rows, never holding more than one batch: the socket sets the pace."""
         sent = 0
-        self._active = stream
-        try:
-            if describe:
-                self._put(wire.row_description(await self._blocking(stream.fields)))
-            while max_rows is None or sent < max_rows:
-                left = None if max_rows is None else max_rows - sent
-                piece = stream.buffered(left)
-                if piece is None:
-                    if not await self._blocking(stream.advance):
-                        break
-                    continue
-                data, rows = piece
-                sent += rows
-                await self._flush()
-                await self._send_now(data)
-                metrics.ROWS_SENT.inc(rows)
-                metrics.BYTES_SENT.inc(len(data))
-        finally:
-            self._active = None
+        if describe:
+            fields = await self._stopping.blocking(stream.fields, stream)
+            self._put(wire.row_description(fields, shape.formats))
+        while max_rows is None or sent < max_rows:
+            piece = stream.buffered(None if max_rows is None else max_rows - sent)
+            if piece is None:
+                if not await self._stopping.blocking(partial(stream.advance, shape), stream):
+                    break
+                continue
+            self._stopping.check()
+            data, rows = piece
+            sent += rows
+            await self._flush()
+            await self._send_now(data)
+            metrics.ROWS_SENT.inc(rows)
+            metrics.BYTES_SENT.inc(len(data))
         return sent
 
     def _control(self, statement: statements.Statement) -> None:
@@ -322,6 +283,7 @@ class Session:
                 | statements.RelationSize()
                 | statements.RelationInfo()
                 | statements.ShowParameter()
+                | statements.CopyOut()
             ):
                 raise StatementRefused
             case _:
@@ -366,20 +328,14 @@ class Session:
         if portal is not None and portal.stream is not None:
             portal.stream.close()
 
-    async def _blocking(self, work: Callable[[], T]) -> T:
-        """Runs what may block in a thread; stopped by a cancel request or the statement timeout."""
-        if self._cancelled and self._running:
-            raise Cancelled
-        task = asyncio.ensure_future(self._run_blocking(work))
-        timeout = self._timeout_seconds or None
-        done, _ = await asyncio.wait({task}, timeout=timeout)
-        if not done:
-            if self._active is not None:
-                self._active.interrupt()
-            await asyncio.wait({task})
-            task.exception()
-            raise SessionError("57014", "canceling statement due to statement timeout")
-        return task.result()  # type: ignore[return-value]
+    async def _sync(self) -> None:
+        """Whatever happens, a Sync is answered by ReadyForQuery, or the client waits for ever."""
+        try:
+            if self._transaction.status == "I":
+                await self._stopping.letting_go(self._close_portals)
+        except Exception as problem:
+            await self._fail(problem)
+        await self._ready()
 
     async def _fail(self, problem: Exception) -> None:
         if self._transaction.status == "T":

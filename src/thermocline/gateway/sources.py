@@ -7,7 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from thermocline.gateway.rows import EncodedRows
+from thermocline.gateway.binary import binary_of_text
+from thermocline.gateway.rows import EncodedRows, Shape, copy_line, copy_message
 from thermocline.gateway.wire.messages import Field, data_row
 
 
@@ -21,7 +22,7 @@ class RowSource(Protocol):
     def fields(self) -> tuple[Field, ...]:
         """The columns of the answer."""
 
-    def next_rows(self) -> EncodedRows | None:
+    def next_rows(self, shape: Shape) -> EncodedRows | None:
         """The next rows, or `None` at the end."""
 
     def interrupt(self) -> None:
@@ -41,18 +42,34 @@ class ConstantRows:
     def fields(self) -> tuple[Field, ...]:
         return self._fields
 
-    def next_rows(self) -> EncodedRows | None:
+    def next_rows(self, shape: Shape) -> EncodedRows | None:
         if not self._rows:
             return None
-        messages = [data_row(row) for row in self._rows]
-        self._rows = []
-        return encoded(messages)
+        rows, self._rows = self._rows, []
+        return encode_texts(rows, self._fields, shape)
 
     def interrupt(self) -> None:
         return None
 
     def close(self) -> None:
         self._rows = []
+
+
+def encode_texts(rows: Sequence[Sequence[bytes | None]], fields: Sequence[Field], shape: Shape) -> EncodedRows:
+    """Rows given in text form, in the shape the client wants."""
+    if shape.is_copy:
+        return copy_message(b"".join(copy_line(row) for row in rows), len(rows))
+    binary = [at for at in range(len(fields)) if shape.is_binary(at)]
+    if binary:
+        rows = [_with_binary(list(row), fields, binary) for row in rows]
+    return encoded([data_row(row) for row in rows])
+
+
+def _with_binary(row: list[bytes | None], fields: Sequence[Field], binary: Sequence[int]) -> list[bytes | None]:
+    for at in binary:
+        value = row[at]
+        row[at] = None if value is None else binary_of_text(value, fields[at].type_oid)
+    return row
 
 
 def encoded(messages: Sequence[bytes]) -> EncodedRows:

@@ -130,6 +130,13 @@ class Select:
     sql: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyOut:
+    """COPY (SELECT …) TO STDOUT, in the text format."""
+
+    sql: str
+
+
 Statement = (
     SetParameter
     | ShowParameter
@@ -148,6 +155,7 @@ Statement = (
     | RelationSize
     | RelationInfo
     | Select
+    | CopyOut
 )
 
 _NAME = r'([a-z_][a-z0-9_$]*|"(?:[^"]|"")+")'
@@ -186,6 +194,7 @@ _INFO = _compiled(
 )
 _RANDOM = _compiled(r"(.+) where pg_catalog\.random\(\) < (\d*\.?\d+)")
 _TABLESAMPLE = _compiled(r"(.+) tablesample (?:system|bernoulli)\((\d*\.?\d+)\)")
+_COPY = _compiled(r"copy\s*\((\s*select\b.+)\)\s*to stdout(?: \(format text\))?")
 _SELECT = _compiled(r"select\b.+")
 
 
@@ -264,6 +273,7 @@ _RULES = (
     (_INFO, lambda m: RelationInfo(table=_relation(m[2]), columns=tuple(re.split(r",\s*", m[1].lower())))),
     (_SELECT, lambda m: Select(sql=m[0])),
     (_FETCH, _fetch),
+    (_COPY, lambda m: CopyOut(sql=m[1].strip())),
     (_DECLARE, lambda m: DeclareCursor(name=_name(m[1]), sql=m[2])),
     (_CLOSE, _close),
     (_BEGIN, lambda m: Begin(tag="BEGIN" if m[1].lower() == "begin" else "START TRANSACTION")),

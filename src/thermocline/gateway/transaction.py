@@ -28,6 +28,8 @@ class Portal:
     parameters: tuple[bytes | None, ...]
     oids: tuple[int, ...]
     stream: ResultStream | None = None
+    formats: tuple[int, ...] = ()
+    text: str = ""
 
 
 @dataclass(slots=True)

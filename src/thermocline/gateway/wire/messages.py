@@ -215,6 +215,7 @@ AUTHENTICATION_OK = encode(b"R", struct.pack(">i", 0))
 PARSE_COMPLETE = encode(b"1")
 BIND_COMPLETE = encode(b"2")
 CLOSE_COMPLETE = encode(b"3")
+COPY_DONE = encode(b"c")
 NO_DATA = encode(b"n")
 EMPTY_QUERY = encode(b"I")
 PORTAL_SUSPENDED = encode(b"s")
@@ -268,11 +269,18 @@ class Field:
     type_modifier: int = -1
 
 
-def row_description(fields: Sequence[Field]) -> bytes:
+def row_description(fields: Sequence[Field], formats: Sequence[int] = ()) -> bytes:
+    """`formats` as Bind gives them: none, one for all, or one for each column."""
     body = [struct.pack(">H", len(fields))]
-    for field in fields:
-        body.append(text(field.name) + struct.pack(">IhIhih", 0, 0, field.type_oid, field.type_size, field.type_modifier, 0))
+    for at, field in enumerate(fields):
+        form = formats[0 if len(formats) == 1 else at] if formats else 0
+        body.append(text(field.name) + struct.pack(">IhIhih", 0, 0, field.type_oid, field.type_size, field.type_modifier, form))
     return encode(b"T", b"".join(body))
+
+
+def copy_out_response(columns: int) -> bytes:
+    """What follows are lines of COPY's text format."""
+    return encode(b"H", struct.pack(">bH", 0, columns) + bytes(2 * columns))
 
 
 def data_row(values: Sequence[bytes | None]) -> bytes:

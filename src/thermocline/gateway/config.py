@@ -1,0 +1,89 @@
+"""How one gateway runs: its limits, and its certificate."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from thermocline.errors import GatewayNotStarted, NoStack
+from thermocline.gateway.lookup import DEFAULT_EVALUATIONS, EvaluationLimits
+from thermocline.settings import Settings, split_address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """Where the certificate and its key are, and the TLS context made of them."""
+
+    cert: Path
+    key: Path
+    context: ssl.SSLContext
+
+    def load(self) -> None:
+        """Reads the files again; connections made from now on get the new certificate."""
+        try:
+            self.context.load_cert_chain(self.cert, self.key)
+        except (OSError, ssl.SSLError) as problem:
+            raise GatewayNotStarted(f"The certificate {self.cert} with key {self.key} cannot be used: {problem}.") from problem
+
+
+def read_certificate(cert: Path, key: Path) -> Certificate:
+    """A server's TLS context, version 1.2 at least."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    certificate = Certificate(cert=cert, key=key, context=context)
+    certificate.load()
+    return certificate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayConfig:
+    """How one gateway runs."""
+
+    dsn: str = field(repr=False)
+    host: str = "127.0.0.1"
+    port: int = 0
+    http_host: str = "127.0.0.1"
+    http_port: int | None = None
+    max_connections: int = 2000
+    workers: int = 16
+    duckdb_threads: int = field(default_factory=lambda: os.cpu_count() or 2)
+    memory_limit_bytes: int = 2_000_000_000
+    statement_timeout_seconds: float = 0
+    slow_statement_seconds: float = 5
+    login_timeout_seconds: float = 30
+    drain_seconds: float = 10
+    evaluations: EvaluationLimits = DEFAULT_EVALUATIONS
+    certificate: Certificate | None = None
+    tls_required: bool = False
+
+
+def config_of(settings: Settings) -> GatewayConfig:
+    """The configuration that the settings say."""
+    if settings.dsn is None:
+        raise NoStack
+    host, port = split_address(settings.gateway_listen)
+    http_host, http_port = split_address(settings.gateway_http_listen) if settings.gateway_http_listen else ("127.0.0.1", None)
+    if (settings.gateway_tls_cert is None) != (settings.gateway_tls_key is None):
+        raise GatewayNotStarted("gateway_tls_cert and gateway_tls_key belong together; one of them is missing.")
+    if settings.gateway_tls_required and settings.gateway_tls_cert is None:
+        raise GatewayNotStarted("gateway_tls_required needs gateway_tls_cert and gateway_tls_key.")
+    certificate = None
+    if settings.gateway_tls_cert is not None and settings.gateway_tls_key is not None:
+        certificate = read_certificate(settings.gateway_tls_cert, settings.gateway_tls_key)
+    return GatewayConfig(
+        dsn=settings.dsn,
+        host=host,
+        port=port,
+        http_host=http_host,
+        http_port=http_port,
+        max_connections=settings.gateway_max_connections,
+        memory_limit_bytes=settings.gateway_memory_limit_bytes,
+        statement_timeout_seconds=settings.gateway_statement_timeout_seconds,
+        slow_statement_seconds=settings.gateway_slow_statement_seconds,
+        drain_seconds=settings.gateway_drain_seconds,
+        evaluations=EvaluationLimits(at_once=settings.gateway_evaluations, candidate_limit_bytes=settings.gateway_candidate_limit_bytes),
+        certificate=certificate,
+        tls_required=settings.gateway_tls_required,
+    )

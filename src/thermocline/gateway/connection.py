@@ -1,0 +1,213 @@
+"""One client's socket: log in, then messages to the session and bytes back. Everything it says is decided elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+from thermocline.errors import ThermoclineError
+from thermocline.gateway.answers import PARAMETERS, Answers
+from thermocline.gateway.config import GatewayConfig
+from thermocline.gateway.problems import fatal
+from thermocline.gateway.scram import MECHANISM, ScramExchange, WrongCredentials
+from thermocline.gateway.session import Session
+from thermocline.gateway.stopping import Stopping
+from thermocline.gateway.wire import messages as wire
+from thermocline.gateway.wire.messages import (
+    CancelRequest,
+    FrontendMessage,
+    GssEncRequest,
+    ProtocolViolation,
+    SaslInitial,
+    SaslResponse,
+    SslRequest,
+    Startup,
+    Terminate,
+)
+from thermocline.gateway.wire.protocol import ServerProtocol
+
+log = logging.getLogger(__name__)
+
+_READ_BYTES = 65_536
+_WRITE_BYTES = 262_144
+
+
+class Host(Protocol):
+    """What a connection needs of the server it belongs to."""
+
+    config: GatewayConfig
+
+    @property
+    def answers(self) -> Answers: ...
+    def admit(self, connection: Connection) -> bool: ...
+    def cancel(self, pid: int, secret: int) -> None: ...
+    async def blocking(self, work: Callable[[], object]) -> object: ...
+    async def read_verifier(self, user: str) -> str | None: ...
+
+
+class Connection:
+    """One client's socket."""
+
+    def __init__(self, server: Host, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.key = (0, 0)
+        self._server = server
+        self._reader = reader
+        self._writer = writer
+        self._protocol = ServerProtocol()
+        self._arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
+        self._idle = False
+        self._leaving = False
+        self._main: asyncio.Task[None] | None = None
+        config = server.config
+        stopping = Stopping(server.blocking, timeout_seconds=config.statement_timeout_seconds, slow_seconds=config.slow_statement_seconds)
+        self.session = Session(server.answers, self._send, stopping)
+
+    async def serve(self) -> None:
+        """Log in, then answer until the client leaves."""
+        self._main = asyncio.current_task()
+        raw = self._writer.get_extra_info("socket")
+        if raw is not None:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            async with asyncio.timeout(self._server.config.login_timeout_seconds):
+                if not await self._log_in():
+                    return
+            reading = asyncio.create_task(self._read_on())
+            try:
+                await self._converse()
+            finally:
+                reading.cancel()
+        except ProtocolViolation as bad:
+            log.debug("protocol violation: %s", bad)
+            await self._say_goodbye("08P01", f"protocol violation: {bad}")
+
+    def leave_when_idle(self) -> None:
+        """Ends the connection as soon as no statement runs."""
+        self._leaving = True
+        if self._idle and self._main is not None:
+            self._main.cancel()
+
+    async def _log_in(self) -> bool:
+        startup = await self._startup()
+        if startup is None:
+            return False
+        if self._server.config.tls_required and self._writer.get_extra_info("ssl_object") is None:
+            await self._say_goodbye("28000", "the gateway takes connections over TLS only")
+            return False
+        user = startup.parameter("user")
+        if not user:
+            await self._say_goodbye("28000", "no user name given")
+            return False
+        if startup.minor > 0:
+            unknown = [name for name, _ in startup.parameters if name.startswith("_pq_.")]
+            await self._send(wire.negotiate_protocol_version(0, unknown))
+        if not self._server.admit(self):
+            await self._say_goodbye("53300", "too many connections to the gateway")
+            return False
+        try:
+            await self._authenticate(user)
+        except WrongCredentials:
+            await self._say_goodbye("28P01", f'password authentication failed for user "{user}"')
+            return False
+        except ThermoclineError as problem:
+            await self._say_goodbye("57P03", problem.message)
+            return False
+        status = b"".join(wire.parameter_status(name, value) for name, value in PARAMETERS.items())
+        await self._send(wire.AUTHENTICATION_OK + status + wire.backend_key_data(*self.key) + wire.ready_for_query("I"))
+        return True
+
+    async def _startup(self) -> Startup | None:
+        while True:
+            message = await self._next_login_message()
+            match message:
+                case Startup():
+                    return message
+                case SslRequest():
+                    await self._answer_tls()
+                case GssEncRequest():
+                    await self._send(wire.DECLINED)
+                case CancelRequest():
+                    self._server.cancel(message.pid, message.secret)
+                    return None
+                case _:
+                    return None
+
+    async def _answer_tls(self) -> None:
+        certificate = self._server.config.certificate
+        if certificate is None:
+            await self._send(wire.DECLINED)
+            return
+        if self._protocol.has_unread_bytes:
+            raise ProtocolViolation("bytes after the TLS request")
+        await self._send(wire.ACCEPTED_TLS)
+        await self._writer.start_tls(certificate.context)
+
+    async def _authenticate(self, user: str) -> None:
+        exchange = ScramExchange(user, await self._server.read_verifier(user))
+        await self._send(wire.authentication_sasl([MECHANISM]))
+        initial = await self._next_login_message()
+        if not isinstance(initial, SaslInitial) or initial.mechanism != MECHANISM:
+            raise WrongCredentials
+        await self._send(wire.authentication_sasl_continue(exchange.first(initial.data)))
+        proof = await self._next_login_message()
+        if not isinstance(proof, SaslResponse):
+            raise WrongCredentials
+        await self._send(wire.authentication_sasl_final(exchange.final(proof.data)))
+
+    async def _next_login_message(self) -> FrontendMessage | None:
+        while (message := self._protocol.next_message()) is None:
+            data = await self._reader.read(_READ_BYTES)
+            if not data:
+                return None
+            self._protocol.feed(data)
+        return message
+
+    async def _read_on(self) -> None:
+        """Takes bytes off the socket while a statement runs, so that a client that left is noticed at once."""
+        with contextlib.suppress(ConnectionError):
+            while data := await self._reader.read(_READ_BYTES):
+                await self._arrived.put(data)
+        self.session.cancel()
+        await self._arrived.put(b"")
+
+    async def _converse(self) -> None:
+        while True:
+            message = self._protocol.next_message()
+            if message is None:
+                if self._leaving:
+                    await self._say_goodbye("57P01", "the gateway is shutting down")
+                    return
+                self._idle = True
+                data = await self._arrived.get()
+                self._idle = False
+                if not data:
+                    return
+                self._protocol.feed(data)
+                continue
+            if isinstance(message, Terminate):
+                return
+            if not await self.session.answer(message):
+                self._protocol.skip_until_sync()
+
+    async def _send(self, data: bytes | memoryview) -> None:
+        for at in range(0, len(data), _WRITE_BYTES):
+            self._writer.write(data[at : at + _WRITE_BYTES])
+            await self._writer.drain()
+
+    async def _say_goodbye(self, sqlstate: str, message: str) -> None:
+        with contextlib.suppress(ConnectionError):
+            await self._send(fatal(sqlstate, message))
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    """Closes a socket; a client that does not take its last bytes within a second loses them."""
+    writer.close()
+    try:
+        async with asyncio.timeout(1):
+            await writer.wait_closed()
+    except (TimeoutError, OSError, asyncio.CancelledError):
+        writer.transport.abort()
