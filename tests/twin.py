@@ -92,7 +92,8 @@ class Spanning:
             lock_timeout_ms=1000,
         )
         name = parse_table_name("public.events")
-        register(dsn, RegisterRequest(table=name, **request), settings=settings)
+        # The grid is the test's own unless it asks otherwise; premake=None is the program's default.
+        register(dsn, RegisterRequest(table=name, **{"premake": 0, **request}), settings=settings)
         return cls(
             dsn=dsn,
             settings=settings,

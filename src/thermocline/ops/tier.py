@@ -19,8 +19,9 @@ from thermocline.catalog import journal, tables
 from thermocline.core.axis import render_axis
 from thermocline.core.names import TableName
 from thermocline.core.observation import TableSeen
+from thermocline.core.plan.premake import plan_premake, render_premake
 from thermocline.core.plan.tiering import TierPlan, plan_tiering, render_plan
-from thermocline.errors import ChecksumMismatch, LostRace, NoLakeForm, ThermoclineError, TryAgainError
+from thermocline.errors import ChecksumMismatch, LockNotGranted, LostRace, NoLakeForm, ThermoclineError, TryAgainError
 from thermocline.faults import fault_point
 from thermocline.hot.facts import read_partitions
 from thermocline.hot.odd_values import read_key_of_value
@@ -35,6 +36,7 @@ from thermocline.hot.partitions import (
     short_locks,
     why_not_drop,
 )
+from thermocline.hot.premake import apply_premake, read_grid
 from thermocline.hot.seam import apply_line
 from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
 from thermocline.ops.resolve import check_head_is_published, resolve_unfinished
@@ -56,6 +58,7 @@ class TierReport:
     plan: tuple[str, ...] = ()
     moved: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
+    made: list[str] = field(default_factory=list)
     deferred: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     rows: int = 0
@@ -71,6 +74,8 @@ class TierReport:
         if self.dry_run:
             return f"{self.table}: {'; '.join(self.plan)}."
         done = []
+        if self.made:
+            done.append(f"made {', '.join(self.made)} ahead")
         if self.moved:
             done.append(
                 f"moved {len(self.moved)} partition{'s' * (len(self.moved) > 1)} ({self.rows:,} rows, {self.files} files) to the lake"
@@ -116,9 +121,10 @@ def tier(
                 resolved = resolve_unfinished(conn, table.registered, spark, cut.fence)
                 report.moved += resolved.moved
                 report.notes += resolved.notes
+            ahead = _premake(work)
             seen = observe(work)
             plan = plan_tiering(seen)
-            report.plan = render_plan(seen, plan)
+            report.plan = (*ahead, *render_plan(seen, plan))
             if dry_run:
                 return report
             _apply(work, seen, plan)
@@ -139,6 +145,30 @@ def observe(work: Tiering) -> TableSeen:
         partitions=read_partitions_seen(work.conn, work.table.seam, partitions, states, lags),
         keep_heap=registered.keep_heap,
     )
+
+
+def _premake(work: Tiering) -> tuple[str, ...]:
+    """Keep partitions ready above the newest row. One that cannot be made now is put off; tiering goes on."""
+    registered, seam = work.table.registered, work.table.seam
+    partitions = read_partitions(work.conn, work.table.heap, registered.key_type)
+    if not registered.premake or not partitions:
+        return ()
+    cut = journal.read_cutline(work.conn, registered.id)
+    plan = plan_premake(read_grid(work.conn, seam, partitions, cut.t, registered.partition_width), registered.premake)
+    if work.report.dry_run:
+        return render_premake(plan, registered.key_type)
+    work.report.notes += plan.notes
+    for new in plan.make:
+        try:
+            name, rows = apply_premake(work.conn, seam, new, partitions[-1].name.schema, work.settings.lock_timeout_ms)
+        except LockNotGranted as problem:
+            work.report.deferred.append(f"partition {new.name} is made in a later cycle ({str(problem).rstrip('.')})")
+            break
+        fault_point("premade")
+        work.report.made.append(str(name))
+        carried = f" and {rows:,} rows moved into it from the spill" if rows else ""
+        tables.insert_event(work.conn, registered.id, "premake", f"{registered.name}: {name} was made ahead{carried}.")
+    return ()
 
 
 def _apply(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
@@ -246,6 +276,14 @@ def _with_row(work: Tiering, plan: TierPlan, refusal: NoLakeForm) -> NoLakeForm:
     return NoLakeForm(f"{work.table.name}: {refusal}", column=refusal.column, value=refusal.value)
 
 
+def _sums(plan: TierPlan, copied: list[CopyResult]) -> list[dict[str, object]]:
+    """What went into the files of each partition, for `verify`: in the order in which the tasks' files are numbered."""
+    return [
+        {"partition": str(partition.name), "rows": result.lake.rows, "total": str(result.lake.total), "files": len(result.files)}
+        for partition, result in zip(plan.move, copied, strict=True)
+    ]
+
+
 def _commit_and_publish(work: Tiering, seen: TableSeen, plan: TierPlan, head: LakeHead, op: journal.Op, copied: list[CopyResult]) -> None:
     registered, report = work.table.registered, work.report
     files = [file for result in copied for file in result.files]
@@ -256,7 +294,7 @@ def _commit_and_publish(work: Tiering, seen: TableSeen, plan: TierPlan, head: La
         "partitions": len(plan.move),
         "peak_task_bytes": max(result.peak_bytes for result in copied),
     }
-    journal.note_phase(work.conn, op, "written", counters=counters)
+    journal.note_phase(work.conn, op, "written", counters=counters | {"sums": _sums(plan, copied)})
     fault_point("written")
     snapshot = None
     if files:
