@@ -10,6 +10,7 @@ Long texts are hashed by their SHA-256, on both sides: lookup3 over a long value
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,11 +49,19 @@ def sum_of(row_hashes: npt.NDArray[Any]) -> RowSum:
 
 def sum_of_table(table: pa.Table, columns: tuple[LakeColumn, ...]) -> RowSum:
     """The sum of decoded lake rows; `table` has the columns in this order."""
+    return sum((sum_of(hashes) for hashes in _hash_slices(table, columns)), RowSum())
+
+
+def hash_table(table: pa.Table, columns: tuple[LakeColumn, ...]) -> U64:
+    """The hash of each decoded lake row; `table` has the columns in this order."""
+    slices = list(_hash_slices(table, columns))
+    return np.concatenate(slices) if slices else np.zeros(0, dtype=np.uint64)
+
+
+def _hash_slices(table: pa.Table, columns: tuple[LakeColumn, ...]) -> Iterator[U64]:
     arrays = [_prepared(table.column(position).combine_chunks(), column) for position, column in enumerate(columns)]
-    total = RowSum()
     for start in range(0, table.num_rows, SLICE_ROWS):
-        total += sum_of(_hash_rows([array.slice(start, SLICE_ROWS) for array in arrays], columns))
-    return total
+        yield _hash_rows([array.slice(start, SLICE_ROWS) for array in arrays], columns)
 
 
 def _spread(values: U64) -> U64:

@@ -1,0 +1,81 @@
+"""What `verify` compares and what it says: ranges below the cut-line, a verdict for each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from thermocline.core.axis import AXIS_MIN
+
+MAX_KEYS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedRange:
+    """Keys lo <= k < hi on the axis; `in_heap` when the heap still holds every row of it, and so is the yardstick."""
+
+    name: str
+    lo: int
+    hi: int
+    in_heap: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeVerdict:
+    """One range: what was compared with what, how many rows, and how they differ."""
+
+    range: str
+    lower: str
+    upper: str
+    yardstick: Literal["heap", "seam"]
+    rows: int
+    checksum: str
+    problem: str | None = None
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """One table."""
+
+    table: str
+    cut_line: str
+    snapshot: int | None
+    ranges: tuple[RangeVerdict, ...]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        return not self.problems and all(verdict.problem is None for verdict in self.ranges)
+
+    @property
+    def sentence(self) -> str:
+        rows = sum(verdict.rows for verdict in self.ranges)
+        if self.is_exact:
+            return f"{self.table}: {rows:,} rows in {len(self.ranges)} ranges below {self.cut_line} agree, value by value."
+        failed = [f"{verdict.range}: {verdict.problem}" for verdict in self.ranges if verdict.problem]
+        return f"{self.table}: FAIL: {'; '.join([*self.problems, *failed])}."
+
+
+def plan_ranges(partitions: Sequence[CheckedRange], t: int, *, keep_heap: bool) -> tuple[CheckedRange, ...]:
+    """The partitions' ranges and whatever lies between them, so that every key below the cut-line is in exactly one."""
+    planned: list[CheckedRange] = []
+    at = AXIS_MIN
+    for partition in sorted(partitions, key=lambda part: (part.lo, part.hi)):
+        if partition.hi <= at:
+            continue
+        if partition.lo > at:
+            planned.append(CheckedRange(name=_between(planned), lo=at, hi=partition.lo, in_heap=keep_heap))
+        whole = partition.lo >= at
+        in_heap = keep_heap or (partition.in_heap and whole)
+        planned.append(CheckedRange(name=partition.name, lo=max(at, partition.lo), hi=partition.hi, in_heap=in_heap))
+        at = partition.hi
+    if at < t:
+        planned.append(CheckedRange(name=_between(planned), lo=at, hi=t, in_heap=keep_heap))
+    return tuple(planned)
+
+
+def _between(planned: Sequence[CheckedRange]) -> str:
+    return f"after {planned[-1].name}" if planned else "before every partition"

@@ -1,0 +1,247 @@
+"""Verification: what the lake's files and the delta hold, against what Postgres shows and what the journal says was written.
+
+Everything is read at one point in time. Each range below the cut-line is compared as a whole (rows, ends of the tier key, checksum of all
+columns) and, where it differs, key by key. The yardstick is the heap where it still holds the range (keep-heap, and partitions not yet
+dropped), else what readers see through the seam. Each file that tiering wrote is held against the sum that was taken from the heap then.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from psycopg import sql
+
+from thermocline.catalog import journal
+from thermocline.cold.metadata import LakeFile, read_lake_table
+from thermocline.cold.scan import may_apply
+from thermocline.core.axis import AXIS_MIN, render_axis
+from thermocline.core.names import TableName
+from thermocline.core.observation import CutLine
+from thermocline.core.verification import MAX_KEYS, CheckedRange, RangeVerdict, VerifyReport, plan_ranges
+from thermocline.errors import LakeLayoutUnsupported
+from thermocline.hot.seam import key_expression
+from thermocline.ops.spanning import SpanningTable, read_spanning
+from thermocline.pg import Connection, connect, load_queries
+from thermocline.spark.kernels.checksum import RowSum, sum_of
+from thermocline.spark.kernels.fold_deletes import KnownDeletes
+from thermocline.spark.kernels.verify_query import plan_hash_query, plan_key_query
+from thermocline.spark.kernels.verify_rows import U64, FileRows, LakeShape, read_file_rows, read_keys, why_not_whole
+
+_QUERIES = load_queries("thermocline.ops", "queries/verify.sql")
+_BATCH_ROWS = 50_000
+_TASKS_PER_PARTITION = 100_000  # how ops/tier.py numbers the tasks, and so the files, of each partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """Rows as hashes: of each whole row and of its key."""
+
+    rows: U64
+    ids: U64
+
+    @property
+    def sum(self) -> RowSum:
+        return sum_of(self.rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lake:
+    """The snapshot's files, read."""
+
+    files: Mapping[str, FileRows]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verifying:
+    conn: Connection
+    table: SpanningTable
+    cut: CutLine
+    shape: LakeShape
+    lake: _Lake
+
+
+def verify(dsn: str, name: TableName) -> VerifyReport:
+    """Compare every range of one table below its cut-line."""
+    with connect(dsn, application_name="thermocline verify") as conn:
+        conn.execute("set transaction isolation level repeatable read, read only")
+        conn.execute("select set_config('search_path', 'pg_catalog', true), set_config('statement_timeout', '0', true)")
+        table = read_spanning(conn, name)
+        registered = table.registered
+        cut = journal.read_cutline(conn, registered.id)
+        shape = LakeShape(columns=registered.columns, key=registered.pk, tier_key=registered.tier_key)
+        lake = _read_lake(conn, table, cut, shape)
+        work = _Verifying(conn=conn, table=table, cut=cut, shape=shape, lake=lake)
+        written, notes = _check_written(work)
+        ranges = () if lake.problems else tuple(_check_range(work, part) for part in _read_ranges(work))
+        conn.rollback()
+    return VerifyReport(
+        table=str(name),
+        cut_line=render_axis(registered.key_type, cut.t),
+        snapshot=cut.s,
+        ranges=ranges,
+        problems=(*lake.problems, *written),
+        notes=notes,
+    )
+
+
+def _read_lake(conn: Connection, table: SpanningTable, cut: CutLine, shape: LakeShape) -> _Lake:
+    registered = table.registered
+    if cut.s is None:
+        return _Lake(files={}, problems=())
+    where = {"namespace": registered.lake_namespace, "name": registered.lake_name}
+    found = conn.execute(_QUERIES["metadata_location"], where).fetchone()
+    if found is None:
+        return _Lake(files={}, problems=("the lake table is not in its catalog any more",))
+    lake = read_lake_table(found[0])
+    if not lake.has_snapshot(cut.s):
+        return _Lake(files={}, problems=(f"the published snapshot {cut.s} is not in the lake any more",))
+    files = lake.files(cut.s)
+    if any(file.is_equality_delete for file in files.deletes):
+        raise LakeLayoutUnsupported(f"The lake table of {registered.name} has equality deletes, which verify cannot read yet.")
+    problems = [why for file in (*files.data, *files.deletes) if (why := why_not_whole(file.path, file.size_bytes))]
+    if problems:
+        return _Lake(files={}, problems=tuple(problems))
+    return _read_files(files.data, files.deletes, shape)
+
+
+def _read_files(data: tuple[LakeFile, ...], deletes: tuple[LakeFile, ...], shape: LakeShape) -> _Lake:
+    known, read, problems = KnownDeletes(), {}, []
+    for file in data:
+        applied = [delete.path for delete in deletes if may_apply(delete, (file,))]
+        try:
+            read[file.path] = read_file_rows(file.path, shape, applied, known)
+        except (OSError, ValueError, IndexError) as problem:
+            problems.append(f"file {file.path} cannot be read: {str(problem).splitlines()[0]}")
+            continue
+        if read[file.path].written.rows != file.record_count:
+            problems.append(f"file {file.path} has {read[file.path].written.rows} rows, and its manifest says {file.record_count}")
+    return _Lake(files=read, problems=tuple(problems))
+
+
+def _check_written(work: _Verifying) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Each partition's files against the sum taken when it was tiered; what differs, and what cannot be compared any more."""
+    by_task: dict[tuple[str, int], list[FileRows]] = defaultdict(list)
+    for path, file in work.lake.files.items():
+        op_id, number = _writer_of(path)
+        by_task[op_id, number // _TASKS_PER_PARTITION].append(file)
+    problems, notes = [], []
+    for op_id, sums in work.conn.execute(_QUERIES["sums"], {"table_id": work.table.registered.id}):
+        for place, noted in enumerate(sums):
+            files = by_task[op_id, place]
+            if len(files) != noted["files"]:
+                notes.append(f"{noted['partition']}: its files were rewritten since it was tiered")
+                continue
+            held = sum((file.written for file in files), RowSum())
+            if held != RowSum(rows=noted["rows"], total=int(noted["total"])):
+                problems.append(
+                    f"{noted['partition']}: its files hold {held.rows} rows with checksum {held.total:016x}, and {noted['rows']} rows"
+                    f" with {int(noted['total']):016x} were written by operation {op_id}"
+                )
+    return tuple(problems), tuple(notes)
+
+
+def _writer_of(path: str) -> tuple[str, int]:
+    """The op and the task that wrote a file, from its name; others' files belong to none."""
+    stem = path.rsplit("/", 1)[-1]
+    op_id, task = stem[:36], stem[37:].split("-")[0]
+    return (op_id, int(task)) if task.isdigit() else (stem, 0)
+
+
+def _read_ranges(work: _Verifying) -> tuple[CheckedRange, ...]:
+    registered = work.table.registered
+    rows = work.conn.execute(_QUERIES["ranges"], {"table_id": registered.id, "t": work.cut.t})
+    partitions = [
+        CheckedRange(name=str(TableName(schema, name)), lo=lo, hi=hi, in_heap=state == "tiered") for schema, name, lo, hi, state in rows
+    ]
+    return plan_ranges(partitions, work.cut.t, keep_heap=registered.keep_heap)
+
+
+def _check_range(work: _Verifying, part: CheckedRange) -> RangeVerdict:
+    objects, registered = work.table.seam.objects, work.table.registered
+    yardstick = objects.heap if part.in_heap else objects.seam
+    shown = _read_rows(work, yardstick, _within(work, part))
+    held = _held(work, part)
+    problem: str | None = None
+    keys: tuple[str, ...] = ()
+    if len(np.unique(held.ids)) != len(held.ids):
+        problem = "a key is held twice by the lake and the delta"
+        keys = _render_keys(work, yardstick, part, _twice(held.ids))
+    elif shown.sum != held.sum:
+        differing = _differing(shown, held)
+        problem = (
+            f"the lake and the delta hold {held.sum.rows} rows with checksum {held.sum.total:016x}, the"
+            f" {'heap' if part.in_heap else 'seam'} shows {shown.sum.rows} with {shown.sum.total:016x}"
+        )
+        keys = _render_keys(work, yardstick, part, differing)
+    return RangeVerdict(
+        range=part.name,
+        lower=render_axis(registered.key_type, part.lo),
+        upper=render_axis(registered.key_type, part.hi),
+        yardstick="heap" if part.in_heap else "seam",
+        rows=held.sum.rows,
+        checksum=f"{held.sum.total:016x}",
+        problem=problem,
+        keys=keys,
+    )
+
+
+def _held(work: _Verifying, part: CheckedRange) -> _Rows:
+    """The rows of the files, without those the delta corrects, and the corrections."""
+    pending = sql.SQL("x._folded is null and {}").format(_within(work, part))
+    delta = work.table.seam.objects.delta
+    corrected = _read_rows(work, delta, pending)
+    upserts = _read_rows(work, delta, sql.SQL("x._op = 0 and {}").format(pending))
+    rows, ids = [upserts.rows], [upserts.ids]
+    for file in work.lake.files.values():
+        live = (file.places >= part.lo) & (file.places < part.hi) & ~np.isin(file.ids, corrected.ids)
+        rows.append(file.rows[live])
+        ids.append(file.ids[live])
+    return _Rows(rows=np.concatenate(rows), ids=np.concatenate(ids))
+
+
+def _within(work: _Verifying, part: CheckedRange) -> sql.Composed:
+    seam = work.table.seam
+    key = sql.Identifier("x", seam.tier_key)
+    below = sql.SQL("{} < {}").format(key, key_expression(seam.key_type, sql.Literal(part.hi)))
+    if part.lo == AXIS_MIN:
+        return below
+    return sql.SQL("{} >= {} and {}").format(key, key_expression(seam.key_type, sql.Literal(part.lo)), below)
+
+
+def _read_rows(work: _Verifying, relation: TableName, condition: sql.Composable) -> _Rows:
+    query = plan_hash_query(relation, work.shape.columns, work.shape.key_columns, condition)
+    pieces = [np.zeros((0, 2), dtype=np.int64)]
+    with work.conn.cursor(name="verify", binary=True) as cursor:
+        cursor.itersize = _BATCH_ROWS
+        cursor.execute(query)
+        while batch := cursor.fetchmany(_BATCH_ROWS):
+            pieces.append(np.array(batch, dtype=np.int64))
+    hashes = np.concatenate(pieces)
+    return _Rows(rows=hashes[:, 0].copy().view(np.uint64), ids=hashes[:, 1].copy().view(np.uint64))
+
+
+def _differing(shown: _Rows, held: _Rows) -> U64:
+    """The keys that one side lacks, or whose rows are not the same."""
+    ours, theirs = dict(zip(shown.ids, shown.rows, strict=True)), dict(zip(held.ids, held.rows, strict=True))
+    return np.array([key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)], dtype=np.uint64)
+
+
+def _twice(ids: U64) -> U64:
+    found, counts = np.unique(ids, return_counts=True)
+    return np.asarray(found[counts > 1], dtype=np.uint64)
+
+
+def _render_keys(work: _Verifying, relation: TableName, part: CheckedRange, ids: U64) -> tuple[str, ...]:
+    """Up to ten of the keys, from Postgres where it shows them, else from the files."""
+    query = plan_key_query(relation, work.shape.key_columns, _within(work, part), MAX_KEYS)
+    shown = work.conn.execute(query, [list(ids.view(np.int64))]).fetchall()
+    found = ["(" + ", ".join(row[1:]) + ")" for row in shown]
+    hidden = np.setdiff1d(ids, np.array([row[0] for row in shown], dtype=np.int64).view(np.uint64))
+    for path, file in work.lake.files.items():
+        if len(found) < MAX_KEYS and np.isin(file.ids, hidden).any():
+            found += read_keys(path, work.shape, hidden)
+    return tuple(found)[:MAX_KEYS]

@@ -1,0 +1,45 @@
+"""The SQL of `verify`: each row of a relation as two hashes, of its whole and of its key, the same that the lake's files give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from psycopg import sql
+
+from thermocline.core.coltypes import LakeColumn
+from thermocline.core.names import TableName
+from thermocline.spark.kernels.select_list import HASH_COLUMN, plan_row_hash, plan_value
+
+
+def plan_hash_query(
+    relation: TableName, columns: Sequence[LakeColumn], key: Sequence[LakeColumn], condition: sql.Composable
+) -> sql.Composed:
+    """Both hashes of the rows that a condition picks; the relation goes by the name `x`."""
+    return sql.SQL(
+        "select w.{hash}, k.{hash} from {relation} x cross join lateral {whole} w cross join lateral {key} k where {where}"
+    ).format(
+        hash=sql.Identifier(HASH_COLUMN),
+        relation=sql.Identifier(relation.schema, relation.table),
+        whole=_hashed(columns),
+        key=_hashed(key),
+        where=condition,
+    )
+
+
+def plan_key_query(relation: TableName, key: Sequence[LakeColumn], condition: sql.Composable, limit: int) -> sql.Composed:
+    """The keys, as text, of rows whose key's hash is in the one parameter."""
+    return sql.SQL(
+        "select {texts} from {relation} x cross join lateral {key} k where {where} and k.{hash} = any (%s) limit {limit}"
+    ).format(
+        texts=sql.SQL(", ").join(sql.SQL("{}::pg_catalog.text").format(sql.Identifier("x", column.name)) for column in key),
+        relation=sql.Identifier(relation.schema, relation.table),
+        key=_hashed(key),
+        where=condition,
+        hash=sql.Identifier(HASH_COLUMN),
+        limit=sql.Literal(limit),
+    )
+
+
+def _hashed(columns: Sequence[LakeColumn]) -> sql.Composed:
+    values = (sql.SQL("{} as {}").format(plan_value(column), sql.Identifier(f"c{at}")) for at, column in enumerate(columns))
+    return sql.SQL("(select {} from (select {} offset 0) v)").format(plan_row_hash(columns), sql.SQL(", ").join(values))

@@ -1,0 +1,92 @@
+"""The rows of lake files as hashes: of the whole row, of its key, and its place on the axis; deletes applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from thermocline.core.coltypes import LakeColumn
+from thermocline.spark.kernels.checksum import RowSum, hash_table, sum_of
+from thermocline.spark.kernels.fold_deletes import KnownDeletes
+from thermocline.spark.kernels.lake_partition import key_numbers
+from thermocline.spark.kernels.parquet_out import open_location
+
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeShape:
+    """What a file's rows are made of: its columns, the names of the key, the tier key."""
+
+    columns: tuple[LakeColumn, ...]
+    key: tuple[str, ...]
+    tier_key: str
+
+    @property
+    def key_columns(self) -> tuple[LakeColumn, ...]:
+        by_name = {column.name: column for column in self.columns}
+        return tuple(by_name[name] for name in self.key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRows:
+    """The live rows of one file, and the sum of all that was written into it."""
+
+    written: RowSum
+    rows: U64
+    ids: U64
+    places: I64
+
+
+def why_not_whole(path: str, size_bytes: int) -> str | None:
+    """Why a file is not the one its manifest describes, or `None`."""
+    filesystem, inner = open_location(path)
+    found = filesystem.get_file_info(inner)
+    if found.type != pa.fs.FileType.File:
+        return f"file {path} is missing"
+    if found.size != size_bytes:
+        return f"file {path} has {found.size} bytes, and its manifest says {size_bytes}"
+    return None
+
+
+def read_file_rows(path: str, shape: LakeShape, deletes: Sequence[str], known: KnownDeletes) -> FileRows:
+    """Every row of a file hashed; those that position deletes name are left out of all but the sum."""
+    written, rows, ids, places = RowSum(), [], [], []
+    for group in _groups(path, shape):
+        hashes = hash_table(group, shape.columns)
+        written += sum_of(hashes)
+        rows.append(hashes)
+        ids.append(hash_table(group.select(list(shape.key)), shape.key_columns))
+        places.append(key_numbers(group.column(shape.tier_key).combine_chunks()))
+    live = np.ones(written.rows, dtype=bool)
+    live[known.of(path, deletes)] = False
+    return FileRows(
+        written=written,
+        rows=np.concatenate([np.zeros(0, np.uint64), *rows])[live],
+        ids=np.concatenate([np.zeros(0, np.uint64), *ids])[live],
+        places=np.concatenate([np.zeros(0, np.int64), *places])[live],
+    )
+
+
+def read_keys(path: str, shape: LakeShape, ids: U64) -> list[str]:
+    """The keys of the rows with these hashes, as text."""
+    found: list[str] = []
+    for group in _groups(path, shape):
+        keys = group.select(list(shape.key))
+        places = np.flatnonzero(np.isin(hash_table(keys, shape.key_columns), ids))
+        found += ["(" + ", ".join(str(value) for value in row.values()) + ")" for row in keys.take(places).to_pylist()]
+    return found
+
+
+def _groups(path: str, shape: LakeShape) -> Iterator[pa.Table]:
+    filesystem, inner = open_location(path)
+    with filesystem.open_input_file(inner) as source:
+        file = pq.ParquetFile(source)
+        for group in range(file.metadata.num_row_groups):
+            yield file.read_row_group(group, columns=[column.name for column in shape.columns], use_threads=False)
