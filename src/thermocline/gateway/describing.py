@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from thermocline.gateway.fallback import checked, create_temporary, fields_of, renamed
+from thermocline.gateway.fallback import awaited, create_temporary, fields_of, renamed
 from thermocline.gateway.lookup import LakeDirectory
 from thermocline.gateway.pushdown import LakeQuery, PostgresQuery, parse_select, plan_select
 from thermocline.gateway.values import Constant
@@ -33,8 +33,10 @@ def read_description(sql: str, oids: Sequence[int], directory: LakeDirectory) ->
         conn.autocommit = False
         for number, scan in enumerate(asked.scans):
             create_temporary(conn, number, scan)
-        checked(conn.pgconn.prepare(b"", renamed(asked).encode(), list(oids) or None))
-        described = checked(conn.pgconn.describe_prepared(b""))
+        conn.pgconn.send_prepare(b"", renamed(asked).encode(), list(oids) or None)
+        awaited(conn)
+        conn.pgconn.send_describe_prepared(b"")
+        described = awaited(conn)
         return Description(parameter_oids=tuple(described.param_type(at) for at in range(described.nparams)), fields=fields_of(described))
     finally:
         if not conn.closed:

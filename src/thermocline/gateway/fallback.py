@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import psycopg
-from psycopg import pq, sql
+from psycopg import generators, pq, sql
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import Token, TokenType
@@ -78,8 +78,9 @@ class PostgresRows:
     def fields(self) -> tuple[Field, ...]:
         if self._fields is None:
             self._begin()
-            described = self._open_connection().pgconn.describe_portal(b"tc_answer")
-            self._fields = fields_of(checked(described))
+            conn = self._open_connection()
+            conn.pgconn.send_describe_portal(b"tc_answer")
+            self._fields = fields_of(awaited(conn))
         return self._fields
 
     def next_rows(self, shape: Shape) -> EncodedRows | None:
@@ -180,6 +181,12 @@ def checked(result: pq.abc.PGresult) -> pq.abc.PGresult:
     if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
         return result
     raise psycopg.errors.error_from_result(result, encoding="utf-8")
+
+
+def awaited(conn: psycopg.Connection[tuple[Any, ...]]) -> pq.abc.PGresult:
+    """The result of what was sent. libpq's own waiting would hold the interpreter, and with it every other session."""
+    results = conn.wait(generators.execute(conn.pgconn))
+    return checked(results[-1])
 
 
 def fields_of(result: pq.abc.PGresult) -> tuple[Field, ...]:
