@@ -228,7 +228,7 @@ def _kill_one_copy(ground: Ground, killed: list[int]) -> None:
         while not killed and time.monotonic() < deadline:
             found = conn.execute(
                 "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
-                " and query ilike 'copy%hash_record_extended%' and state = 'active'"
+                " and query ilike 'copy%hashint8extended%' and state = 'active'"
             ).fetchone()
             if found:
                 time.sleep(0.1)

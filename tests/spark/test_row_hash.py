@@ -20,9 +20,9 @@ from psycopg import sql
 from thermocline.core.coltypes import LakeColumn
 from thermocline.pg import connect
 from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
-from thermocline.spark.kernels.checksum import LONG_BYTES, decimal_text, hash_column, sum_of, sum_of_table
-from thermocline.spark.kernels.lake_form import arrow_schema, arrow_type
-from thermocline.spark.kernels.select_list import plan_row_hash
+from thermocline.spark.kernels.checksum import LONG_BYTES, decimal_text, hash_column, seed_of, sum_of, sum_of_table
+from thermocline.spark.kernels.lake_form import arrow_schema, arrow_type, lake_array, travels_whole
+from thermocline.spark.kernels.select_list import plan_row_hash, plan_value
 
 OLDEST, NEWEST = "14.20.0", "18.1.0"
 UTC = dt.UTC
@@ -45,6 +45,10 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("float4", "float"): st.floats(width=32),
     ("float8", "double"): st.floats(),
     ("numeric(12,2)", "decimal(12, 2)"): decimals(12, 2),
+    ("numeric(18,4)", "decimal(18, 4)"): decimals(18, 4),
+    ("numeric(18,18)", "decimal(18, 18)"): decimals(18, 18),
+    ("numeric(5,0)", "decimal(5, 0)"): decimals(5, 0),
+    ("numeric(19,2)", "decimal(19, 2)"): decimals(19, 2),
     ("numeric(38,10)", "decimal(38, 10)"): decimals(38, 10),
     ("numeric(9,9)", "decimal(9, 9)"): decimals(9, 9),
     ("numeric(38,0)", "decimal(38, 0)"): decimals(38, 0),
@@ -78,10 +82,13 @@ def lake_column(position: int, base_type: str, lake_type: str) -> LakeColumn:
 
 def hashed_by_postgres(conn: psycopg.Connection[Any], columns: list[LakeColumn], rows: list[list[Any]]) -> list[int]:
     """Each row's hash by the very expression a copy uses."""
-    casts = [sql.SQL("%s::" + c.pg_type + ("::text" if c.lake_type.startswith("decimal") else "")) for c in columns]
+    casts = [sql.SQL("%s::" + c.pg_type) for c in columns]
     values = sql.SQL(", ").join(sql.SQL("({}, {})").format(sql.Literal(number), sql.SQL(", ").join(casts)) for number in range(len(rows)))
     names = sql.SQL(", ").join(sql.Identifier(c.name) for c in columns)
-    query = sql.SQL("select {} from (values {}) v(n, {}) order by n").format(plan_row_hash(columns), values, names)
+    forms = sql.SQL(", ").join(sql.SQL("{} as {}").format(plan_value(c), sql.Identifier(c.name)) for c in columns)
+    query = sql.SQL("select {} from (select n, {} from (values {}) v(n, {})) w order by n").format(
+        plan_row_hash(columns, conn.info.server_version), forms, values, names
+    )
     return [row[0] for row in conn.execute(query, [value for row in rows for value in row]).fetchall()]
 
 
@@ -99,10 +106,10 @@ def test_each_value_hashes_as_in_postgres(conn: psycopg.Connection[Any], base_ty
     expected = hashed_by_postgres(conn, [column], [[value] for value in values])
     table = pa.table([array], schema=arrow_schema([column]))
     assert sum_of_table(table, (column,)) == sum_of(np.array(expected, dtype=np.int64))
-    prepared = decimal_text(array) if lake_type.startswith("decimal") else array
+    prepared = decimal_text(array) if lake_type.startswith("decimal") and not travels_whole(lake_type) else array
     if lake_type in ("boolean", "uuid"):
         prepared = array.cast(pa.uint8()) if lake_type == "boolean" else array.storage
-    assert hash_column(prepared, column).view(np.int64).tolist() == expected
+    assert hash_column(prepared, column, seed_of(0)).view(np.int64).tolist() == expected
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -127,4 +134,27 @@ def test_the_sum_notices_two_rows_that_swapped_a_value() -> None:
 def test_a_dictionary_hashes_as_its_values_do() -> None:
     column = lake_column(0, "text", "string")
     plain = pa.array(["a", None, "b", "a", "long" * 100])
-    assert hash_column(plain.dictionary_encode(), column).tolist() == hash_column(plain, column).tolist()
+    assert hash_column(plain.dictionary_encode(), column, 5).tolist() == hash_column(plain, column, 5).tolist()
+
+
+@pytest.mark.parametrize("lake_type", ["decimal(18, 4)", "decimal(5, 0)"])
+@given(values=st.lists(st.integers(-99_999, 99_999) | st.none(), max_size=30), start=st.integers(0, 30))
+def test_small_decimals_get_their_point_back(lake_type: str, values: list[int | None], start: int) -> None:
+    column = lake_column(0, "numeric", lake_type)
+    scale = arrow_type(lake_type).scale
+    told = lake_array(pa.array(values, pa.int64()).slice(start), column)
+    assert told.to_pylist() == [None if value is None else Decimal(value).scaleb(-scale) for value in values[start:]]
+
+
+def test_columns_that_swapped_their_values_change_the_sum() -> None:
+    columns = (lake_column(0, "int8", "long"), lake_column(1, "int8", "long"))
+    right, turned = (pa.table([pa.array(a), pa.array(b)], schema=arrow_schema(columns)) for a, b in (([1, 7], [2, 7]), ([2, 7], [1, 7])))
+    assert sum_of_table(right, columns) != sum_of_table(turned, columns)
+
+
+def test_a_uuid_is_stored_natively_however_the_driver_hands_it_over() -> None:
+    values = [uuid.UUID(int=7).bytes, None, uuid.UUID(int=2**128 - 1).bytes]
+    opaque = pa.ExtensionArray.from_storage(pa.opaque(pa.binary(), "uuid", "PostgreSQL"), pa.array(values, pa.binary()))
+    told = lake_array(opaque, lake_column(0, "uuid", "uuid"))
+    assert told.type == pa.uuid()
+    assert told.storage.to_pylist() == values

@@ -1,8 +1,9 @@
 """An order-independent check of whole rows, the same number from Postgres and from the finished Parquet file.
 
-Postgres hashes each row with `hash_record_extended` in the same scan that copies it (`select_list.py` writes the expression); the lake
-side decodes the file it wrote and computes the same hash here. A row's hash is spread by a mixer that is not linear before it is summed
-modulo 2^64: without it, two rows that swapped a value would keep the sum.
+Postgres hashes each value in the same scan that copies it, with its own hash function and its column's place as the seed, and combines a
+row's hashes by exclusive or (`select_list.py` writes the expression); the lake side decodes the file it wrote and computes the same here. A
+row's hash is spread by a mixer that is not linear before it is summed modulo 2^64: without it, two rows that swapped a value would keep the
+sum.
 
 Long texts are hashed by their SHA-256, on both sides: lookup3 over a long value does not vectorise.
 """
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thermocline.core.coltypes import LakeColumn
+from thermocline.spark.kernels.lake_form import travels_whole
 from thermocline.spark.kernels.lookup3 import U8, U64, hash_fixed, hash_int64, hash_uint32, hash_variable
 
 LONG_BYTES = 192
@@ -27,6 +29,7 @@ SLICE_ROWS = 32_768
 _DAYS_TO_2000 = 10_957
 _MICROS_TO_2000 = 946_684_800_000_000
 _MAX_PLAIN_SCALE = 6
+_INT64: np.dtype[Any] = np.dtype(np.int64)
 _WRAP = 2**64
 
 
@@ -72,20 +75,24 @@ def _spread(values: U64) -> U64:
 
 def _hash_rows(arrays: list[pa.Array], columns: tuple[LakeColumn, ...]) -> U64:
     result = np.zeros(len(arrays[0]), dtype=np.uint64)
-    for array, column in zip(arrays, columns, strict=True):
-        result *= np.uint64(31)
-        result += hash_column(array, column)
+    for position, (array, column) in enumerate(zip(arrays, columns, strict=True)):
+        result ^= hash_column(array, column, seed_of(position))
     return result
 
 
-def hash_column(array: pa.Array, column: LakeColumn) -> U64:
-    """The hash of each value as hash_record_extended sees it; NULL is 0."""
+def seed_of(position: int) -> int:
+    """The seed of a column's hashes: columns that swapped their values must not keep a row's hash."""
+    return position + 1
+
+
+def hash_column(array: pa.Array, column: LakeColumn, seed: int) -> U64:
+    """The hash of each value as Postgres computes it; NULL is 0."""
     if pa.types.is_dictionary(array.type):
-        hashed = hash_column(array.dictionary, column)
+        hashed = hash_column(array.dictionary, column, seed)
         indices = array.indices.fill_null(0) if array.null_count else array.indices
         taken = hashed[_fixed_width(indices, np.dtype(np.int32))] if len(hashed) else np.zeros(len(array), dtype=np.uint64)
     else:
-        taken = _hash_values(array, column.lake_type)
+        taken = _hash_values(array, column.lake_type, seed)
     if array.null_count:
         taken[array.is_null().to_numpy(zero_copy_only=False)] = 0
     return taken
@@ -94,44 +101,46 @@ def hash_column(array: pa.Array, column: LakeColumn) -> U64:
 def _prepared(array: pa.Array, column: LakeColumn) -> pa.Array:
     """Forms that are cheaper to make once per column than once per slice."""
     if column.lake_type.startswith("decimal"):
-        return decimal_text(array)
+        return array if travels_whole(column.lake_type) else decimal_text(array)
     if column.lake_type == "boolean":
         return array.cast(pa.uint8())
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
-def _hash_values(array: pa.Array, lake_type: str) -> U64:
+def _hash_values(array: pa.Array, lake_type: str, seed: int) -> U64:
     match lake_type:
         case "boolean":
-            return hash_uint32(_fixed_width(array, np.dtype(np.uint8)).astype(np.uint32))
+            return hash_uint32(_fixed_width(array, np.dtype(np.uint8)).astype(np.uint32), seed)
         case "int":
-            return hash_uint32(_fixed_width(array, np.dtype(np.int32)).view(np.uint32))
+            return hash_uint32(_fixed_width(array, np.dtype(np.int32)).view(np.uint32), seed)
         case "date":
-            return hash_uint32((_fixed_width(array, np.dtype(np.int32)) - np.int32(_DAYS_TO_2000)).view(np.uint32))
+            return hash_uint32((_fixed_width(array, np.dtype(np.int32)) - np.int32(_DAYS_TO_2000)).view(np.uint32), seed)
         case "long" | "time":
-            return hash_int64(_fixed_width(array, np.dtype(np.int64)))
+            return hash_int64(_fixed_width(array, np.dtype(np.int64)), seed)
         case "timestamp" | "timestamptz":
-            return hash_int64(_fixed_width(array, np.dtype(np.int64)) - np.int64(_MICROS_TO_2000))
+            return hash_int64(_fixed_width(array, np.dtype(np.int64)) - np.int64(_MICROS_TO_2000), seed)
         case "float":
-            return _hash_doubles(_fixed_width(array, np.dtype(np.float32)).astype(np.float64))
+            return _hash_doubles(_fixed_width(array, np.dtype(np.float32)).astype(np.float64), seed)
         case "double":
-            return _hash_doubles(_fixed_width(array, np.dtype(np.float64)))
+            return _hash_doubles(_fixed_width(array, np.dtype(np.float64)), seed)
         case "uuid":
-            return hash_fixed(_bytes(array.buffers()[1])[array.offset * 16 : (array.offset + len(array)) * 16], 16)
+            return hash_fixed(_bytes(array.buffers()[1])[array.offset * 16 : (array.offset + len(array)) * 16], 16, seed)
         case "binary":
-            return _hash_bytes(array, _digest)
+            return _hash_bytes(array, _digest, seed)
+        case _ if pa.types.is_decimal(array.type):
+            return hash_int64(_whole_numbers(array), seed)
         case _:
-            return _hash_bytes(array, _hex_digest)
+            return _hash_bytes(array, _hex_digest, seed)
 
 
-def _hash_doubles(values: npt.NDArray[np.float64]) -> U64:
+def _hash_doubles(values: npt.NDArray[np.float64], seed: int) -> U64:
     canonical = np.where(np.isnan(values), np.nan, values)
-    hashed = hash_fixed(canonical.view(np.uint8), 8)
-    hashed[values == 0] = 0
+    hashed = hash_fixed(canonical.view(np.uint8), 8, seed)
+    hashed[values == 0] = seed
     return hashed
 
 
-def _hash_bytes(array: pa.Array, digest: Any) -> U64:
+def _hash_bytes(array: pa.Array, digest: Any, seed: int) -> U64:
     if len(array) == 0:
         return np.zeros(0, dtype=np.uint64)
     width = np.dtype(np.int64 if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type) else np.int32)
@@ -143,15 +152,15 @@ def _hash_bytes(array: pa.Array, digest: Any) -> U64:
     near = offsets - offsets[0]
     long = np.flatnonzero(np.diff(near) > LONG_BYTES)
     if not len(long):
-        return hash_variable(data, near)
+        return hash_variable(data, near, seed)
     # Long values are hashed apart by their digest; here they only need a length that costs nothing.
     digests = [digest(data[near[row] : near[row + 1]].tobytes()) for row in long]
-    hashed = _hash_short(data, near, long)
-    hashed[long] = _hash_bytes(pa.array(digests, pa.binary()), digest)
+    hashed = _hash_short(data, near, long, seed)
+    hashed[long] = _hash_bytes(pa.array(digests, pa.binary()), digest, seed)
     return hashed
 
 
-def _hash_short(data: U8, offsets: npt.NDArray[Any], long: npt.NDArray[np.intp]) -> U64:
+def _hash_short(data: U8, offsets: npt.NDArray[Any], long: npt.NDArray[np.intp], seed: int) -> U64:
     keep = np.ones(len(offsets) - 1, dtype=bool)
     keep[long] = False
     rows = np.flatnonzero(keep)
@@ -161,7 +170,7 @@ def _hash_short(data: U8, offsets: npt.NDArray[Any], long: npt.NDArray[np.intp])
     packed = np.zeros(int(packed_offsets[-1]) + 12, dtype=np.uint8)
     packed[: int(packed_offsets[-1])] = data[: int(offsets[-1])][bytes_kept]
     hashed = np.zeros(len(keep), dtype=np.uint64)
-    hashed[rows] = hash_variable(packed, packed_offsets)
+    hashed[rows] = hash_variable(packed, packed_offsets, seed)
     return hashed
 
 
@@ -185,6 +194,11 @@ def decimal_text(array: pa.Array) -> pa.Array:
     sign = pc.if_else(negative, pa.scalar("-"), pa.scalar(""))
     head = pc.binary_join_element_wise(sign, pc.utf8_slice_codeunits(digits, 0, -scale), "")
     return pc.binary_join_element_wise(head, pc.utf8_slice_codeunits(digits, -scale), ".")
+
+
+def _whole_numbers(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Small decimals without their point: the low half of each 128-bit number."""
+    return _fixed_width(pa.Array.from_buffers(pa.int64(), 2 * len(array), [None, array.buffers()[1]], offset=2 * array.offset), _INT64)[::2]
 
 
 def _fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -73,11 +73,13 @@ class CopiedRange:
 def copy_range(task: CopyTask, attempt: int) -> CopiedRange:
     """Copy and check one block range. `attempt` makes the file names of a retry its own."""
     check_supported(task.lake_partition)
+    # Arrow's own pool gives pages back between row groups and faults them in again; the system's keeps them.
+    pa.set_memory_pool(pa.system_memory_pool())
     heap = RowSum()
     schema = arrow_schema(task.columns)
     with closing(connect(task.dsn, autocommit=True, application_name="thermocline copy")) as journal:
         writer = LakeWriter(_file_target(task, attempt), registrar(journal, task.table_id, task.op_id))
-        query = plan_copy_query(task.partition, task.columns, task.lo_block, task.hi_block)
+        query = plan_copy_query(task.partition, task.columns, task.lo_block, task.hi_block, journal.info.server_version)
         try:
             with open_rows(task.dsn, task.snapshot_name, query) as batches:
                 for batch in batches:

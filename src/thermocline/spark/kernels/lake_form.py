@@ -20,6 +20,9 @@ from thermocline.errors import NoLakeForm
 _OLDEST_DAY = -2_440_588
 _OLDEST_MICROSECOND = _OLDEST_DAY * 86_400_000_000
 _WHOLE_DAY = 86_400_000_000
+_MAX_WHOLE_DIGITS = 18
+NOT_A_NUMBER = -(2**63)
+"""Stands for NaN among decimals that travel as whole numbers: none of eighteen digits comes near."""
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _PLAIN: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -44,6 +47,12 @@ def arrow_type(lake_type: str) -> pa.DataType:
     return _PLAIN[lake_type]
 
 
+def travels_whole(lake_type: str) -> bool:
+    """Whether the type is a decimal so small that its values travel as 64-bit whole numbers, their point left out."""
+    found = _DECIMAL.fullmatch(lake_type)
+    return found is not None and int(found[1]) <= _MAX_WHOLE_DIGITS
+
+
 def arrow_schema(columns: Sequence[LakeColumn]) -> pa.Schema:
     """The schema of a lake file, with Iceberg's field ids."""
     return pa.schema(
@@ -56,13 +65,26 @@ def arrow_schema(columns: Sequence[LakeColumn]) -> pa.Schema:
 
 def lake_array(array: pa.Array, column: LakeColumn) -> pa.Array:
     """One column of a batch in its lake type; refuses a value that has none."""
-    if isinstance(array, pa.ExtensionArray) and column.lake_type != "uuid":
-        array = array.storage
     wanted = arrow_type(column.lake_type)
+    if isinstance(array, pa.ExtensionArray) and array.type != wanted:
+        array = array.storage
     if pa.types.is_decimal(wanted):
-        return _decimals(array, column, wanted)
+        return _small_decimals(array, column, wanted) if travels_whole(column.lake_type) else _decimals(array, column, wanted)
+    if column.lake_type == "uuid" and array.type != wanted:
+        return pa.ExtensionArray.from_storage(wanted, array.cast(wanted.storage_type))
     _check_values(array, column)
     return array if array.type == wanted else array.cast(wanted)
+
+
+def _small_decimals(array: pa.Array, column: LakeColumn, wanted: pa.DataType) -> pa.Array:
+    if pc.min(array).as_py() == NOT_A_NUMBER:
+        raise _refusal(column, "NaN")
+    valid, data = array.buffers()
+    whole = np.frombuffer(data, dtype=np.int64, count=array.offset + len(array)) if data is not None else np.zeros(0, dtype=np.int64)
+    halves = np.empty((len(whole), 2), dtype=np.int64)
+    halves[:, 0] = whole
+    halves[:, 1] = whole >> 63
+    return pa.Array.from_buffers(wanted, len(array), [valid, pa.py_buffer(halves)], array.null_count, array.offset)
 
 
 def _decimals(array: pa.Array, column: LakeColumn, wanted: pa.DataType) -> pa.Array:

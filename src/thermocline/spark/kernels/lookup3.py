@@ -1,12 +1,13 @@
 """Postgres' 64-bit hash functions, vectorised.
 
-`hash_bytes_extended` and `hash_bytes_uint32_extended` of src/common/hashfn.c (Bob Jenkins' lookup3) with seed 0, for arrays of values at
-once. All arithmetic is modulo 2^32 on uint32 arrays, in place where it can be: the arrays stay in the processor's cache when slices are
+`hash_bytes_extended` and `hash_bytes_uint32_extended` of src/common/hashfn.c (Bob Jenkins' lookup3), for arrays of values at once.
+All arithmetic is modulo 2^32 on uint32 arrays, in place where it can be: the arrays stay in the processor's cache when slices are
 small.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,24 +23,24 @@ _BLOCK = 12
 _MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], dtype=np.uint32)
 
 
-def hash_uint32(values: U32) -> U64:
-    """hash_uint32_extended(value, 0) of each value."""
-    start = np.uint32((_START + 4) & 0xFFFFFFFF)
-    return _finished(values + start, np.full(len(values), start), np.full(len(values), start))
+def hash_uint32(values: U32, seed: int) -> U64:
+    """hash_uint32_extended(value, seed) of each value."""
+    a, b, c = _seeded(4, seed)
+    return _finished(values + a, np.full(len(values), b), np.full(len(values), c))
 
 
-def hash_int64(values: I64) -> U64:
-    """hashint8extended(value, 0): the high half folded into the low one, so that equal int4 and int8 hash alike."""
-    low = values.astype(np.uint32)
-    high = (values >> 32).astype(np.uint32)
-    return hash_uint32(low ^ np.where(values >= 0, high, ~high))
+def hash_int64(values: I64, seed: int) -> U64:
+    """hashint8extended(value, seed): the high half folded into the low one, so that equal int4 and int8 hash alike."""
+    folded = values >> 32
+    folded ^= values >> 63
+    folded ^= values
+    return hash_uint32(folded.astype(np.uint32), seed)
 
 
-def hash_fixed(data: U8, width: int) -> U64:
+def hash_fixed(data: U8, width: int, seed: int) -> U64:
     """hash_any_extended of values of one width (a multiple of four) that lie one after the other."""
     words = data.view("<u4").reshape(-1, width // 4)
-    start = np.uint32((_START + width) & 0xFFFFFFFF)
-    state = [np.full(len(words), start) for _ in range(3)]
+    state = [np.full(len(words), part) for part in _seeded(width, seed)]
     done = 0
     while words.shape[1] - done >= 3:
         for part in range(3):
@@ -51,13 +52,15 @@ def hash_fixed(data: U8, width: int) -> U64:
     return _finished(*state)
 
 
-def hash_variable(data: U8, offsets: npt.NDArray[Any]) -> U64:
+def hash_variable(data: U8, offsets: npt.NDArray[Any], seed: int) -> U64:
     """hash_any_extended of byte strings: value i is data[offsets[i]:offsets[i + 1]]. `data` has twelve bytes to spare at its end."""
     starts = offsets[:-1].astype(np.int64)
     lengths = offsets[1:].astype(np.int64) - starts
     words = np.ndarray(shape=(max(len(data) - 3, 0),), dtype="<u4", buffer=data, strides=(1,))
     a = (lengths + _START).astype(np.uint32)
     b, c = a.copy(), a.copy()
+    if seed:
+        a, b, c = _mixed(a + np.uint32(seed >> 32), b + np.uint32(seed & 0xFFFFFFFF), c)
     blocks = lengths // _BLOCK
     for number in range(int(blocks.max(initial=0))):
         active = blocks > number
@@ -75,6 +78,16 @@ def hash_variable(data: U8, offsets: npt.NDArray[Any]) -> U64:
     # The lowest byte of c is reserved for the length, so the last word moves up by one byte.
     c += (words[tails + 8] & _MASKS[np.clip(left - 8, 0, 4)]) << np.uint32(8)
     return _finished(a, b, c)
+
+
+@lru_cache(maxsize=4096)
+def _seeded(length: int, seed: int) -> tuple[np.uint32, np.uint32, np.uint32]:
+    """The state before the first byte of a value of this length; a seed is mixed in, none is not."""
+    start = (_START + length) & 0xFFFFFFFF
+    a, b, c = (np.full(1, (start + part) & 0xFFFFFFFF, dtype=np.uint32) for part in (seed >> 32, seed & 0xFFFFFFFF, 0))
+    if seed:
+        a, b, c = _mixed(a, b, c)
+    return a[0], b[0], c[0]
 
 
 def _rotated(values: U32, bits: int) -> U32:

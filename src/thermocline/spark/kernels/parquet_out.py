@@ -173,6 +173,7 @@ class LakeWriter:
             compression_level=self._target.compression_level,
             use_dictionary=dictionaries or False,
             store_schema=False,
+            store_decimal_as_integer=True,
             version="2.6",
         )
         self._open[ordinal] = _Open(path=path, value=value, sink=sink, writer=writer, dictionaries=dictionaries)

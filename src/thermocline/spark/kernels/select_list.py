@@ -11,15 +11,33 @@ from psycopg import sql
 
 from thermocline.core.coltypes import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.spark.kernels.checksum import LONG_BYTES
+from thermocline.spark.kernels.checksum import LONG_BYTES, seed_of
+from thermocline.spark.kernels.lake_form import NOT_A_NUMBER, arrow_type, travels_whole
 
 HASH_COLUMN = "_h"
+_FUNCTIONS = {
+    "boolean": "hashint4extended",
+    "int": "hashint4extended",
+    "long": "hashint8extended",
+    "decimal": "hashint8extended",
+    "float": "hashfloat4extended",
+    "double": "hashfloat8extended",
+    "time": "time_hash_extended",
+    "timestamp": "timestamp_hash_extended",
+    "uuid": "uuid_hash_extended",
+    "string": "hashtextextended",
+}
+_NEW_FUNCTIONS = {"date": "hashdateextended", "timestamptz": "timestamptz_hash_extended", "binary": "hashbyteaextended"}
+"""Before Postgres 18 these could not be called from SQL; hashing a record of one value gives the same number."""
+_NEW_FUNCTIONS_SINCE = 180_000
 
 
-def plan_copy_query(table: TableName, columns: Sequence[LakeColumn], lo_block: int, hi_block: int | None) -> sql.Composed:
-    """Every row of a block range in lake form, with its hash as the last column."""
+def plan_copy_query(
+    table: TableName, columns: Sequence[LakeColumn], lo_block: int, hi_block: int | None, server_version: int = 0
+) -> sql.Composed:
+    """Every row of a block range in lake form, with its hash as the last column; `server_version` as libpq tells it, or 0 for any."""
     return sql.SQL("select *, {hash} from (select {values} from only {table} where {where} offset 0) as copied").format(
-        hash=plan_row_hash(columns),
+        hash=plan_row_hash(columns, server_version),
         values=sql.SQL(", ").join(
             sql.SQL("{} as {}").format(plan_value(column), sql.Identifier(_alias(position))) for position, column in enumerate(columns)
         ),
@@ -31,7 +49,7 @@ def plan_copy_query(table: TableName, columns: Sequence[LakeColumn], lo_block: i
 def plan_delta_query(delta: TableName, columns: Sequence[LakeColumn], condition: sql.Composable) -> sql.Composed:
     """The delta rows that a condition picks, in lake form, then `_op`, `_version` and the row's hash."""
     return sql.SQL("select *, {hash} from (select {values}, _op, _version from {delta} d where {condition} offset 0) as taken").format(
-        hash=plan_row_hash(columns),
+        hash=plan_row_hash(columns, 0),
         values=sql.SQL(", ").join(
             sql.SQL("{} as {}").format(plan_value(column), sql.Identifier(_alias(position))) for position, column in enumerate(columns)
         ),
@@ -49,22 +67,45 @@ def plan_block_range(lo_block: int, hi_block: int | None) -> sql.Composed:
 
 
 def plan_value(column: LakeColumn) -> sql.Composable:
-    """A column in the form the lake keeps: as it is, or in Postgres' text form. Decimals travel as text: exact, and cheap to read."""
+    """A column in the form it travels in: as it is, in Postgres' text form, or, for small decimals, as a whole number without its point."""
     name = sql.Identifier(column.name)
+    if travels_whole(column.lake_type):
+        return sql.SQL("case when {name} = 'NaN'::pg_catalog.numeric then {nan}::pg_catalog.int8 else {whole}::pg_catalog.int8 end").format(
+            name=name, nan=sql.Literal(str(NOT_A_NUMBER)), whole=_without_point(name, arrow_type(column.lake_type).scale)
+        )
     if column.form == "text" or column.lake_type.startswith("decimal"):
         return sql.SQL("{}::pg_catalog.text").format(name)
     return name
 
 
-def plan_row_hash(columns: Sequence[LakeColumn]) -> sql.Composed:
-    """hash_record_extended over the inner query's columns; `checksum.py` computes the same from the lake's values."""
-    hashed = [_hashed_form(sql.Identifier(_alias(position)), column) for position, column in enumerate(columns)]
-    return sql.SQL("pg_catalog.hash_record_extended(row({}), 0) as {}").format(sql.SQL(", ").join(hashed), sql.Identifier(HASH_COLUMN))
+def _without_point(name: sql.Identifier, scale: int) -> sql.Composable:
+    return sql.SQL("({} * {}::pg_catalog.numeric)").format(name, sql.Literal(10**scale)) if scale else name
+
+
+def plan_row_hash(columns: Sequence[LakeColumn], server_version: int = 0) -> sql.Composed:
+    """A row's hash over the inner query's columns; `checksum.py` computes the same from the lake's values."""
+    hashed = [
+        _hash_of(sql.Identifier(_alias(position)), column, seed_of(position), server_version) for position, column in enumerate(columns)
+    ]
+    return sql.SQL("{} as {}").format(sql.SQL(" # ").join(hashed), sql.Identifier(HASH_COLUMN))
+
+
+def _hash_of(name: sql.Identifier, column: LakeColumn, seed: int, server_version: int) -> sql.Composable:
+    """A value's hash with its column's seed, 0 for NULL. Both ways give the same number; calling the function itself is cheaper."""
+    kind = "decimal" if travels_whole(column.lake_type) else "string" if column.lake_type.startswith("decimal") else column.lake_type
+    function = _FUNCTIONS.get(kind) or (_NEW_FUNCTIONS[kind] if server_version >= _NEW_FUNCTIONS_SINCE else None)
+    form, number = _hashed_form(name, column), sql.Literal(seed)
+    if function is None:
+        return sql.SQL("pg_catalog.hash_record_extended(row({}), {})").format(form, number)
+    call = sql.SQL("{}({}, {})").format(sql.Identifier("pg_catalog", function), form, number)
+    return call if column.required else sql.SQL("coalesce({}, 0)").format(call)
 
 
 def _hashed_form(name: sql.Identifier, column: LakeColumn) -> sql.Composable:
+    if column.lake_type == "boolean":
+        return sql.SQL("{}::pg_catalog.int4").format(name)
     if column.lake_type.startswith("decimal"):
-        return sql.SQL('{} collate pg_catalog."C"').format(name)
+        return name if travels_whole(column.lake_type) else sql.SQL('{} collate pg_catalog."C"').format(name)
     if column.lake_type == "string":
         return sql.SQL(
             "case when pg_catalog.octet_length({name}) > {long} "
