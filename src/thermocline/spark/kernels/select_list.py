@@ -49,7 +49,7 @@ def plan_copy_query(
 def plan_delta_query(delta: TableName, columns: Sequence[LakeColumn], condition: sql.Composable) -> sql.Composed:
     """The delta rows that a condition picks, in lake form, then `_op`, `_version` and the row's hash."""
     return sql.SQL("select *, {hash} from (select {values}, _op, _version from {delta} d where {condition} offset 0) as taken").format(
-        hash=plan_row_hash(columns, 0),
+        hash=plan_row_hash(columns),
         values=sql.SQL(", ").join(
             sql.SQL("{} as {}").format(plan_value(column), sql.Identifier(_alias(position))) for position, column in enumerate(columns)
         ),
