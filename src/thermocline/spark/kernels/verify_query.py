@@ -27,9 +27,9 @@ def plan_hash_query(
 
 
 def plan_key_query(relation: TableName, key: Sequence[LakeColumn], condition: sql.Composable, limit: int) -> sql.Composed:
-    """The keys, as text, of rows whose key's hash is in the one parameter."""
+    """The key's hash, and the key as text, of rows whose key's hash is in the one parameter."""
     return sql.SQL(
-        "select {texts} from {relation} x cross join lateral {key} k where {where} and k.{hash} = any (%s) limit {limit}"
+        "select k.{hash}, {texts} from {relation} x cross join lateral {key} k where {where} and k.{hash} = any (%s) limit {limit}"
     ).format(
         texts=sql.SQL(", ").join(sql.SQL("{}::pg_catalog.text").format(sql.Identifier("x", column.name)) for column in key),
         relation=sql.Identifier(relation.schema, relation.table),
