@@ -128,6 +128,9 @@ def _ends(column: pa.ChunkedArray) -> tuple[bytes, bytes] | None:
         ends = pc.min_max(column.cast(pa.int32() if width == 4 else pa.int64())).as_py()
         encode = partial(int.to_bytes, length=width, byteorder="little", signed=True)
         return None if ends["min"] is None else (encode(ends["min"]), encode(ends["max"]))
+    if pa.types.is_string(kind):
+        ends = pc.min_max(column).as_py()
+        return None if ends["min"] is None else (ends["min"].encode(), ends["max"].encode())
     plain = column.combine_chunks().storage if isinstance(kind, pa.UuidType) else column
     texts = [value.encode() if isinstance(value, str) else value for value in plain.to_pylist() if value is not None]
     return (min(texts), max(texts)) if texts else None

@@ -42,6 +42,8 @@ class LakeEngine:
         )
         self._root.execute("SET GLOBAL TimeZone = 'UTC'")
         self._root.execute("SET GLOBAL parquet_metadata_cache = true")
+        # DuckDB looks for pandas at its first parameter, which takes seconds: now, not in somebody's first statement.
+        self._root.execute("SELECT ?, ?", [1, ["x"]]).to_arrow_reader(1).read_all()
         self._lock = threading.Lock()
         self._verified: set[str] = set()
 
