@@ -93,7 +93,7 @@ def test_the_login_and_the_rights_of_an_owner_go_with_its_last_table(shop: Shop,
     shop.register()
     held = (
         f"select (select count(*) from pg_user_mappings where usename = '{owner}'),"
-        f" has_schema_privilege('{owner}', 'thermocline', 'USAGE'),"
+        f" has_schema_privilege('{owner}', 'thermocline_delta', 'USAGE'),"
         f" has_table_privilege('{owner}', 'thermocline.cutline', 'SELECT'),"
         f" (select count(*) from thermocline.gateway_logins where name = '{owner}')"
     )
