@@ -9,7 +9,8 @@ from tests.twin import Spanning
 TABLE = """
 create table {schema}.events (
     "wished" integer not null, ts timestamptz not null, "found" integer, "tg_op" text, "seen" text, "moves" boolean, "statement_t" bigint,
-    "statement_epoch" text, "old" text, "new" text, "h" integer, "d" integer, "c" text, "t" bigint, "table_id" bigint default 7, "Ev""en t" text,
+    "statement_epoch" text, "old" text, "new" text, "h" integer, "d" integer, "c" text, "t" bigint, "table_id" bigint default 7,
+    "Ev""en t" text,
     mask bit(8) not null,
     primary key ("wished", ts, mask)
 )"""
