@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -11,8 +12,10 @@ import psycopg
 import pytest
 from tests.twin import Spanning
 
+from thermocline.cli.main import run
 from thermocline.ops import fold as fold_module
 from thermocline.pg import connect
+from thermocline.worker.loop import Worker
 
 DELTA = "thermocline_delta.public__events"
 
@@ -262,3 +265,54 @@ def test_the_heap_of_a_keep_heap_table_stays_whole_over_a_fold(make_spanning: Ca
     spanning.both("update events set v = v + 1 where id in (9001, 17)")
     spanning.fold()
     spanning.assert_same_rows()
+
+
+@pytest.mark.conforms("C-129", "C-132")
+def test_the_worker_folds_when_enough_waits_or_long_enough_and_never_commits_twice_in_a_cycle(spanning: Spanning) -> None:
+    patient = Worker(spanning.dsn, spanning.settings.model_copy(update={"fold_min_rows": 10, "fold_interval_seconds": 3600}))
+    with connect(spanning.dsn, autocommit=True) as conn:
+        spanning.both("insert into events (id, ts, v) select i, '2025-06-01 00:00+00', 1 from generate_series(501, 520) i")
+        assert patient.run_cycle(conn)
+        assert kinds(spanning) == ["tier"]
+        assert patient.run_cycle(conn)
+        assert kinds(spanning) == ["tier", "fold"]
+        spanning.both("update events set v = v + 1 where id in (17, 503)")
+        assert patient.run_cycle(conn)
+        assert kinds(spanning) == ["tier", "fold"]
+        hasty = Worker(spanning.dsn, spanning.settings.model_copy(update={"fold_interval_seconds": 0}))
+        assert hasty.run_cycle(conn)
+        assert kinds(spanning) == ["tier", "fold", "fold"]
+    assert_folded(spanning)
+
+
+def kinds(spanning: Spanning) -> list[str]:
+    return [kind for (kind,) in spanning.query("select kind from thermocline.op_log where phase = 'published' order by started_at")]
+
+
+def test_the_command_folds_tells_the_rate_and_refuses_a_table_it_does_not_know(
+    spanning: Spanning, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cold(spanning)
+    spanning.both("update events set v = v + 1 where id < 30")
+    common = ["--dsn", spanning.dsn, "--dir", str(spanning.settings.dir), "--json"]
+    planned = command(capsys, "fold", "public.events", *common, "--dry-run")
+    assert planned["left"] == 29
+    told = command(capsys, "fold", "public.events", *common)
+    assert (told["rows"], told["commits"], told["left"]) == (29, 1, 0)
+    assert told["rows_per_second"] > 0
+    assert (
+        f"folded 29 corrections (29 images, 29 rows replaced or deleted in the lake) at {told['rows_per_second']:,.0f}" in told["sentence"]
+    )
+    assert command(capsys, "fold", "public.events", *common)["sentence"] == "public.events: nothing to fold."
+    with pytest.raises(SystemExit) as leaving:
+        run(["fold", "public.nothing", *common])
+    assert leaving.value.code == 3
+    assert_folded(spanning)
+
+
+def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    with pytest.raises(SystemExit) as leaving:
+        run(list(arguments))
+    assert leaving.value.code == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found

@@ -53,6 +53,8 @@ def read_inexact_keys(conn: Connection, seam: SeamDefinition) -> frozenset[str]:
 
 def apply_marks(conn: Connection, seam: SeamDefinition, versions: Sequence[int], *, keep_spill: bool) -> int:
     """Mark exactly these versions as folded and take their rows out of the spill; how many were marked. In the fold's transaction."""
+    # What one part of the statement hands to the next has no statistics, and a nested loop over it would take for ever.
+    conn.execute(_QUERIES["plan_for_many"])
     if keep_spill:
         return conn.execute(_filled("mark", seam), {"versions": list(versions)}).rowcount
     # Where we may, silence the user's own triggers: for the application these rows are not deleted.

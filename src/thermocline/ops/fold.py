@@ -162,7 +162,11 @@ def _fold_once(work: Folding, max_rows: int) -> bool:
     fault_point("fold-intent")
     try:
         with closing(export_snapshot(work.dsn, [work.table.seam.objects.delta], work.settings.lock_timeout_ms)) as snapshot:
-            plan, done = _write(work, head, op, snapshot, max_rows)
+            plan = _plan(work, snapshot, max_rows)
+            if not plan.ranges:
+                journal.abandon(work.conn, op, "nothing was left to fold")
+                return False
+            done = _write(work, head, op, snapshot, plan)
         fault_point("fold-written")
         _commit_and_publish(work, plan, head, op, done)
     except (LostRace, ChecksumMismatch) as problem:
@@ -172,16 +176,22 @@ def _fold_once(work: Folding, max_rows: int) -> bool:
     return True
 
 
-def _write(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot, max_rows: int) -> tuple[FoldPlan, FoldResult]:
-    """Plan and write at one point in time; an op that wrote nothing that could be committed is closed."""
+def _plan(work: Folding, snapshot: ExportedSnapshot, max_rows: int) -> FoldPlan:
+    """What waits at the snapshot, in pieces."""
+    seam = work.table.seam
+    pending = _count(snapshot.conn, work.table, work.cut)
+    parallelism = work.spark().sparkContext.defaultParallelism
+    edges = read_edges(snapshot.conn, seam, work.cut.t, plan_range_rows(pending, parallelism))
+    plan = plan_folding(seam.objects.heap, pending, edges, work.cut.t, max_rows)
+    work.report.plan = render_fold_plan(plan, seam.key_type)
+    work.talk(f"folding {plan.rows:,} of {pending:,} corrections in {len(plan.ranges)} tasks")
+    return plan
+
+
+def _write(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot, plan: FoldPlan) -> FoldResult:
+    """Write what was planned and check it; an op whose files cannot be committed is closed."""
     seam = work.table.seam
     try:
-        pending = _count(snapshot.conn, work.table, work.cut)
-        parallelism = work.spark().sparkContext.defaultParallelism
-        edges = read_edges(snapshot.conn, seam, work.cut.t, plan_range_rows(pending, parallelism))
-        plan = plan_folding(seam.objects.heap, pending, edges, work.cut.t, max_rows)
-        work.report.plan = render_fold_plan(plan, seam.key_type)
-        work.talk(f"folding {plan.rows:,} of {pending:,} corrections in {len(plan.ranges)} tasks")
         done = fold_delta(work.spark(), _tasks(work, head, op, snapshot, plan))
     except ThermoclineError as problem:
         journal.abandon(work.conn, op, str(problem))
@@ -190,7 +200,7 @@ def _write(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnap
         raise ChecksumMismatch(
             f"{seam.objects.heap}: the delta has {done.heap.rows:,} images, the lake files {done.lake.rows:,}, and their checksums differ."
         )
-    return plan, done
+    return done
 
 
 def _tasks(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot, plan: FoldPlan) -> list[FoldTask]:

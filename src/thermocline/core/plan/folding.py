@@ -75,7 +75,7 @@ def plan_folding(table: TableName, pending: int, edges: Sequence[Edge], t: int, 
     starts = sorted(rows)
     ranges: list[FoldRange] = []
     taken = 0
-    for lo, hi in zip(starts, [*starts[1:], t], strict=True):
+    for lo, hi in zip(starts, [*starts, t][1:], strict=True):
         if ranges and taken + rows[lo] > max_rows:
             break
         ranges.append(FoldRange(lo=lo, hi=hi, rows=rows[lo]))

@@ -32,6 +32,9 @@ gone as (
     delete from {spill} s where s.ctid = any (array(select h.spill_at from held h)))
 update {delta} d set _folded = pg_current_xact_id() where d.ctid = any (array(select k.at from kept k))
 
+-- name: plan_for_many
+select set_config('enable_nestloop', 'off', true)
+
 -- name: quiet_triggers
 select set_config('session_replication_role', 'replica', true) from pg_roles r where r.rolname = current_user and r.rolsuper
 
