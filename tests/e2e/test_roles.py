@@ -1,0 +1,98 @@
+"""Roles on the seam: readers need SELECT alone, and the heap's grants are followed, column grants included."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from tests.twin import Spanning
+
+from thermocline.ops.sync_grants import sync_grants
+from thermocline.pg import connect
+
+
+@pytest.fixture
+def roles(spanning: Spanning) -> Iterator[tuple[str, str]]:
+    """Two roles of this test's own; roles belong to the whole server."""
+    names = (f"reader_{uuid.uuid4().hex[:8]}", f"writer_{uuid.uuid4().hex[:8]}")
+    with connect(spanning.dsn, autocommit=True) as conn:
+        for name in names:
+            conn.execute(f"create role {name}; grant usage on schema public to {name}".encode())
+        yield names
+        for name in names:
+            conn.execute(f"drop owned by {name}; drop role {name}".encode())
+
+
+def _state(spanning: Spanning, role: str, statement: str) -> str:
+    conn = spanning.session()
+    try:
+        conn.execute(f"set role {role}".encode())
+        conn.execute(statement.encode())
+        return "00000"
+    except psycopg.Error as problem:
+        return problem.sqlstate or "?"
+    finally:
+        conn.rollback()
+
+
+@pytest.mark.conforms("O-115", "O-117")
+def test_later_grants_and_revokes_on_the_heap_are_followed_columns_included(spanning: Spanning, roles: tuple[str, str]) -> None:
+    reader, writer = roles
+    spanning.tier()
+    heap = spanning.session("public", autocommit=True)
+    heap.execute(f"grant select (id, ts) on public.events to {reader}; grant select, insert, update on public.events to {writer}".encode())
+    assert _state(spanning, reader, "select id from events") == "42501"
+    assert len(sync_grants(spanning.dsn, spanning.name, dry_run=True).granted) == 5
+    assert _state(spanning, reader, "select id from events") == "42501"
+    assert len(sync_grants(spanning.dsn, spanning.name).granted) == 5
+    for tier in ("ts < '2026-03-01'", "ts >= '2026-04-01'"):
+        assert _state(spanning, reader, f"select id from events where {tier}") == "00000"
+        assert _state(spanning, reader, f"select v from events where {tier}") == "42501"
+        assert _state(spanning, writer, f"update events set v = 1 where {tier}") == "00000"
+        assert _state(spanning, writer, f"delete from events where {tier}") == "42501"
+    for hidden in ("thermocline_delta.public__events", "thermocline_lake.public__events", "thermocline.tables", "thermocline.cutline"):
+        assert _state(spanning, reader, f"select * from {hidden}") == "42501"
+    heap.execute(f"revoke select (ts) on public.events from {reader}; revoke update on public.events from {writer}".encode())
+    report = sync_grants(spanning.dsn, spanning.name)
+    assert (report.granted, report.revoked) == ((), (f"select (ts) to {reader}", f"update to {writer}"))
+    assert _state(spanning, reader, "select id from events") == "00000"
+    assert _state(spanning, reader, "select ts from events") == "42501"
+    assert _state(spanning, writer, "update events set v = 1 where id = 5") == "42501"
+    assert _state(spanning, writer, "select count(*) from events") == "00000"
+    assert sync_grants(spanning.dsn, spanning.name).sentence == "public_all.events grants what public.events grants."
+
+
+@pytest.mark.conforms("O-117")
+def test_a_lost_grant_option_and_a_right_on_some_columns_only_are_brought_over(spanning: Spanning, roles: tuple[str, str]) -> None:
+    reader, writer = roles
+    heap = spanning.session("public", autocommit=True)
+    heap.execute(f"grant select on public.events to {writer} with grant option; grant select on public.events to {reader}".encode())
+    sync_grants(spanning.dsn, spanning.name)
+    heap.execute(f"revoke grant option for select on public.events from {writer} cascade".encode())
+    heap.execute(f"revoke select on public.events from {reader}; grant select (id) on public.events to {reader}".encode())
+    sync_grants(spanning.dsn, spanning.name)
+    acl = (
+        "select relacl::text, (select attacl::text from pg_attribute where attrelid = c.oid and attname = 'id')"
+        " from pg_class c where oid = '{}'::regclass"
+    )
+    (whole, column), (heap_whole, heap_column) = spanning.query(
+        acl.format("public_all.events") + " union all " + acl.format("public.events")
+    )
+    assert f"{writer}=r/" in whole
+    assert reader not in whole
+    assert f"{reader}=r/" in column
+    assert (f"{writer}=r/" in heap_whole, f"{reader}=r/" in heap_column) == (True, True)
+
+
+@pytest.mark.conforms("O-117")
+def test_the_command_says_what_it_changed(spanning: Spanning, roles: tuple[str, str]) -> None:
+    spanning.seam.execute(f"grant select on public.events to {roles[0]}".encode())
+    base = [sys.executable, "-m", "thermocline", "sync-grants", "public.events", "--json", "--dsn", spanning.dsn]
+    done = subprocess.run(base, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["granted"] == [f"select to {roles[0]}"]
