@@ -9,6 +9,7 @@ from tests.shapes import spanning_module
 from tests.twin import EVENTS_PARTITIONS, Spanning
 
 from thermocline.errors import NoLakeForm
+from thermocline.ops.verify import verify
 from thermocline.postgres_server import PostgresServer
 
 BEFORE = """
@@ -175,6 +176,13 @@ def test_a_cold_row_of_every_type_is_updated_and_deleted_through_the_seam(wide: 
     assert session.execute("delete from events where id >= 0").statusmessage == f"DELETE {HEIGHT + 1}"
     assert session.execute("select id from events").fetchall() == [(-1,)]
     session.rollback()
+
+
+@pytest.mark.conforms("C-198")
+def test_verify_compares_values_of_every_type(wide: Spanning) -> None:
+    report = verify(wide.dsn, wide.name)
+    assert report.is_exact, report.sentence
+    assert sum(verdict.rows for verdict in report.ranges) == HEIGHT + 1
 
 
 NO_LAKE_FORM = {

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -107,3 +108,51 @@ def test_the_command_prints_a_verdict_and_leaves_with_1_on_a_difference(spanning
     assert done.returncode == 1
     assert "FAIL" in done.stdout
     assert subprocess.run([*base, "--dsn", spanning.dsn], capture_output=True, check=False).returncode == 2
+
+
+@pytest.mark.conforms("C-198")
+@pytest.mark.parametrize(
+    ("kind", "bounds"),
+    [
+        ("smallint", ("minvalue", "-10", "10", "20")),
+        ("bigint", ("-5000000000", "0", "10", "20")),
+        ("date", ("'2026-01-01'", "'2026-02-01'", "'2026-03-01'", "'2026-04-01'")),
+    ],
+)
+def test_every_kind_of_tier_key_is_compared(make_spanning: Callable[..., Spanning], kind: str, bounds: tuple[str, ...]) -> None:
+    table = "create table {schema}.events (id integer not null, k " + kind + " not null, note text, primary key (k, id))"
+    pieces = list(pairwise(bounds))
+    partitions = "".join(
+        f"create table public.e{at} partition of public.events for values from ({lo}) to ({hi});" for at, (lo, hi) in enumerate(pieces)
+    )
+    start = "date '2025-12-31' + 10 * i" if kind == "date" else "-20 + 4 * i"
+    low = "where i > 0" if kind == "date" else ""
+    rows = f"insert into events select i, {start}, 'row ' || i from generate_series(0, 8) i {low}"
+    spanning = make_spanning(table=table, partitions=partitions, partition_by="range (k)", rows=rows)
+    assert len(spanning.tier().moved) == 2
+    spanning.both("update events set note = null where id = 3")
+    spanning.both("delete from events where id = 4")
+    report = _verify(spanning)
+    assert report.is_exact, report.sentence
+    expected = spanning.twin.execute(f"select count(*) from events where k < {bounds[2]}".encode()).fetchall()
+    assert [(sum(verdict.rows for verdict in report.ranges),)] == expected
+
+
+@pytest.mark.conforms("C-087", "C-091", "C-095", "C-198")
+def test_keep_heap_compares_the_heap_itself_with_the_lake(make_spanning: Callable[..., Spanning]) -> None:
+    spanning = make_spanning(keep_heap=True)
+    spanning.tier()
+    for statement in (
+        "update public.events set v = v + 1 where id % 7 = 0",
+        "delete from public.events where id % 11 = 0",
+        "insert into public.events (id, ts, v) values (900, '2026-02-10 00:00+00', 1)",
+    ):
+        spanning.seam.execute(statement.encode())
+    report = _verify(spanning)
+    assert report.is_exact, report.sentence
+    assert {verdict.yardstick for verdict in report.ranges} == {"heap"}
+    spanning.seam.execute("set session_replication_role = replica")
+    spanning.seam.execute("update public.events set note = 'slipped by' where id = 100")
+    spanning.seam.execute("reset session_replication_role")
+    (failed,) = [verdict for verdict in _verify(spanning).ranges if verdict.problem]
+    assert [key.split(",")[0] for key in failed.keys] == ["(100"]
