@@ -13,6 +13,7 @@ import pytest
 from tests.twin import Spanning
 
 from thermocline.cli.main import run
+from thermocline.errors import NoLakeForm
 from thermocline.ops import fold as fold_module
 from thermocline.pg import connect
 from thermocline.worker.loop import Worker
@@ -240,6 +241,19 @@ def test_a_fold_takes_rows_out_of_the_spill_unnoticed_and_skips_rows_that_a_writ
     spanning.assert_same_rows()
     assert spanning.fold().rows == 1
     assert spanning.query("select count(*) from public.noticed") == [(0,)]
+    assert_folded(spanning)
+
+
+def test_a_value_without_a_lake_form_stops_the_fold_with_its_row_named_and_goes_on_once_it_is_gone(spanning: Spanning) -> None:
+    cold(spanning)
+    spanning.both(
+        "insert into events (id, ts, v, amount) values (9001, '2026-01-05 12:00+00', 5, 'NaN'), (9002, '2026-01-06 12:00+00', 5, 1)"
+    )
+    with pytest.raises(NoLakeForm, match=r"public\.events, row \(id, ts\) = \(9001, 2026-01-05 12:00:00\+00\): Column amount .* holds NaN"):
+        spanning.fold()
+    spanning.assert_same_rows()
+    spanning.both("update events set amount = 2 where id = 9001")
+    assert spanning.fold().rows == 2
     assert_folded(spanning)
 
 

@@ -23,9 +23,10 @@ from thermocline.cold.metadata import LakeFile, read_lake_table
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.plan.folding import MAX_ROWS, FileBounds, FoldPlan, files_of, plan_folding, plan_range_rows, render_fold_plan
-from thermocline.errors import ChecksumMismatch, LakeLayoutUnsupported, LostRace, ThermoclineError
+from thermocline.errors import ChecksumMismatch, LakeLayoutUnsupported, LostRace, NoLakeForm, ThermoclineError
 from thermocline.faults import fault_point
 from thermocline.hot.delta import apply_marks, apply_purge, count_pending, pending_condition, read_edges, read_inexact_keys
+from thermocline.hot.odd_values import read_key_of_value
 from thermocline.hot.partitions import why_not_forget
 from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
 from thermocline.ops.resolve import check_head_is_published, resolve_unfinished
@@ -195,12 +196,19 @@ def _write(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnap
         done = fold_delta(work.spark(), _tasks(work, head, op, snapshot, plan))
     except ThermoclineError as problem:
         journal.abandon(work.conn, op, str(problem))
-        raise
+        raise _with_row(work, problem) if isinstance(problem, NoLakeForm) else problem from None
     if not done.is_exact:
         raise ChecksumMismatch(
             f"{seam.objects.heap}: the delta has {done.heap.rows:,} images, the lake files {done.lake.rows:,}, and their checksums differ."
         )
     return done
+
+
+def _with_row(work: Folding, refusal: NoLakeForm) -> NoLakeForm:
+    """The refusal with the table and the correction that holds the value."""
+    key = read_key_of_value(work.conn, work.table.heap, work.table.seam.objects.delta, refusal.column, refusal.value)
+    where = f"{work.table.name}, row {key}" if key else str(work.table.name)
+    return NoLakeForm(f"{where}: {refusal}", column=refusal.column, value=refusal.value)
 
 
 def _tasks(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot, plan: FoldPlan) -> list[FoldTask]:
