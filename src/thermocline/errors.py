@@ -384,6 +384,13 @@ class RemoteFailure(ThermoclineError):
     code = "TC406"
 
 
+class Paused(RefusedError):
+    """The table is paused."""
+
+    code = "TC408"
+    hint = "`thermocline resume` lets it go on."
+
+
 class WaitedTooLong(ThermoclineError):
     """Waited past the limit; the work goes on."""
 

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 from psycopg.types.json import Jsonb
 
+from thermocline.catalog.pauses import read_paused_since
 from thermocline.core.observation import CutLine
-from thermocline.errors import AnotherWriter, Fenced
+from thermocline.errors import AnotherWriter, Fenced, Paused
 from thermocline.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/journal.sql")
@@ -50,7 +51,9 @@ def table_lock(conn: Connection, table_id: int, name: str) -> Iterator[None]:
 
 
 def claim(conn: Connection, table_id: int) -> CutLine:
-    """Take the table over: everybody who claimed it before can publish nothing from now on."""
+    """Take the table over: everybody who claimed it before can publish nothing from now on. A paused table is not to be taken."""
+    if (since := read_paused_since(conn, table_id)) is not None:
+        raise Paused(f"The table is paused since {since:%Y-%m-%d %H:%M:%S}; nothing of it moves.")
     return _cutline(conn, "claim", table_id)
 
 
@@ -62,7 +65,7 @@ def _cutline(conn: Connection, query: str, table_id: int) -> CutLine:
     row = conn.execute(_QUERIES[query], {"table_id": table_id}).fetchone()
     if row is None:
         raise Fenced("The table was unregistered meanwhile.")
-    return CutLine(t=row[0], s=row[1], seam_line=row[2], fence=row[3])
+    return CutLine(t=row[0], s=row[1], seam_line=row[2], fence=row[3], r=row[4])
 
 
 def raise_seam_line(conn: Connection, table_id: int, fence: int, line: int) -> None:

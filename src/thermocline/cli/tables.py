@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,9 @@ from thermocline.cli.options import (
 from thermocline.cli.output import print_json, print_lines, print_report, print_table, tell
 from thermocline.core.names import parse_column_names, parse_table_name
 from thermocline.stack.locate import require_dsn
+
+if TYPE_CHECKING:
+    from thermocline.catalog.pauses import CycleState
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -131,7 +134,12 @@ def tables(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption 
             headings,
             (
                 [
-                    *(t.table, t.seam, t.cut_line, f"{t.hot_partitions}/{t.tiered_partitions}/{t.dropped_partitions}"),
+                    *(
+                        f"{t.table} (paused)" if t.paused_since else t.table,
+                        t.seam,
+                        t.cut_line,
+                        f"{t.hot_partitions}/{t.tiered_partitions}/{t.dropped_partitions}",
+                    ),
                     *(f"{t.rows_tiered:,}", t.pending_corrections, t.unfinished_ops),
                 ]
                 for t in found
@@ -157,6 +165,8 @@ def show(table: TableArgument, directory: DirOption = None, dsn: DsnOption = Non
             f"T            {seen.cut_line} on {seen.tier_key} ({detail.key_type})",
             f"S            {seen.snapshot if seen.snapshot is not None else 'nothing is published yet'}",
             f"corrections  {seen.pending_corrections} pending",
+            *([f"paused       since {seen.paused_since:%Y-%m-%d %H:%M:%S}"] if seen.paused_since else []),
+            *(render_cycle(detail.cycle) if detail.cycle else []),
             "",
         ]
     )
@@ -165,6 +175,14 @@ def show(table: TableArgument, directory: DirOption = None, dsn: DsnOption = Non
         ([p.name, p.lower, p.upper, p.state, p.rows_in_lake] for p in detail.partitions),
     )
     print_lines(["", *(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.sentence}" for event in detail.events)])
+
+
+def render_cycle(cycle: CycleState) -> list[str]:
+    """What the last cycle said, what it put off, what comes next."""
+    failed = f"failed ({cycle.problem_code or 'Postgres'}): " if cycle.problem_code else ""
+    lines = [f"last cycle   {cycle.at:%Y-%m-%d %H:%M:%S}  {failed}{cycle.sentence}"]
+    lines += [f"deferred     {reason}" for reason in cycle.deferred]
+    return [*lines, *([f"next         {cycle.next_step}"] if cycle.next_step else [])]
 
 
 def tier(

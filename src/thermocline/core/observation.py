@@ -36,6 +36,7 @@ class CutLine:
     s: int | None
     seam_line: int
     fence: int
+    r: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import LiteralString
 
 from psycopg import sql
 
@@ -61,6 +62,7 @@ class SeamDefinition:
     lake_schema: str
     lake_table: str
     keep_heap: bool = False
+    expires: bool = False
 
 
 def apply_seam_objects(conn: Connection, seam: SeamDefinition, line: int) -> None:
@@ -212,8 +214,10 @@ def _parts(seam: SeamDefinition, line: int) -> dict[str, sql.Composable]:
         "check_generated": _check_generated(heap),
         "refuse_generated": _refuse_generated(heap),
         "cut": _cut(seam),
+        "line_of": _cut(seam, "(select r.line from thermocline.retention r where r.table_id = c.table_id)"),
         "line": _line(seam.key_type, line),
     }
+    parts["refuse_expired"] = sql.SQL(_QUERIES["refuse_expired"] if seam.expires else "").format(**parts)
     for name in _FRAGMENTS:
         parts[name] = sql.SQL(_QUERIES[name]).format(**parts)
     return parts
@@ -350,8 +354,8 @@ def key_expression(key_type: KeyType, axis: sql.Composable) -> sql.Composed:
     return sql.SQL("thermocline.{}({}::bigint)").format(sql.Identifier(_FROM_AXIS[key_type]), axis)
 
 
-def _cut(seam: SeamDefinition) -> sql.Composed:
-    expression = key_expression(seam.key_type, sql.SQL("c.t"))
+def _cut(seam: SeamDefinition, axis: LiteralString = "c.t") -> sql.Composed:
+    expression = key_expression(seam.key_type, sql.SQL(axis))
     return sql.SQL("(select {} from thermocline.cutline c where c.table_id = {})").format(expression, sql.Literal(seam.table_id))
 
 

@@ -9,6 +9,7 @@ from psycopg import sql
 
 from thermocline import pg
 from thermocline.catalog.migrate import check_version_known, read_version
+from thermocline.catalog.pauses import CycleState, read_cycle, read_paused_since
 from thermocline.catalog.tables import RegisteredTable, find_table, read_tables
 from thermocline.core.axis import render_axis
 from thermocline.core.names import TableName
@@ -32,6 +33,7 @@ class TableOverview:
     rows_tiered: int
     pending_corrections: int
     unfinished_ops: int
+    paused_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,10 @@ class TableDetail:
     partitions: tuple[PartitionLine, ...]
     ops: tuple[OpLine, ...]
     events: tuple[EventLine, ...]
+    keep_heap: bool
+    lake_retention: int | None
+    premake: int
+    cycle: CycleState | None
 
 
 def read_overview(dsn: str, *, connect_timeout_seconds: int = 5) -> tuple[TableOverview, ...]:
@@ -121,6 +127,10 @@ def read_detail(dsn: str, name: TableName, *, connect_timeout_seconds: int = 5) 
                 for op_id, kind, phase, snapshot, message, started, changed in conn.execute(_QUERIES["recent_ops"], [table.id])
             ),
             events=tuple(EventLine(at=at, sentence=sentence) for at, sentence in conn.execute(_QUERIES["recent_events"], [table.id])),
+            keep_heap=table.keep_heap,
+            lake_retention=table.lake_retention,
+            premake=table.premake,
+            cycle=read_cycle(conn, table.id),
         )
 
 
@@ -148,4 +158,5 @@ def _overview(conn: pg.Connection, table: RegisteredTable) -> TableOverview:
         rows_tiered=rows_tiered,
         pending_corrections=pending[0],
         unfinished_ops=unfinished,
+        paused_since=read_paused_since(conn, table.id),
     )

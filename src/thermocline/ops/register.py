@@ -171,12 +171,21 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
         lake_schema=new.lake_namespace,
         lake_table=new.lake_name,
         keep_heap=new.keep_heap,
+        expires=new.lake_retention is not None,
     )
+    if seam.expires:
+        apply_retention_row(conn, table_id, heap.owner)
     apply_seam_objects(conn, seam, plan.t)
     apply_truncation(conn, seam)
     apply_grants(conn, objects, heap.grants)
     _apply_constraint_exclusion(conn)
     tables.insert_event(conn, table_id, "register", f"{heap.name} is registered in mode {new.mode_label}; its seam is {objects.seam}.")
+
+
+def apply_retention_row(conn: Connection, table_id: int, owner: str) -> None:
+    """The line's row. Writers of old rows lock it with the owner's rights, which takes the right to update a column that says nothing."""
+    conn.execute("insert into thermocline.retention (table_id) values (%s)", [table_id])
+    conn.execute(sql.SQL("grant select, update (shared) on thermocline.retention to {}").format(sql.Identifier(owner)))
 
 
 def _apply_schemas(conn: Connection, seam_schema: str, owner: str) -> None:

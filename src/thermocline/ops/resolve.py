@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -17,6 +18,8 @@ from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.errors import ForeignLakeCommit
 from thermocline.faults import fault_point
+from thermocline.hot.retention import Expiring, apply_expiry
+from thermocline.ops.spanning import objects_of
 from thermocline.pg import Connection
 from thermocline.spark.commit import LakeHead, load_table, settle
 from thermocline.spark.inspect import read_added_files
@@ -28,6 +31,18 @@ class Resolved:
 
     moved: tuple[str, ...]
     notes: tuple[str, ...]
+
+
+def expiring(registered: RegisteredTable) -> Expiring:
+    """What purging below the retention line needs to know of a table."""
+    objects = objects_of(registered)
+    return Expiring(
+        table_id=registered.id,
+        delta=objects.delta,
+        spill=objects.spill,
+        tier_key=registered.tier_key,
+        key_type=registered.key_type,
+    )
 
 
 def resolve_unfinished(conn: Connection, registered: RegisteredTable, spark: Callable[[], SparkSession], fence: int) -> Resolved:
@@ -43,7 +58,8 @@ def resolve_unfinished(conn: Connection, registered: RegisteredTable, spark: Cal
             notes.append(f"abandoned operation {op.op_id}, which had not committed")
             continue
         paths = read_added_files(load_table(spark(), lake), snapshot)
-        moved += journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message="published after a restart")
+        mark = partial(apply_expiry, conn, expiring(registered)) if op.kind == "retain" else lambda: None
+        moved += journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message="published after a restart", mark=mark)
         notes.append(f"published operation {op.op_id}, which had committed before a crash")
     return Resolved(moved=tuple(moved), notes=tuple(notes))
 

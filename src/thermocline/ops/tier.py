@@ -16,11 +16,12 @@ import psycopg
 from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, tables
+from thermocline.catalog.pauses import note_cycle
 from thermocline.core.axis import render_axis
 from thermocline.core.names import TableName
 from thermocline.core.observation import TableSeen
 from thermocline.core.plan.premake import plan_premake, render_premake
-from thermocline.core.plan.tiering import TierPlan, plan_tiering, render_plan
+from thermocline.core.plan.tiering import TierPlan, plan_tiering, render_next, render_plan
 from thermocline.errors import ChecksumMismatch, LockNotGranted, LostRace, NoLakeForm, ThermoclineError, TryAgainError
 from thermocline.faults import fault_point
 from thermocline.hot.facts import read_partitions
@@ -40,6 +41,7 @@ from thermocline.hot.premake import apply_premake, read_grid
 from thermocline.hot.seam import apply_line
 from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
 from thermocline.ops.resolve import check_head_is_published, resolve_unfinished
+from thermocline.ops.retain import retain
 from thermocline.ops.spanning import SpanningTable, read_spanning
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
@@ -59,6 +61,8 @@ class TierReport:
     moved: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
+    retention_line: str | None = None
+    expired_files: int = 0
     deferred: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     rows: int = 0
@@ -128,7 +132,9 @@ def tier(
             if dry_run:
                 return report
             _apply(work, seen, plan)
+            _retain(work)
             _note_cut_line(work)
+            _note_cycle(work)
     return report
 
 
@@ -327,6 +333,20 @@ def _drop(work: Tiering, plan: TierPlan) -> None:
         fault_point("dropped")
         tables.insert_event(work.conn, registered.id, "drop", f"{registered.name}: {partition.name} left the heap.")
         report.dropped.append(str(partition.name))
+
+
+def _retain(work: Tiering) -> None:
+    """Expire old rows of the lake, in a cycle that made no other commit."""
+    if work.report.op_id is None:
+        retained = retain(work.conn, work.table.registered, work.spark, work.settings, work.worker)
+        work.report.notes += retained.notes
+        work.report.retention_line, work.report.expired_files = retained.line, retained.files
+
+
+def _note_cycle(work: Tiering) -> None:
+    registered, report = work.table.registered, work.report
+    following = render_next(observe(work), registered.tiering_lag)
+    note_cycle(work.conn, registered.id, report.sentence, deferred=report.deferred, next_step=following)
 
 
 def _note_cut_line(work: Tiering) -> None:

@@ -126,6 +126,7 @@ def _remove_login(conn: Connection, owner: str | None) -> None:
     conn.execute(sql.SQL("revoke usage on foreign server {} from {}").format(sql.Identifier(SERVER), role))
     conn.execute(sql.SQL("revoke usage on schema thermocline, thermocline_delta, thermocline_lake, thermocline_fn from {}").format(role))
     conn.execute(sql.SQL("revoke select on thermocline.cutline from {}").format(role))
+    conn.execute(sql.SQL("revoke all on thermocline.retention from {}").format(role))
     conn.execute(sql.SQL("revoke usage on sequence thermocline.delta_version from {}").format(role))
 
 

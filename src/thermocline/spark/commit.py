@@ -146,6 +146,23 @@ def apply_row_delta(head: LakeHead, files: Sequence[LakeFile], deletes: Sequence
     return _commit_snapshot(head, update, stamp.op_id)
 
 
+def remove_below(head: LakeHead, column: str, line: int, stamp: OpStamp) -> int:
+    """Take every file with keys below a line out of the table in one commit on exactly this head; the new snapshot's id.
+
+    By the range and never by path: `deleteFile` with a text reaches a protected method of Iceberg's, which deletes the file itself.
+    Iceberg refuses when a file reaches across the line.
+    """
+    if (done := find_op(head, stamp.op_id)) is not None:
+        return done
+    jvm: Any = head.spark._jvm
+    below = _render_range(KeyRange(column=column, low=AXIS_MIN, high=line))
+    update = head.table.newDelete()
+    update.deleteFromRowFilter(jvm.org.apache.iceberg.expressions.ExpressionParser.fromJson(below))
+    for key, value in stamp.summary().items():
+        update.set(key, value)
+    return _commit_snapshot(head, update, stamp.op_id)
+
+
 def check_range_is_new(head: LakeHead, wanted: KeyRange) -> None:
     """Refuse when a data file of the head may hold keys of the range, by its bounds."""
     if head.snapshot_id is None:

@@ -20,8 +20,9 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from thermocline.catalog import requests, tables
+from thermocline.catalog.pauses import note_cycle
 from thermocline.catalog.tables import RegisteredTable
-from thermocline.errors import AnotherWriter, PostgresUnreachable, ThermoclineError
+from thermocline.errors import AnotherWriter, Paused, PostgresUnreachable, ThermoclineError
 from thermocline.ops.ask import perform, render_report
 from thermocline.ops.fold import fold, has_work
 from thermocline.ops.janitor import remove_stray_files
@@ -83,13 +84,14 @@ class Worker:
                 report = tier(self.dsn, table.name, settings=self.settings, spark=self._session, worker=self.name)
                 if report.op_id is None:  # one lake commit per table and cycle
                     self._fold(conn, table)
-            except AnotherWriter:
+            except (AnotherWriter, Paused):
                 continue
             except (ThermoclineError, psycopg.Error) as problem:
                 if isinstance(problem, psycopg.OperationalError) and conn.broken:
                     raise
                 well = False
                 self._complain(str(table.name), str(problem))
+                note_cycle(conn, table.id, str(problem), problem_code=getattr(problem, "code", None))
                 continue
             self._last_problem.pop(str(table.name), None)
             if report.moved or report.dropped:

@@ -28,3 +28,20 @@ create table thermocline.cycles (
     next_step text
 );
 comment on table thermocline.cycles is 'What the last cycle of each table said, what it put off and what comes next.';
+
+create table thermocline.retention (
+    table_id bigint primary key references thermocline.tables on delete cascade,
+    line bigint not null default -9223372036854775808,
+    shared boolean
+);
+comment on table thermocline.retention is 'The line below which writes are refused; raised before R. Writers of old rows hold a share lock on it.';
+create function thermocline.forbid_line_regression() returns trigger
+    language plpgsql set search_path = pg_catalog as $$
+begin
+    if new.line < old.line then
+        raise exception 'the retention line of table % cannot move back', old.table_id using errcode = 'check_violation';
+    end if;
+    return new;
+end $$;
+create trigger forbid_regression before update on thermocline.retention
+    for each row execute function thermocline.forbid_line_regression();

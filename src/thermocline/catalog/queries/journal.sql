@@ -5,10 +5,10 @@ select pg_try_advisory_lock(746100, %(table_id)s::int)
 select pg_advisory_unlock(746100, %(table_id)s::int)
 
 -- name: claim
-update thermocline.cutline set fence = fence + 1 where table_id = %(table_id)s returning t, s, seam_line, fence
+update thermocline.cutline set fence = fence + 1 where table_id = %(table_id)s returning t, s, seam_line, fence, r
 
 -- name: cutline
-select t, s, seam_line, fence from thermocline.cutline where table_id = %(table_id)s
+select t, s, seam_line, fence, r from thermocline.cutline where table_id = %(table_id)s
 
 -- name: raise_seam_line
 update thermocline.cutline set seam_line = %(line)s where table_id = %(table_id)s and fence = %(fence)s and seam_line <= %(line)s
@@ -74,6 +74,7 @@ select s.path from thermocline.staged_files s
  where (o.op_id is null or o.phase in ('published', 'abandoned'))
    and s.at < now() - make_interval(secs => %(grace_seconds)s)
    and coalesce(o.changed_at, s.at) < now() - make_interval(secs => %(grace_seconds)s)
+   and not exists (select from thermocline.paused p where p.table_id is null or p.table_id = s.table_id)
  order by s.at limit %(limit)s
 
 -- name: forget_file

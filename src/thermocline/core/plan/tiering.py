@@ -65,6 +65,20 @@ def _due(seen: TableSeen, notes: list[str]) -> tuple[tuple[PartitionSeen, ...], 
     return tuple(due), cursor
 
 
+def render_next(seen: TableSeen, lag: int) -> str:
+    """What has to happen before another partition moves."""
+    for partition in seen.partitions:
+        if partition.hi <= seen.cut.t:
+            continue
+        if partition.hi == AXIS_MAX:
+            return f"{partition.name} has no upper bound and never moves"
+        if not partition.is_behind_tiering:
+            at = min(partition.hi + lag, AXIS_MAX)
+            return f"{partition.name} moves once a row at or above {render_axis(seen.key_type, at)} is there"
+        return f"{partition.name} is due"
+    return "no partition lies above the cut-line"
+
+
 def render_gap(key_type: KeyType, lo: int, hi: int) -> str:
     """The sentence for a range that no partition covers."""
     ends = f"{render_axis(key_type, lo)} to {render_axis(key_type, hi)}"

@@ -48,12 +48,22 @@ begin
             set {columns_from_excluded}, _op = 1, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null;
     end if;
     if tg_op <> 'DELETE' then
+        {refuse_expired}
         insert into {delta} as d ({columns}, _op, _version) values ({new_columns}, 0, pg_catalog.nextval('thermocline.delta_version'))
         on conflict ({key_columns}) do update
             set {columns_from_excluded}, _op = 0, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null;
     end if;
     return null;
 end
+
+-- name: refuse_expired
+-- The share lock keeps the line where it is until this transaction ends; an older snapshot that cannot see it raised fails to serialize.
+        if thermocline.axis(new.{tier_key}) operator(pg_catalog.<) (select r.line from thermocline.retention r
+             where r.table_id operator(pg_catalog.=) {table_id} for share) then
+            raise exception '{tier_key_text} = % lies below the retention line % of {heap_text}: rows this old were expired on purpose',
+                new.{tier_key}, {line_of} using errcode = 'check_violation',
+                hint = 'Raise the table''s lake retention before writing rows this old, or write them to another table.';
+        end if;
 
 -- name: statement_cut
 -- Thermocline {version}. Notes the cut-line of the statement's own snapshot: this function is STABLE, so it sees what the statement saw,

@@ -1,0 +1,158 @@
+"""The retention line: whole ranges of the lake expire, R and S move together, and no write path brings a row below R back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from tests.twin import Spanning, assert_same_rows
+
+from thermocline.errors import LockNotGranted
+from thermocline.ops import retain as retain_module
+from thermocline.ops.fold import fold
+
+LINE = "2026-03-01 00:00:00+00"
+BELOW = f"ts = .* lies below the retention line {LINE.replace('+', '[+]')} of public.events"
+WRITES = (
+    "insert into events (id, ts, v) values (9001, '2026-02-28 23:59:59+00', 1)",
+    "insert into events (id, ts, v) select 9001, '2026-01-05', 1",
+    "update events set ts = '2026-02-01 00:00+00' where id = 300",
+    "update events set ts = '2026-02-01 00:00+00' where id = 390",
+    "insert into events (id, ts, v) values (9001, '2026-04-05 00:00+00', 1), (9002, '2026-03-05 00:00+00', 1), (9003, '2020-01-01', 1)",
+)
+
+
+@pytest.fixture
+def spanning(make_spanning: Callable[..., Spanning]) -> Spanning:
+    """Rows from January to 10 April 2026, kept in the lake for thirty days below T."""
+    return make_spanning(lake_retention="30d")
+
+
+def _expire(spanning: Spanning) -> None:
+    """Move, then expire; the twin forgets the same rows."""
+    assert len(spanning.tier().moved) == 3
+    report = spanning.tier()
+    assert report.retention_line == LINE
+    spanning.twin.execute("delete from events where ts < '2026-03-01 00:00+00'")
+
+
+@pytest.mark.conforms("C-006", "C-116", "C-117")
+def test_rows_below_the_line_expire_once(spanning: Spanning) -> None:
+    spanning.tier()
+    spanning.both("update events set v = v + 1 where id % 5 = 0 returning *")
+    spanning.both("insert into events (id, ts, v) values (9001, '2026-01-05 00:00+00', 1), (9002, '2025-01-05 00:00+00', 1)")
+    spanning.both("delete from events where id % 11 = 0 returning id")
+    report = spanning.tier()
+    assert (report.retention_line, report.expired_files > 0) == (LINE, True)
+    spanning.twin.execute("delete from events where ts < '2026-03-01 00:00+00'")
+    spanning.assert_same_rows()
+    lake = spanning.spark().sql("select min(ts) >= timestamp '2026-03-01 00:00:00Z' from thermocline.public.events").collect()[0][0]
+    assert lake is True
+    for relation in ("public__events", "public__events__spill"):
+        assert spanning.query(f"select count(*) from thermocline_delta.{relation} where ts < '{LINE}'") == [(0,)]
+    s_r = spanning.query("select s, r, epoch from thermocline.cutline")
+    op = spanning.query("select kind, phase, result_snapshot from thermocline.op_log order by started_at desc limit 1")
+    assert op == [("retain", "published", s_r[0][0])]
+    again = spanning.tier()
+    assert (again.retention_line, again.expired_files) == (None, 0)
+    assert spanning.query("select s, r, epoch from thermocline.cutline") == s_r
+    spanning.both("update events set v = v + 1 where id % 3 = 0 returning *")
+    spanning.assert_same_rows()
+
+
+@pytest.mark.conforms("C-118", "C-119")
+@pytest.mark.parametrize("path", ["public_all, public", "public"], ids=["on the seam", "on the heap's own name"])
+def test_every_write_below_the_line_is_refused_whole_with_the_same_sentence(spanning: Spanning, path: str) -> None:
+    _expire(spanning)
+    session = spanning.session(path, autocommit=True)
+    for statement in WRITES:
+        if path == "public" and "id = 300" in statement:
+            continue  # only the lake holds that row
+        with pytest.raises(psycopg.errors.CheckViolation, match=BELOW):
+            session.execute(statement.encode())
+        spanning.assert_same_rows()
+    with (
+        pytest.raises(psycopg.errors.CheckViolation, match=BELOW),
+        session.cursor().copy("copy public.events (id, ts, v) from stdin") as copy,
+    ):
+        copy.write("9001\t2026-03-05 00:00+00\t1\n9002\t2026-01-05 00:00+00\t1\n")
+    spanning.assert_same_rows()
+    spanning.both("insert into events (id, ts, v) values (9001, '2026-03-01 00:00:00+00', 1)")
+    spanning.assert_same_rows()
+
+
+@pytest.mark.conforms("C-117", "C-121")
+def test_a_reader_older_than_the_expiry_keeps_its_rows(spanning: Spanning) -> None:
+    spanning.tier()
+    reader = spanning.session()
+    reader.execute("set transaction isolation level repeatable read")
+    before = reader.execute("select count(*), sum(v) from public_all.events").fetchall()
+    assert spanning.tier().retention_line == LINE
+    assert reader.execute("select count(*), sum(v) from public_all.events").fetchall() == before
+    assert_same_rows(reader)
+    reader.commit()
+
+
+@pytest.mark.conforms("C-118")
+def test_writers_in_flight_delay_the_line_and_older_snapshots_must_run_again(spanning: Spanning) -> None:
+    spanning.tier()
+    old = spanning.session()
+    old.execute("set transaction isolation level repeatable read")
+    old.execute("select 1 from thermocline.cutline").fetchall()
+    writer = spanning.session()
+    writer.execute("insert into events (id, ts, v) values (9001, '2026-01-05 00:00+00', 1)")
+    with pytest.raises(LockNotGranted, match="retention line"):
+        spanning.tier()
+    writer.commit()
+    assert spanning.tier().retention_line == LINE
+    with pytest.raises(psycopg.errors.SerializationFailure):
+        old.execute("insert into events (id, ts, v) values (9002, '2026-01-06 00:00+00', 1)")
+    old.rollback()
+    spanning.twin.execute("delete from events where ts < '2026-03-01 00:00+00'")
+    spanning.assert_same_rows()
+
+
+@pytest.mark.conforms("C-116")
+def test_the_line_stays_below_partitions_the_heap_still_has(make_spanning: Callable[..., Spanning]) -> None:
+    spanning = make_spanning(lake_retention="1d", reclaim_lag="60d")
+    assert len(spanning.tier().dropped) == 1
+    report = spanning.tier()
+    assert report.retention_line == "2026-02-01 00:00:00+00"
+    spanning.twin.execute("delete from events where ts < '2026-02-01 00:00+00'")
+    spanning.assert_same_rows()
+
+
+@pytest.mark.conforms("C-116", "C-120")
+def test_the_line_stays_below_a_file_that_reaches_across_it(make_spanning: Callable[..., Spanning]) -> None:
+    spanning = make_spanning(lake_retention="30d", lake_partition="none")
+    spanning.tier()
+    spanning.both("update events set v = v + 1 where id in (130, 250, 260)")
+    fold(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark)
+    report = spanning.tier()
+    assert any("a lake file reaches across it" in note for note in report.notes)
+    assert report.retention_line == "2026-02-01 00:00:00+00"
+    spanning.twin.execute("delete from events where ts < '2026-02-01 00:00+00'")
+    spanning.assert_same_rows()
+
+
+@pytest.mark.conforms("C-117")
+@pytest.mark.parametrize("point", ["retain-line-raised", "retain-intent", "retain-committed", "retain-published"])
+def test_a_pass_that_dies_at_any_step_is_finished_by_the_next(spanning: Spanning, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    spanning.tier()
+    spanning.both("update events set v = v + 1 where id % 5 = 0")
+
+    def die(at: str) -> None:
+        if at == point:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(retain_module, "fault_point", die)
+    with pytest.raises(KeyboardInterrupt):
+        spanning.tier()
+    monkeypatch.undo()
+    if point != "retain-published":
+        spanning.assert_same_rows()
+    spanning.tier()
+    spanning.twin.execute("delete from events where ts < '2026-03-01 00:00+00'")
+    spanning.assert_same_rows()
+    assert spanning.query("select count(*) from thermocline.op_log where phase not in ('published', 'abandoned')") == [(0,)]
