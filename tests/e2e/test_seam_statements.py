@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 from tests.shapes import Shapes, rolled_back, spanning_module
 from tests.twin import EVENTS_PARTITIONS, Spanning
@@ -423,3 +424,26 @@ def test_prepared_statements_and_functions_follow_the_cut_line(spanning: Spannin
     assert len(spanning.tier().moved) == 1
     check()
     spanning.assert_same_rows()
+
+
+def test_a_value_given_for_an_identity_column_that_is_always_generated_is_taken(shapes: Shapes) -> None:
+    """By contract: a trigger cannot tell it from OVERRIDING SYSTEM VALUE."""
+    for schema in ("public", "twin"):
+        shapes.conn.execute(f"alter table {schema}.events alter serial set generated always".encode())
+    statement = f"insert into events (id, ts, serial) values (900, {COLD}, 5) returning serial"
+    assert shapes.ours(statement).rows == [(5,)]
+    assert shapes.twins(statement).state == "428C9"
+
+
+@pytest.mark.conforms("C-045")
+def test_for_update_on_the_seam_locks_no_row_and_on_the_heap_it_does(tiered: Spanning) -> None:
+    one, two = tiered.session(), tiered.session()
+    attempt = b"select id from public.events where id = 195 for update nowait"
+    one.execute("select id from public_all.events where id in (5, 195) for update")
+    assert two.execute(attempt).fetchall() == [(195,)]
+    two.rollback()
+    one.execute("select id from public.events where id = 195 for update")
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        two.execute(attempt)
+    one.rollback()
+    two.rollback()

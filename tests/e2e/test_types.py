@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import psycopg
 import pytest
 from tests.shapes import spanning_module
 from tests.twin import EVENTS_PARTITIONS, Spanning
@@ -176,6 +177,15 @@ def test_a_cold_row_of_every_type_is_updated_and_deleted_through_the_seam(wide: 
     assert session.execute("delete from events where id >= 0").statusmessage == f"DELETE {HEIGHT + 1}"
     assert session.execute("select id from events").fetchall() == [(-1,)]
     session.rollback()
+
+
+def test_a_session_that_reads_no_nulls_in_arrays_cannot_read_them_from_the_lake_either(wide: Spanning) -> None:
+    """A limit, in docs/limits.md: arrays are kept in their text form, which `array_nulls = off` reads differently."""
+    column = COLUMNS[list(VALUES).index("boolean[]")]
+    session = wide.session(autocommit=True)
+    session.execute("set array_nulls = off")
+    with pytest.raises(psycopg.errors.InvalidTextRepresentation):
+        session.execute(f"select {column} from events".encode()).fetchall()
 
 
 @pytest.mark.conforms("C-198")
