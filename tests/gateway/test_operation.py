@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -34,7 +35,7 @@ from psycopg.conninfo import make_conninfo
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
-from thermocline.gateway.config import GatewayConfig
+from thermocline.gateway.config import GatewayConfig, read_certificate
 from thermocline.gateway.lookup import EvaluationLimits
 from thermocline.gateway.server import start_in_thread
 from thermocline.postgres_server import free_port
@@ -276,6 +277,20 @@ def test_tls_is_verified_required_and_read_again_on_request(site: Any, tmp_path:
                 time.sleep(0.1)
         else:
             raise AssertionError("the new certificate is not served")
+
+
+def test_bytes_in_the_clear_behind_a_tls_request_end_the_connection(site: Any, tmp_path: Path) -> None:
+    cert, key = _make_certificate(tmp_path, "gateway")
+    config = GatewayConfig(dsn=site.dsn, certificate=read_certificate(cert, key))
+    request = struct.pack(">ii", 8, 80877103)
+    with start_in_thread(site.dsn, config=config) as gateway:
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=5) as raw:
+            raw.sendall(request + b"\0\0\0\x09")
+            heard = raw.recv(4096)
+            assert heard[:1] == b"E"
+            assert b"bytes after the TLS request" in heard
+        with psycopg.connect(make_conninfo(site.direct_dsn(), port=gateway.port, sslmode="require")) as conn:
+            assert conn.pgconn.ssl_in_use
 
 
 def test_postgres_fdw_reads_over_tls_and_verifies_the_certificate(site: Any) -> None:

@@ -143,6 +143,14 @@ class Connection:
             return
         if self._protocol.has_unread_bytes:
             raise ProtocolViolation("bytes after the TLS request")
+        # Whatever came in the clear behind the request must not be read as if it had come encrypted.
+        transport = self._writer.transport
+        if isinstance(transport, asyncio.ReadTransport):
+            transport.pause_reading()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0):
+                if await self._reader.read(1):
+                    raise ProtocolViolation("bytes after the TLS request")
         await self._send(wire.ACCEPTED_TLS)
         await self._writer.start_tls(certificate.context)
 

@@ -21,6 +21,7 @@ from thermocline.gateway.sourcing import source_of
 from thermocline.gateway.wire.messages import Field
 
 _BATCH_ROWS = 32_768
+_TURN_SECONDS = 0.2
 
 _MAX_VERIFIED_FILES = 200_000
 
@@ -28,7 +29,8 @@ _MAX_VERIFIED_FILES = 200_000
 class LakeEngine:
     """Runs scans."""
 
-    def __init__(self, *, threads: int, memory_limit_bytes: int) -> None:
+    def __init__(self, *, threads: int, memory_limit_bytes: int, at_once: int = 16) -> None:
+        self.turns = threading.BoundedSemaphore(at_once)
         self._root = duckdb.connect(
             ":memory:",
             config={
@@ -89,7 +91,7 @@ class LakeEngine:
         if plan is None:
             return None
         outputs = _listed(tuple(Fragment(column.sql) for column in columns) or (Fragment("NULL"),))
-        return DuckBatches(self.cursor(), self._statement(outputs, plan, scan, []))
+        return DuckBatches(self.cursor(), self._statement(outputs, plan, scan, []), self.turns)
 
     def _statement(self, outputs: Fragment, plan: ScanPlan, scan: TableScan, tail: list[Fragment]) -> Fragment:
         parts = [Fragment("SELECT"), outputs, Fragment("FROM"), self._source(plan, scan)]
@@ -129,9 +131,10 @@ def _listed(fragments: tuple[Fragment, ...]) -> Fragment:
 
 
 class DuckBatches:
-    """Arrow batches of one DuckDB statement."""
+    """Arrow batches of one DuckDB statement; so many statements compute at once, others wait for their turn."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, statement: Fragment) -> None:
+    def __init__(self, cursor: duckdb.DuckDBPyConnection, statement: Fragment, turns: threading.BoundedSemaphore) -> None:
+        self._turns = turns
         self._cursor = cursor
         self._statement = statement
         self._reader: pa.RecordBatchReader | None = None
@@ -139,6 +142,15 @@ class DuckBatches:
 
     def next_batch(self) -> pa.RecordBatch | None:
         """The next batch with rows in it."""
+        while not self._turns.acquire(timeout=_TURN_SECONDS):
+            if self._stopped:
+                raise Cancelled
+        try:
+            return self._computed()
+        finally:
+            self._turns.release()
+
+    def _computed(self) -> pa.RecordBatch | None:
         try:
             if self._stopped:
                 raise Cancelled
@@ -170,7 +182,7 @@ class DuckRows:
 
     def __init__(self, engine: LakeEngine, fields: tuple[Field, ...], statement: Fragment) -> None:
         self._fields = fields
-        self._batches = DuckBatches(engine.cursor(), statement)
+        self._batches = DuckBatches(engine.cursor(), statement, engine.turns)
 
     def fields(self) -> tuple[Field, ...]:
         return self._fields

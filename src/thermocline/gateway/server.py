@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import secrets
 import signal
 import ssl
@@ -36,7 +37,9 @@ class GatewayServer:
         self.config = config or GatewayConfig(dsn=dsn, host=host, port=port)
         self.port = self.config.port
         self._directory = LakeDirectory(self.config.dsn, evaluations=self.config.evaluations)
-        self._engine = LakeEngine(threads=self.config.duckdb_threads, memory_limit_bytes=self.config.memory_limit_bytes)
+        self._engine = LakeEngine(
+            threads=self.config.duckdb_threads, memory_limit_bytes=self.config.memory_limit_bytes, at_once=self.config.workers
+        )
         self._answers = Answers(self._engine, self._directory)
         # Statements that wait for Postgres wait in threads of their own number, so the workers are never all taken by them.
         threads = self.config.workers + self.config.evaluations.queued
@@ -156,7 +159,17 @@ class GatewayServer:
 
 def run_gateway(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT, then drain; SIGHUP reads the certificate again."""
-    asyncio.run(_serve(config_of(settings)))
+    config = config_of(settings)
+    _allow_open_files(2 * config.max_connections + 512)
+    asyncio.run(_serve(config))
+
+
+def _allow_open_files(count: int) -> None:
+    """Raises this process' soft limit of open files, as far as the hard one lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 async def _serve(config: GatewayConfig) -> None:
