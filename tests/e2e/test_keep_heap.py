@@ -10,6 +10,7 @@ import pytest
 from tests.twin import Spanning
 
 from thermocline.ops import tier as tier_module
+from thermocline.ops.fold import fold
 from thermocline.ops.unregister import unregister
 from thermocline.pg import connect
 
@@ -82,6 +83,21 @@ def test_writes_between_the_steps_of_the_copy_reach_both_tiers(
     monkeypatch.setattr(tier_module, "fault_point", write)
     assert len(spanning.tier().moved) == 3
     _assert_all_equal(spanning)
+
+
+@pytest.mark.conforms("C-137", "C-140")
+def test_after_a_fold_heap_and_lake_are_equal_below_the_cut_line(make_spanning: Callable[..., Spanning]) -> None:
+    spanning = make_spanning(keep_heap=True)
+    spanning.tier()
+    for statement in WRITES:
+        spanning.both(statement)
+    fold(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark)
+    _assert_all_equal(spanning)
+    lake = spanning.spark().sql("select count(*), sum(id), sum(v) from thermocline.public.events").collect()[0]
+    assert spanning.query("select count(*), sum(id), sum(v) from public.events where ts < '2026-04-01 00:00+00'") == [tuple(lake)]
+    for statement in WRITES[1:4]:
+        spanning.both(statement)
+        _assert_all_equal(spanning)
 
 
 @pytest.mark.conforms("C-138")

@@ -113,6 +113,23 @@ def test_writers_in_flight_delay_the_line_and_older_snapshots_must_run_again(spa
     spanning.assert_same_rows()
 
 
+@pytest.mark.conforms("C-118")
+def test_a_partition_made_below_the_line_brings_nothing_back(spanning: Spanning) -> None:
+    _expire(spanning)
+    bounds = "from ('2026-02-20 00:00+00') to ('2026-03-05 00:00+00')"
+    spanning.seam.execute(f"create table public.late partition of public.events for values {bounds}".encode())
+    rows = "(9001, '2026-02-25 00:00+00', 1), (9002, '2026-03-02 00:00+00', 1)"
+    spanning.seam.execute(f"insert into public.events (id, ts, v) values {rows}".encode())
+    report = spanning.tier()
+    assert any(f"below the retention line {LINE} stay expired" in note for note in report.notes)
+    spanning.twin.execute("insert into events (id, ts, v) values (9002, '2026-03-02 00:00+00', 1)")
+    spanning.assert_same_rows()
+    with pytest.raises(psycopg.errors.CheckViolation, match=BELOW):
+        spanning.seam.execute("insert into public.events (id, ts, v) values (9003, '2026-02-26 00:00+00', 1)")
+    spanning.tier()
+    spanning.assert_same_rows()
+
+
 @pytest.mark.conforms("C-116")
 def test_the_line_stays_below_partitions_the_heap_still_has(make_spanning: Callable[..., Spanning]) -> None:
     spanning = make_spanning(lake_retention="1d", reclaim_lag="60d")

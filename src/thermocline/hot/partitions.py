@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import sql
 
-from thermocline.core.axis import AXIS_MAX, KeyType
+from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
 from thermocline.core.names import TableName
 from thermocline.core.observation import PartitionSeen, PartitionState
 from thermocline.errors import LockNotGranted
@@ -115,8 +115,13 @@ def apply_seal(conn: Connection, seam: SeamDefinition, partition: PartitionSeen,
         apply_state(conn, seam.table_id, [partition.oid], "sealing" if partition.state == "hot" else partition.state)
 
 
-def apply_late_capture(conn: Connection, seam: SeamDefinition, partition: PartitionSeen, lock_timeout_ms: int) -> int:
-    """A partition made below the cut-line: carry its rows into the delta, where readers look for them, and capture what comes."""
+def apply_late_capture(
+    conn: Connection, seam: SeamDefinition, partition: PartitionSeen, lock_timeout_ms: int, retention_line: int = AXIS_MIN
+) -> int:
+    """A partition made below the cut-line: carry its rows into the delta, where readers look for them, and capture what comes.
+
+    Rows below the retention line stay expired: they are not carried.
+    """
     names = sql.SQL(", ").join(sql.Identifier(column.name) for column in seam.heap.columns)
     keys = sql.SQL(", ").join(sql.Identifier(column.name) for column in seam.heap.primary_key)
     assignments = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column.name)) for column in seam.heap.columns)
@@ -126,11 +131,14 @@ def apply_late_capture(conn: Connection, seam: SeamDefinition, partition: Partit
         moved = conn.execute(
             sql.SQL(
                 "insert into {delta} ({names}, _op, _version) select {names}, 0, nextval('thermocline.delta_version') from {partition}"
+                " where {key} >= {line}"
                 " on conflict ({keys}) do update set {assignments}, _op = 0, _version = excluded._version, _folded = null"
             ).format(
                 delta=sql.Identifier(seam.objects.delta.schema, seam.objects.delta.table),
                 partition=sql.Identifier(partition.name.schema, partition.name.table),
                 names=names,
+                key=sql.Identifier(seam.tier_key),
+                line=key_expression(seam.key_type, sql.Literal(str(max(retention_line, partition.lo)))),
                 keys=keys,
                 assignments=assignments,
             )

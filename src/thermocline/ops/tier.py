@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, tables
 from thermocline.catalog.pauses import note_cycle
-from thermocline.core.axis import render_axis
+from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import TableName
 from thermocline.core.observation import TableSeen
 from thermocline.core.plan.premake import plan_premake, render_premake
@@ -38,6 +38,7 @@ from thermocline.hot.partitions import (
     why_not_drop,
 )
 from thermocline.hot.premake import apply_premake, read_grid
+from thermocline.hot.retention import read_line
 from thermocline.hot.seam import apply_line
 from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
 from thermocline.ops.resolve import check_head_is_published, resolve_unfinished
@@ -179,8 +180,13 @@ def _premake(work: Tiering) -> tuple[str, ...]:
 
 def _apply(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
     for partition in plan.capture:
-        rows = apply_late_capture(work.conn, work.table.seam, partition, work.settings.lock_timeout_ms)
+        line = read_line(work.conn, work.table.registered.id)
+        held = AXIS_MIN if line is None else line
+        rows = apply_late_capture(work.conn, work.table.seam, partition, work.settings.lock_timeout_ms, held)
         work.report.notes.append(f"captured {rows} rows of {partition.name}, which was made below the cut-line")
+        if partition.lo < held:
+            below = render_axis(work.table.registered.key_type, held)
+            work.report.notes.append(f"rows of {partition.name} below the retention line {below} stay expired")
     if plan.move:
         _move(work, seen, plan)
         seen = observe(work)
