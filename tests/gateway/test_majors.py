@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ def _reader(version: str, port: int) -> Iterator[psycopg.Connection[Any]]:
     finally:
         server.stop("immediate")
         server.remove()
+        shutil.rmtree(directory)
 
 
 @pytest.mark.conforms("O-097", "O-099")
