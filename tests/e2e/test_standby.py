@@ -74,7 +74,7 @@ def test_a_read_only_transaction_reads_both_tiers_and_takes_no_transaction_id(sp
 
 
 def wait_for_replay(spanning: Spanning, standby: PostgresServer) -> None:
-    (target,) = spanning.query("select pg_current_wal_lsn()::text")[0]
+    (target,) = spanning.query("select pg_current_wal_insert_lsn()::text")[0]
     deadline = time.monotonic() + 30
     with connect(standby.dsn("postgres"), autocommit=True) as reader:
         while reader.execute("select pg_last_wal_replay_lsn() >= %s::pg_lsn", [target]).fetchone() != (True,):

@@ -9,7 +9,7 @@ from thermocline.pg import connect
 
 _TRACES = b"""
 select 'schema', nspname::text, coalesce(nspacl::text, '') from pg_namespace where nspname !~ '^pg_(toast_)?temp'
-union all select 'relation', c.oid::regclass::text, concat_ws(' ', c.relkind, c.relacl::text, c.relispartition, c.relhastriggers::text)
+union all select 'relation', c.oid::regclass::text, concat_ws(' ', c.relkind, c.relacl::text, c.relispartition)
   from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
 union all select 'function', p.oid::regprocedure::text, p.proname from pg_proc p where p.pronamespace <> 'pg_catalog'::regnamespace
 union all select 'trigger', tgrelid::regclass::text, tgname from pg_trigger where not tgisinternal
