@@ -46,7 +46,7 @@ def _reader(version: str, port: int) -> Iterator[psycopg.Connection[Any]]:
         shutil.rmtree(directory)
 
 
-@pytest.mark.conforms("O-097", "O-099")
+@pytest.mark.conforms("O-099")
 @pytest.mark.parametrize("version", MAJORS)
 def test_postgres_fdw_of_each_major_reads_the_lake(site: Any, version: str) -> None:
     site.lake.create("events", EVENTS)

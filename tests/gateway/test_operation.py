@@ -198,7 +198,7 @@ def test_a_thousand_idle_clients_are_held_and_a_busy_one_is_served(site: Any) ->
         assert program.rss_bytes() - before < 200_000_000
 
 
-@pytest.mark.conforms("O-087", "O-045")
+@pytest.mark.conforms("O-087")
 def test_probes_and_metrics_are_served_and_a_lost_postgres_is_named(site: Any, postgres: Any) -> None:
     snapshot = _fill(site, 10)
     with _program(site) as program:
@@ -252,7 +252,6 @@ def _make_certificate(directory: Path, name: str) -> tuple[Path, Path]:
     return cert, secret
 
 
-@pytest.mark.conforms("O-097", "O-109")
 def test_tls_is_verified_required_and_read_again_on_request(site: Any, tmp_path: Path) -> None:
     snapshot = _fill(site, 10)
     cert, key = _make_certificate(tmp_path, "first")
