@@ -7,28 +7,20 @@ only when nothing stands under the literal one.
 from __future__ import annotations
 
 import os
-import re
 from urllib.parse import unquote
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 
 from thermocline.errors import LakeFileUnreadable
-
-_FILE_URI = re.compile(r"^file:(?://[^/]*)?(?=/)")
-
+from thermocline.locations import without_file_scheme
 
 FILE_URI_PATTERN = r"^file:(?://[^/]*)?(/.*)$"
-"""For engines that compare locations as text: what the first group keeps is `plain_location`."""
-
-
-def plain_location(location: str) -> str:
-    """The location without its `file:` scheme, so that two spellings of one file are equal."""
-    return _FILE_URI.sub("", location, count=1)
+"""For engines that compare locations as text: what the first group keeps is `without_file_scheme`."""
 
 
 def local_path(location: str) -> str:
     """The path on this machine of a `file:` location."""
-    path = plain_location(location)
+    path = without_file_scheme(location)
     if "://" in path or not path.startswith("/"):
         raise LakeFileUnreadable(f"Lake file {location} is not in a store this gateway can read.")
     if "%" in path and not os.path.exists(path) and os.path.exists(unquote(path)):

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 from thermocline.cold.metadata import LakeFile
 from thermocline.cold.scan import ScanPlan
-from thermocline.cold.storage import FILE_URI_PATTERN, local_path, plain_location
+from thermocline.cold.storage import FILE_URI_PATTERN, local_path
 from thermocline.errors import LakeFileUnreadable
 from thermocline.gateway.facts import ColumnFacts
 from thermocline.gateway.predicates import Fragment
+from thermocline.locations import without_file_scheme
 
 _POSITIONS = """ANTI JOIN (
     SELECT files.here, p.pos
@@ -35,7 +36,7 @@ def source_of(plan: ScanPlan, columns: Sequence[ColumnFacts]) -> Fragment:
     parts = [Fragment("(SELECT d.* FROM"), Fragment(read, (paths,))]
     positions = [delete for delete in plan.deletes if not delete.equality_ids]
     if positions:
-        said = [plain_location(file.path) for file in plan.data]
+        said = [without_file_scheme(file.path) for file in plan.data]
         parts.append(Fragment(_POSITIONS, (FILE_URI_PATTERN, [local_path(file.path) for file in positions], said, paths)))
     parts += _equality_joins(plan, columns, paths)
     parts.append(Fragment(")"))
