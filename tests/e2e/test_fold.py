@@ -187,7 +187,7 @@ def test_composite_keys_of_every_kind_match_themselves_whatever_their_spelling(m
     assert spanning.query(f"select count(*) from {DELTA} where _folded is null and day < '2026-04-01'") == [(0,)]
 
 
-@pytest.mark.conforms("C-130", "C-132")
+@pytest.mark.conforms("C-130")
 def test_rows_folded_again_and_again_are_deleted_once_each_and_a_backlog_drains_in_several_commits(spanning: Spanning) -> None:
     cold(spanning)
     for round_number in range(3):
@@ -281,7 +281,7 @@ def test_the_heap_of_a_keep_heap_table_stays_whole_over_a_fold(make_spanning: Ca
     spanning.assert_same_rows()
 
 
-@pytest.mark.conforms("C-129", "C-132")
+@pytest.mark.conforms("C-129")
 def test_the_worker_folds_when_enough_waits_or_long_enough_and_never_commits_twice_in_a_cycle(spanning: Spanning) -> None:
     patient = Worker(spanning.dsn, spanning.settings.model_copy(update={"fold_min_rows": 10, "fold_interval_seconds": 3600}))
     with connect(spanning.dsn, autocommit=True) as conn:

@@ -140,7 +140,7 @@ def test_the_line_stays_below_partitions_the_heap_still_has(make_spanning: Calla
     spanning.assert_same_rows()
 
 
-@pytest.mark.conforms("C-116", "C-120")
+@pytest.mark.conforms("C-116")
 def test_the_line_stays_below_a_file_that_reaches_across_it(make_spanning: Callable[..., Spanning]) -> None:
     spanning = make_spanning(lake_retention="30d", lake_partition="none")
     spanning.tier()
