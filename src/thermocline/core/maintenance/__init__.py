@@ -1,0 +1,1 @@
+"""Upkeep of Iceberg tables, the pure part: policy, bounds, plans, outcomes."""

@@ -1,0 +1,1 @@
+"""Rewriting the files of one bin: splice, re-encode, sort, z-order."""

@@ -1,0 +1,105 @@
+"""What one Spark task of compaction is given, and what it gives back. Plain data, so that it travels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Kernel = Literal["splice", "reencode", "sort", "zorder", "hilbert"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteSource:
+    """A delete file that may hide rows of the bin's inputs. A deletion vector is a Puffin blob at `offset`, `length`, for one file."""
+
+    path: str
+    kind: Literal["position", "equality", "vector"]
+    size_bytes: int
+    sequence_number: int
+    equality_ids: tuple[int, ...] = ()
+    referenced_file: str | None = None
+    offset: int = 0
+    length: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFile:
+    """A data file to rewrite, and the delete files that apply to it by partition scope and sequence (indexes into the task's `deletes`)."""
+
+    path: str
+    size_bytes: int
+    record_count: int
+    sequence_number: int
+    deletes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SortField:
+    """One field of a sort order: the column's field id and Iceberg's transform of it."""
+
+    field_id: int
+    transform: str = "identity"
+    descending: bool = False
+    nulls_first: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinTask:
+    """One bin of one (spec, partition). `schema_json` is Iceberg's JSON of the table's current schema; outputs carry its field ids.
+
+    `partition_values` are constants of identity partition columns that old or foreign files may leave out, by field id, as JSON values.
+    """
+
+    number: int
+    kernel: Kernel
+    inputs: tuple[InputFile, ...]
+    deletes: tuple[DeleteSource, ...]
+    schema_json: str
+    directory: str
+    """Where outputs go, ending before the file's own name."""
+    name_prefix: str
+    target_bytes: int
+    compression: str = "zstd"
+    compression_level: int = 1
+    sort: tuple[SortField, ...] = ()
+    memory_bytes: int = 402_653_184
+    partition_values: Mapping[int, object] | None = None
+    storage: Mapping[str, str] | None = None
+    """How to reach the files' store, when it is not the file system."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFile:
+    path: str
+    size_bytes: int
+    rows: int
+    split_offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowMap:
+    """Where an input's rows went, so that a position delete which arrives meanwhile can be moved along.
+
+    Only order-preserving kernels have one: row `p` of the input lies at `starts[i] + rank of p among the rows kept`, in output `output`.
+    `removed` are the input's row positions that deletes took away, sorted.
+    """
+
+    input_path: str
+    output: int
+    first_row: int
+    removed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BinResult:
+    number: int
+    kernel: Kernel
+    """The one that ran: a bin that cannot be spliced is re-encoded."""
+    outputs: tuple[OutputFile, ...]
+    rows_read: int
+    rows_written: int
+    bytes_read: int
+    bytes_written: int
+    row_maps: tuple[RowMap, ...] = ()
+    note: str = ""
