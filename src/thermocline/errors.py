@@ -455,3 +455,20 @@ class GatewayNotStarted(RefusedError):
     """The gateway did not start."""
 
     code = "TC506"
+
+
+# --- explain, pins: TC7xx ---
+
+
+class PinNotYours(RefusedError):
+    """The pin is held by another role."""
+
+    code = "TC701"
+    hint = "Only its holder or an operator, who may delete from thermocline.read_pins, releases a pin."
+
+
+class NotExplainable(RefusedError):
+    """The statement cannot be explained."""
+
+    code = "TC702"
+    hint = "Give one SELECT, INSERT, UPDATE, DELETE, MERGE or COPY … FROM."

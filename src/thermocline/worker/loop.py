@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from thermocline.catalog import requests, tables
 from thermocline.catalog.pauses import note_cycle
+from thermocline.catalog.pins import sweep_pins
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.errors import AnotherWriter, Paused, PostgresUnreachable, ThermoclineError
 from thermocline.ops.ask import perform, render_report
@@ -96,6 +97,8 @@ class Worker:
             self._last_problem.pop(str(table.name), None)
             if report.moved or report.dropped:
                 _LOG.info(report.sentence, extra={"action": "tier", "table": report.table, "op_id": report.op_id})
+        if swept := sweep_pins(conn):
+            _LOG.info("removed %d pins that had expired", swept, extra={"action": "pins"})
         if removed := remove_stray_files(conn, self.settings.staged_grace_seconds):
             _LOG.info("deleted %d files that no commit took up", removed, extra={"action": "janitor"})
         return well

@@ -1,0 +1,48 @@
+"""pins: which snapshots readers outside Postgres hold, and letting go of one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
+from thermocline.cli.output import print_json, print_lines, print_table
+from thermocline.core.names import parse_table_name
+from thermocline.stack.locate import require_dsn
+
+OptionalTable = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="schema.table; all when none is named", show_default=False)]
+
+
+def add_commands(app: typer.Typer) -> None:
+    app.command("pins")(pins)
+
+
+def pins(
+    table: OptionalTable = None,
+    release_id: Annotated[
+        int | None, typer.Option("--release", metavar="ID", help="Release this pin, whoever holds it. [default: none]", show_default=False)
+    ] = None,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the pins of readers outside Postgres, or release one."""
+    from thermocline.ops.pins import read_pin_list, release
+
+    where = require_dsn(read_settings(dir=directory, dsn=dsn))
+    if release_id is not None:
+        report = release(where, release_id)
+        if json:
+            print_json(report)
+        else:
+            print_lines([report.sentence])
+        return
+    listed = read_pin_list(where, None if table is None else parse_table_name(table))
+    if json:
+        print_json(listed)
+        return
+    print_table(
+        ["pin", "table", "snapshot", "holder", "pinned", "expires", "holds back"],
+        ([p.id, p.table, p.snapshot_id, p.holder, p.pinned_at, p.expires_at, p.holds_back] for p in listed),
+    )
