@@ -25,6 +25,7 @@ COMMANDS = [
     "tier",
     "fold",
     "pause",
+    "pins",
     "resume",
     "verify",
     "sync-grants",
