@@ -26,7 +26,7 @@ update thermocline.op_log o
 
 -- name: unfinished
 select op_id, kind, t, base_snapshot from thermocline.op_log
- where table_id = %(table_id)s and phase not in ('published', 'abandoned') order by started_at
+ where table_id = %(table_id)s and kind <> 'maintain' and phase not in ('published', 'abandoned') order by started_at
 
 -- name: publish_cutline
 update thermocline.cutline set t = %(t)s, s = %(s)s

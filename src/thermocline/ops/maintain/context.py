@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,7 @@ from datetime import datetime
 from pyspark.sql import SparkSession
 
 from thermocline.catalog.tables import RegisteredTable
+from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
 from thermocline.pg import Connection
@@ -27,7 +29,10 @@ class LakeTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassContext:
-    """One pass over one table. `conn` is in autocommit mode; `now` is Postgres' clock at the start of the pass."""
+    """One pass over one table. `conn` is in autocommit mode; `now` is Postgres' clock at the start of the pass.
+
+    `pass_id` is the pass's row in op_log (kind `maintain`); files are staged under it until the op that commits them takes them over.
+    """
 
     conn: Connection
     dsn: str
@@ -40,3 +45,9 @@ class PassContext:
     dry_run: bool = False
     forced: bool = False
     talk: Callable[[str], None] = lambda _: None
+    pass_id: uuid.UUID | None = None
+    """None in a dry run, which leaves no trace."""
+    note_bounds: Callable[[Bounds], None] = lambda _: None
+    """Keep the bounds an operation went by with the pass."""
+    why_pause: Callable[[], str | None] = lambda: None
+    """Asked between bins: a reason to stop here and keep what is finished, such as a quiet window that began."""

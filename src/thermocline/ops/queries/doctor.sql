@@ -15,4 +15,4 @@ select srvoptions from pg_foreign_server where srvname = 'thermocline_gateway'
 
 -- name: unfinished_ops
 select count(*), min(started_at) from thermocline.op_log
- where phase not in ('published', 'abandoned') and changed_at < now() - interval '10 minutes'
+ where phase not in ('published', 'abandoned') and kind <> 'maintain' and changed_at < now() - interval '10 minutes'

@@ -11,4 +11,4 @@ select op_id::text, counters -> 'sums' from thermocline.op_log
  where table_id = %(table_id)s and phase = 'published' and counters ? 'sums' order by started_at
 
 -- name: files_leave
-select exists (select from thermocline.op_log where table_id = %(table_id)s and phase = 'published' and kind not in ('tier', 'fold'))
+select exists (select from thermocline.op_log where table_id = %(table_id)s and phase = 'published' and kind not in ('tier', 'fold', 'maintain'))
