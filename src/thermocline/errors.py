@@ -269,6 +269,39 @@ class ModeNotBuilt(RefusedError):
     hint = "Use --mode tiered, with --keep-heap when nothing may leave Postgres."
 
 
+class UnknownProfile(RefusedError):
+    """There is no such storage profile."""
+
+    code = "TC218"
+    hint = "`thermocline profile list` shows them; `thermocline profile add NAME --warehouse LOCATION` adds one."
+
+
+class ProfileTaken(RefusedError):
+    """A storage profile of this name exists with another warehouse."""
+
+    code = "TC219"
+    hint = "Lake tables stay where they were made; add a profile of another name."
+
+
+class LakeNotAdoptable(RefusedError):
+    """The lake table cannot be taken up."""
+
+    code = "TC220"
+
+
+class NameNotTyped(RefusedError):
+    """What cannot be undone needs the table's name."""
+
+    code = "TC221"
+    hint = "Type the name of the table when asked, or give it by --yes-drop in a script."
+
+
+class NotRestorable(RefusedError):
+    """The history cannot be put back into the heap."""
+
+    code = "TC222"
+
+
 # --- spark and the lake: TC3xx ---
 
 

@@ -26,6 +26,7 @@ COMMANDS = [
     "fold",
     "pause",
     "pins",
+    "profile",
     "resume",
     "verify",
     "sync-grants",

@@ -41,6 +41,8 @@ class NewTable:
     lake_retention: int | None = None
     partition_width: int | None = None
     premake: int = 2
+    profile: str | None = None
+    lake_until: int | None = None
 
     @property
     def mode_label(self) -> str:
@@ -108,6 +110,8 @@ def insert_table(conn: Connection, table: NewTable, columns: tuple[LakeColumn, .
             "lake_retention": table.lake_retention,
             "partition_width": table.partition_width,
             "premake": table.premake,
+            "profile": table.profile,
+            "lake_until": table.lake_until,
         },
     ).fetchone()
     assert row is not None
@@ -167,7 +171,7 @@ def _table(conn: Connection, row: tuple[Any, ...]) -> RegisteredTable:
         attnums.append(attnum)
     (id_, schema, table, heap_oid, mode, pk, tier_key, key_type, tiering_lag, reclaim_lag, lake_partition, *rest) = row
     lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name, *modes = rest
-    keep_heap, lake_retention, partition_width, premake = modes
+    keep_heap, lake_retention, partition_width, premake, profile, lake_until = modes
     return RegisteredTable(
         id=id_,
         name=TableName(schema, table),
@@ -190,6 +194,8 @@ def _table(conn: Connection, row: tuple[Any, ...]) -> RegisteredTable:
         lake_retention=lake_retention,
         partition_width=partition_width,
         premake=premake,
+        profile=profile,
+        lake_until=lake_until,
         columns=tuple(columns),
         attnums=tuple(attnums),
     )

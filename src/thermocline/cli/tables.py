@@ -67,6 +67,10 @@ def register(
         str | None, _option("--partition-width", "Width of a heap partition. [default: read off the newest partitions]")
     ] = None,
     premake: Annotated[int | None, _option("--premake", "Partitions kept ready above the newest row; 0 makes none. [default: 2]")] = None,
+    profile: Annotated[
+        str | None,
+        _option("--profile", "Storage profile the lake is made in. [default: the default profile, else the settings' warehouse]"),
+    ] = None,
     seam_schema: Annotated[str | None, _option("--seam-schema", "Schema of the spanning view. [default: <schema>_all]")] = None,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
@@ -88,6 +92,7 @@ def register(
         lake_partition=lake_partition,
         partition_width=partition_width,
         premake=premake,
+        profile=profile,
         seam_schema=seam_schema,
         dry_run=dry_run,
     )

@@ -71,6 +71,7 @@ class HeapFacts:
     primary_key_is_deferrable: bool
     inbound_foreign_keys: tuple[str, ...]
     grants: tuple[Grant, ...]
+    comment: str | None = None
 
     def column(self, name: str) -> HeapColumn | None:
         return next((column for column in self.columns if column.name == name), None)
@@ -106,6 +107,7 @@ def read_heap(conn: Connection, name: TableName, identity: tuple[str, ...] | Non
         partition_key_text=row[11],
         default_partition=row[12],
         primary_key_is_deferrable=row[13],
+        comment=row[14],
         columns=_read_columns(conn, name, oid),
         primary_key=tuple(
             KeyColumn(name=column, operator_schema=schema, operator=operator, is_hashable=hashable)

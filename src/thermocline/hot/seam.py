@@ -149,6 +149,8 @@ def _apply_view_triggers(conn: Connection, objects: SeamObjects) -> None:
 
 def _apply_view_columns(conn: Connection, seam: SeamDefinition) -> None:
     view = _ident(seam.objects.seam)
+    if seam.heap.comment is not None:
+        conn.execute(sql.SQL("comment on view {} is {}").format(view, sql.Literal(seam.heap.comment)))
     for column in seam.heap.columns:
         if column.default is not None:
             # Postgres' own deparsed expression, every name in it qualified.

@@ -104,7 +104,8 @@ def _refusals_named(request: RegisterRequest, settings: Settings) -> Iterator[No
 
 
 def _apply(conn: Connection, plan: RegisterPlan, request: RegisterRequest, settings: Settings) -> None:
-    lake = create_lake_table(settings.warehouse_location, plan.heap.name, plan.columns, plan.key, plan.layout, table_uuid=uuid.uuid4())
+    warehouse = plan.profile.warehouse if plan.profile else settings.warehouse_location
+    lake = create_lake_table(warehouse, plan.heap.name, plan.columns, plan.key, plan.layout, table_uuid=uuid.uuid4())
     try:
         with conn.transaction():
             _lock_unchanged(conn, plan, request, settings)
@@ -156,6 +157,7 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
         lake_retention=plan.lake_retention,
         partition_width=plan.partition_width,
         premake=plan.premake,
+        profile=plan.profile.name if plan.profile else None,
     )
     table_id = tables.insert_table(conn, new, plan.columns, tuple(c.attnum for c in heap.columns), plan.t)
     tables.insert_lake_table(conn, new.lake_namespace, new.lake_name, lake.metadata_location)
@@ -226,6 +228,7 @@ def _already(conn: Connection, existing: tables.RegisteredTable, heap: HeapFacts
         ("--lake-retention", request.lake_retention, lambda text: parse_duration(kind, text), existing.lake_retention),
         ("--partition-width", request.partition_width, lambda text: parse_duration(kind, text), existing.partition_width),
         ("--premake", request.premake, int, existing.premake),
+        ("--profile", request.profile, str, existing.profile),
         ("--keep-heap", request.keep_heap or None, bool, existing.keep_heap),
     )
     for option, asked, read, held in wished:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from thermocline.catalog import tables
+from thermocline.catalog.profiles import StorageProfile, find_profile
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, parse_duration, render_axis
 from thermocline.core.coltypes import HeapColumn, LakeColumn, plan_lake_columns, why_not_held
 from thermocline.core.layout import parse_layout, plan_layout
@@ -39,6 +40,7 @@ class RegisterRequest:
     lake_partition: str | None = None
     partition_width: str | None = None
     premake: int | None = None
+    profile: str | None = None
     seam_schema: str | None = None
     dry_run: bool = False
 
@@ -59,6 +61,7 @@ class RegisterPlan:
     premake: int
     keep_heap: bool
     layout: str
+    profile: StorageProfile | None
     objects: SeamObjects
     t: int
 
@@ -97,6 +100,7 @@ def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterReques
         premake=DEFAULT_PREMAKE if request.premake is None else request.premake,
         keep_heap=request.keep_heap,
         layout=_layout(key_type, bounds, width, request.lake_partition),
+        profile=find_profile(conn, request.profile),
         objects=objects,
         t=partitions[0].lo,
     )

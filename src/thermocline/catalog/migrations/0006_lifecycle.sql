@@ -1,1 +1,61 @@
--- Reserved.
+-- Lifecycle: where lakes are made, lakes that an unregistration left, history on its way back into the heap, lakes nobody knows any more.
+
+create table thermocline.storage_profiles (
+    name text primary key check (name <> ''),
+    warehouse text not null check (warehouse <> ''),
+    is_default boolean not null default false,
+    created_at timestamptz not null default now()
+);
+comment on table thermocline.storage_profiles is 'Named places for lake tables; the one flagged default is used when registration names none.';
+create unique index storage_profiles_one_default on thermocline.storage_profiles (is_default) where is_default;
+
+alter table thermocline.tables
+    add column profile text references thermocline.storage_profiles,
+    add column lake_until bigint;
+comment on column thermocline.tables.profile is 'The storage profile the lake was made in; null for the warehouse of the settings.';
+comment on column thermocline.tables.lake_until is
+    'Of a lake that was taken up: below this the lake may hold rows of partitions that the heap still has. Null when the lake was made here.';
+
+create table thermocline.kept_lakes (
+    lake_uuid uuid primary key,
+    lake_namespace text not null,
+    lake_name text not null,
+    lake_location text not null unique,
+    schema_name text not null,
+    table_name text not null,
+    heap_oid oid not null,
+    pk text[] not null,
+    tier_key text not null,
+    key_type text not null,
+    lake_partition text not null,
+    profile text references thermocline.storage_profiles,
+    t bigint not null,
+    s bigint not null,
+    r bigint,
+    columns jsonb not null,
+    partitions jsonb not null,
+    at timestamptz not null default now(),
+    unique (lake_namespace, lake_name)
+);
+comment on table thermocline.kept_lakes is 'Lakes that an unregistration left, with what a later registration must know to take one up again.';
+comment on column thermocline.kept_lakes.t is 'The lake holds every row below this, but for what the heap''s partitions below it were changed to since.';
+
+create table thermocline.restored_ranges (
+    table_id bigint not null references thermocline.tables on delete cascade,
+    lo bigint not null,
+    hi bigint not null check (lo < hi),
+    snapshot_id bigint not null,
+    schema_name text not null,
+    name text not null,
+    rows bigint not null,
+    primary key (table_id, lo)
+);
+comment on table thermocline.restored_ranges is
+    'History copied back from the lake, range by range, into tables that become partitions of the heap when it is unregistered.';
+
+create table thermocline.lake_leftovers (
+    location text primary key,
+    at timestamptz not null default now()
+);
+comment on table thermocline.lake_leftovers is
+    'Directories of lake tables that are being made or were dropped: no catalog knows them, and the janitor removes them after the grace period.';

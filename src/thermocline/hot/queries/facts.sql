@@ -2,7 +2,8 @@
 select c.oid, c.relkind::text, c.relpersistence::text, c.relrowsecurity, pg_get_userbyid(c.relowner), c.relowner,
        c.relispartition, n.nspname like 'pg\_%%' or n.nspname = 'information_schema',
        p.partstrat::text, p.partnatts, p.partattrs::int2[]::int[], pg_get_partkeydef(c.oid),
-       d.relname, exists (select from pg_index x where x.indrelid = c.oid and x.indisprimary and not x.indimmediate)
+       d.relname, exists (select from pg_index x where x.indrelid = c.oid and x.indisprimary and not x.indimmediate),
+       obj_description(c.oid, 'pg_class')
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
   left join pg_partitioned_table p on p.partrelid = c.oid

@@ -1,0 +1,17 @@
+-- name: profiles
+select p.name, p.warehouse, p.is_default, count(t.id)
+  from thermocline.storage_profiles p left join thermocline.tables t on t.profile = p.name
+ group by p.name order by p.name
+
+-- name: profile
+select name, warehouse, is_default, 0 from thermocline.storage_profiles
+ where case when %(name)s::text is null then is_default else name = %(name)s end
+
+-- name: no_default
+update thermocline.storage_profiles set is_default = false where is_default and %(is_default)s
+
+-- name: insert_profile
+insert into thermocline.storage_profiles (name, warehouse, is_default) values (%(name)s, %(warehouse)s, %(is_default)s)
+on conflict (name) do update set is_default = storage_profiles.is_default or excluded.is_default
+ where storage_profiles.warehouse = excluded.warehouse
+returning name
