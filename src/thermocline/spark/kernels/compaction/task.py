@@ -65,6 +65,12 @@ class BinTask:
     sort: tuple[SortField, ...] = ()
     memory_bytes: int = 402_653_184
     partition_values: Mapping[int, object] | None = None
+    splice_min_row_group_bytes: int = 0
+    """A bin whose row groups are smaller than this on average is re-encoded instead of spliced; 0: never for that reason."""
+    name_mapping: str | None = None
+    """The table's `schema.name-mapping.default`, for files without field ids."""
+    scratch: str | None = None
+    """A local directory for sorted runs; None: the system's own for temporary files."""
     storage: Mapping[str, str] | None = None
     """How to reach the files' store, when it is not the file system."""
 
@@ -79,16 +85,20 @@ class OutputFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowMap:
-    """Where an input's rows went, so that a position delete which arrives meanwhile can be moved along.
+    """Where a run of an input's kept rows went, so that a position delete which arrives meanwhile can be moved along (see `row_map.py`).
 
-    Only order-preserving kernels have one: row `p` of the input lies at `starts[i] + rank of p among the rows kept`, in output `output`.
-    `removed` are the input's row positions that deletes took away, sorted.
+    Only order-preserving kernels have one. Number an input's kept rows 0, 1, 2, …: those from `first_kept` on, `rows` of them, lie at
+    `first_row` and after in the output of index `output`. An input that is cut over several outputs has several, one after the other;
+    each carries all of the input's `removed`.
     """
 
     input_path: str
     output: int
     first_row: int
-    removed: tuple[int, ...] = ()
+    rows: int
+    first_kept: int = 0
+    removed: bytes = b""
+    """The input's row positions that deletes took away, sorted, as little-endian 64-bit integers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
