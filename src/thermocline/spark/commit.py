@@ -64,10 +64,15 @@ class LakeHead:
     snapshot_id: int | None
     ops: Mapping[str, int]
     properties: Mapping[str, str]
-    partition: LakePartition | None
+    told: Mapping[str, Any] = field(repr=False, compare=False)
     table: Any = field(repr=False, compare=False)
     base: Any = field(repr=False, compare=False)
     spark: SparkSession = field(repr=False, compare=False)
+
+    @property
+    def partition(self) -> LakePartition | None:
+        """The one field a registered table is partitioned by; other Iceberg tables may have more, which nobody asks for."""
+        return _partition_of(self.told)
 
 
 def load_table(spark: SparkSession, name: TableName) -> LakeHead:
@@ -93,7 +98,7 @@ def load_table(spark: SparkSession, name: TableName) -> LakeHead:
         snapshot_id=None if current in (None, -1) else current,
         ops=_ops_of(told),
         properties=told.get("properties", {}),
-        partition=_partition_of(told),
+        told=told,
         table=table,
         base=base,
         spark=spark,
