@@ -27,6 +27,7 @@ SPARK_JARS: tuple[str, ...] = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "org.postgresql:postgresql:42.7.8",
 )
+OBJECT_STORE_JAR = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 POSTGRES_VERSION = "18.1.0"
 OLDEST_JAVA = 17
 FETCH_TIMEOUT_SECONDS = 600
@@ -77,9 +78,10 @@ def jar_path(coordinate: str) -> Path:
     return target
 
 
-def spark_jar_paths() -> tuple[Path, ...]:
-    """All jars that a Spark session needs."""
-    return tuple(jar_path(coordinate) for coordinate in SPARK_JARS)
+def spark_jar_paths(*, object_store: bool = False) -> tuple[Path, ...]:
+    """All jars that a Spark session needs; one more when its lake is in an object store."""
+    wanted = (*SPARK_JARS, OBJECT_STORE_JAR) if object_store else SPARK_JARS
+    return tuple(jar_path(coordinate) for coordinate in wanted)
 
 
 def postgres_home(version: str = POSTGRES_VERSION) -> Path:

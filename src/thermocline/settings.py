@@ -60,6 +60,14 @@ class Settings(BaseSettings):
     gateway_tls_cert: Path | None = Field(default=None, description="certificate of the gateway (PEM), read again on SIGHUP; none: no TLS")
     gateway_tls_key: Path | None = Field(default=None, description="key of the gateway's certificate (PEM)")
     gateway_tls_required: bool = Field(default=False, description="whether the gateway refuses connections without TLS")
+    s3_endpoint: str | None = Field(
+        default=None, pattern=r"^https?://[^/@\s]+$", description="S3-compatible store, http(s)://host:port; none: AWS"
+    )
+    s3_region: str = Field(default="us-east-1", min_length=1, description="region of the object store")
+    s3_path_style: bool = Field(default=False, description="whether the bucket stands in the path of a request, not in its host name")
+    s3_credentials_file: Path | None = Field(
+        default=None, description="keys of the object store, as the AWS tools write them; none: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
+    )
     http_listen: str = Field(
         default="127.0.0.1:8439", description="address of the HTTP API; a stack chooses a free port unless this is given"
     )
@@ -100,7 +108,7 @@ class Settings(BaseSettings):
         # The layers are read by load_settings, which has to know which of them a value came from.
         return (init_settings,)
 
-    @field_validator("dir", "config", "cache", "gateway_tls_cert", "gateway_tls_key")
+    @field_validator("dir", "config", "cache", "gateway_tls_cert", "gateway_tls_key", "s3_credentials_file")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else path.expanduser().absolute()

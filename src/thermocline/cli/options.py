@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from thermocline.log import configure_logging
+from thermocline.object_store import store_of, use_store
 from thermocline.settings import LoadedSettings, load_settings
 from thermocline.stack.locate import resolve_settings
 
@@ -43,5 +44,6 @@ def read_settings(*, for_up: bool = False, **flags: Any) -> LoadedSettings:
     if loaded.values.cache is not None:
         # Children and the artifact cache itself look at the environment.
         os.environ["THERMOCLINE_CACHE"] = str(loaded.values.cache)
+    use_store(store_of(loaded.values, os.environ))
     configure_logging(loaded.values.log_format, loaded.values.log_level)
     return loaded

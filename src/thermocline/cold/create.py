@@ -5,7 +5,7 @@ So a registration that fails leaves no table behind, only (at worst) one unrefer
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import uuid
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -38,7 +38,9 @@ from pyiceberg.types import (
 from thermocline.core.coltypes import LakeColumn
 from thermocline.core.names import TableName
 from thermocline.errors import LakeNotWritable
-from thermocline.locations import local_path, location_of
+from thermocline.lake_files import delete_tree
+from thermocline.locations import location_of
+from thermocline.object_store import current_store
 
 _TYPES: dict[str, IcebergType] = {
     "boolean": BooleanType(),
@@ -89,17 +91,19 @@ def create_lake_table(
     )
     metadata_location = f"{location}/metadata/00000-{uuid.uuid4()}.metadata.json"
     try:
-        ToOutputFile.table_metadata(metadata, load_file_io(location=metadata_location).new_output(metadata_location))
+        ToOutputFile.table_metadata(
+            metadata, load_file_io(current_store().iceberg_properties(), metadata_location).new_output(metadata_location)
+        )
     except OSError as problem:
-        remove_lake_files(location)
+        with contextlib.suppress(OSError):
+            remove_lake_files(location)
         raise LakeNotWritable(f"The warehouse {warehouse} cannot be written: {problem}.") from problem
     return CreatedLake(uuid=table_uuid, location=location, metadata_location=metadata_location)
 
 
 def remove_lake_files(location: str) -> None:
     """Delete every file of a lake table that no catalog knows any more."""
-    if (directory := local_path(location)) is not None:
-        shutil.rmtree(directory, ignore_errors=True)
+    delete_tree(location)
 
 
 def _field(column: LakeColumn) -> NestedField:

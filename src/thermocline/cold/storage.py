@@ -1,7 +1,7 @@
 """Where a file of the lake is, and how its bytes are read.
 
-Iceberg keeps locations as written by whoever wrote them: `/a b/x`, `file:/a b/x`, `file:///a%20b/x`. The spelling on disk wins, decoded
-only when nothing stands under the literal one.
+Iceberg keeps locations as written by whoever wrote them: `/a b/x`, `file:/a b/x`, `file:///a%20b/x`, `s3://bucket/a b/x`. The spelling on
+disk wins, decoded only when nothing stands under the literal one; in an object store the literal one is the only one.
 """
 
 from __future__ import annotations
@@ -12,10 +12,25 @@ from urllib.parse import unquote
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 
 from thermocline.errors import LakeFileUnreadable
+from thermocline.lake_files import open_location
 from thermocline.locations import without_file_scheme
+from thermocline.object_store import is_object_location
 
 FILE_URI_PATTERN = r"^file:(?://[^/]*)?(/.*)$"
 """For engines that compare locations as text: what the first group keeps is `without_file_scheme`."""
+
+_PATTERN_CHARACTERS = frozenset("*?[")
+
+
+def readable_path(location: str) -> str:
+    """The location as DuckDB opens it: a path on this machine, or the object's URI."""
+    return _checked_object(location) if is_object_location(location) else local_path(location)
+
+
+def _checked_object(location: str) -> str:
+    if _PATTERN_CHARACTERS & set(location):
+        raise LakeFileUnreadable(f"Lake file {location} has *, ? or [ in its name, which the gateway would take for a pattern.")
+    return location
 
 
 def local_path(location: str) -> str:
@@ -32,16 +47,27 @@ class LakeInput(InputFile):
     """A lake file opened for reading."""
 
     def __len__(self) -> int:
+        if is_object_location(self.location):
+            filesystem, path = open_location(self.location)
+            return int(filesystem.get_file_info(path).size or 0)
         return os.path.getsize(local_path(self.location))
 
     def exists(self) -> bool:
+        if is_object_location(self.location):
+            filesystem, path = open_location(self.location)
+            return bool(filesystem.get_file_info(path).is_file)
         return os.path.exists(local_path(self.location))
 
     def open(self, seekable: bool = True) -> InputStream:
         try:
+            if is_object_location(self.location):
+                filesystem, path = open_location(self.location)
+                stream: InputStream = filesystem.open_input_file(path)
+                return stream
             return open(local_path(self.location), "rb")
         except OSError as problem:
-            raise LakeFileUnreadable(f"Lake file {self.location} cannot be read: {problem.strerror}.") from problem
+            reason = problem.strerror or str(problem).splitlines()[0]
+            raise LakeFileUnreadable(f"Lake file {self.location} cannot be read: {reason}.") from problem
 
 
 class LakeReader(FileIO):

@@ -9,16 +9,18 @@ import duckdb
 import pyarrow as pa
 
 from thermocline.cold.scan import ScanPlan, plan_scan
-from thermocline.cold.storage import local_path
+from thermocline.cold.storage import readable_path
 from thermocline.errors import LakeFileUnreadable, UnknownSnapshot
 from thermocline.gateway import metrics
 from thermocline.gateway.facts import ColumnFacts
 from thermocline.gateway.predicates import Fragment, Parameter, join
 from thermocline.gateway.pushdown import LakeQuery, TableScan
+from thermocline.gateway.remote import connect_store
 from thermocline.gateway.rows import EncodedRows, Shape, encode_rows
 from thermocline.gateway.sources import Cancelled, ConstantRows, RowSource
 from thermocline.gateway.sourcing import source_of
 from thermocline.gateway.wire.messages import Field
+from thermocline.object_store import ObjectStore, current_store, is_object_location
 
 _BATCH_ROWS = 32_768
 _TURN_SECONDS = 0.2
@@ -48,6 +50,7 @@ class LakeEngine:
         self._root.execute("SELECT ?, ?", [1, ["x"]]).to_arrow_reader(1).read_all()
         self._lock = threading.Lock()
         self._verified: set[str] = set()
+        self._store: ObjectStore | None = None
 
     def close(self) -> None:
         self._root.close()
@@ -102,8 +105,18 @@ class LakeEngine:
 
     def _source(self, plan: ScanPlan, scan: TableScan) -> Fragment:
         files = [*plan.data, *(delete for delete in plan.deletes if delete.equality_ids)]
-        self._check_field_ids([local_path(file.path) for file in files])
+        paths = [readable_path(file.path) for file in files]
+        self._connect_store(paths)
+        self._check_field_ids(paths)
         return source_of(plan, tuple(scan.facts.columns.values()))
+
+    def _connect_store(self, paths: list[str]) -> None:
+        """Reaches the object store when the first of its files is read, and again when its keys changed."""
+        if not any(map(is_object_location, paths)) or self._store == (store := current_store()):
+            return
+        with self._lock:
+            connect_store(self._root, store)
+            self._store = store
 
     def _check_field_ids(self, paths: list[str]) -> None:
         """A file without field ids would read as nulls under Iceberg's rules, so it is refused by name."""

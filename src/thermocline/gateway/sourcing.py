@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from thermocline.cold.metadata import LakeFile
 from thermocline.cold.scan import ScanPlan
-from thermocline.cold.storage import FILE_URI_PATTERN, local_path
+from thermocline.cold.storage import FILE_URI_PATTERN, readable_path
 from thermocline.errors import LakeFileUnreadable
 from thermocline.gateway.facts import ColumnFacts
 from thermocline.gateway.predicates import Fragment
@@ -26,7 +26,7 @@ _POSITIONS = """ANTI JOIN (
 
 def source_of(plan: ScanPlan, columns: Sequence[ColumnFacts]) -> Fragment:
     """What stands after FROM."""
-    paths = [local_path(file.path) for file in plan.data]
+    paths = [readable_path(file.path) for file in plan.data]
     if not plan.deletes:
         return Fragment(f"read_parquet(?, {_options(columns)})", (paths,))
     for delete in plan.deletes:
@@ -37,7 +37,7 @@ def source_of(plan: ScanPlan, columns: Sequence[ColumnFacts]) -> Fragment:
     positions = [delete for delete in plan.deletes if not delete.equality_ids]
     if positions:
         said = [without_file_scheme(file.path) for file in plan.data]
-        parts.append(Fragment(_POSITIONS, (FILE_URI_PATTERN, [local_path(file.path) for file in positions], said, paths)))
+        parts.append(Fragment(_POSITIONS, (FILE_URI_PATTERN, [readable_path(file.path) for file in positions], said, paths)))
     parts += _equality_joins(plan, columns, paths)
     parts.append(Fragment(")"))
     return Fragment(" ".join(part.text for part in parts), tuple(value for part in parts for value in part.parameters))
@@ -93,6 +93,6 @@ def _equality_join(
         "unnest(CAST(? AS BIGINT[])) AS part) w ON w.here = e.tc_file",
         f"GROUP BY ALL) {name} ON {same}{place} AND {name}.sequence > written.sequence",
     )
-    paths = [local_path(file.path) for file in deletes]
+    paths = [readable_path(file.path) for file in deletes]
     parts = [places[file.partition] for file in deletes]
     return Fragment(" ".join(pieces), (paths, paths, [file.sequence_number for file in deletes], parts))

@@ -7,7 +7,7 @@ never part of the table.
 from __future__ import annotations
 
 from thermocline.catalog import journal
-from thermocline.locations import local_path
+from thermocline.lake_files import delete_file
 from thermocline.pg import Connection
 
 
@@ -15,9 +15,7 @@ def remove_stray_files(conn: Connection, grace_seconds: float) -> int:
     """Delete what abandoned and retried tasks left behind; how many files went."""
     removed = 0
     for path in journal.read_stray_files(conn, grace_seconds):
-        file = local_path(path)
-        if file is not None:
-            file.unlink(missing_ok=True)
-            journal.forget_file(conn, path)
-            removed += 1
+        delete_file(path)
+        journal.forget_file(conn, path)
+        removed += 1
     return removed

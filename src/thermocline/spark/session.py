@@ -21,6 +21,7 @@ from thermocline.artifacts import spark_jar_paths
 from thermocline.core.names import TableName
 from thermocline.errors import RefusedError
 from thermocline.locations import location_of
+from thermocline.object_store import current_store, is_object_location
 from thermocline.pg import Endpoint
 
 LAKE_CATALOG = "thermocline"
@@ -47,11 +48,14 @@ def spark_session(plan: SparkPlan) -> SparkSession:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     builder = SparkSession.builder.master(plan.master).appName(plan.app_name)
-    for name, value in plan_context_conf(plan, spark_jar_paths()).items():
+    for name, value in plan_context_conf(plan, spark_jar_paths(object_store=is_object_location(plan.warehouse))).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate().newSession()
     for name, value in plan_catalog_conf(plan).items():
         session.conf.set(name, value)
+    if is_object_location(plan.warehouse):
+        # Tasks find the store by their environment, as they find Postgres by the DSN in them.
+        session.sparkContext.environment.update(current_store().environment())
     session.sparkContext.setLogLevel("ERROR")
     return session
 
@@ -91,6 +95,9 @@ def plan_catalog_conf(plan: SparkPlan) -> dict[str, str]:
         # Another process may commit at any time, so a cached table would be a stale one.
         f"{catalog}.cache-enabled": "false",
     }
+    if is_object_location(plan.warehouse):
+        conf[f"{catalog}.io-impl"] = "org.apache.iceberg.io.ResolvingFileIO"
+        conf |= {f"{catalog}.{name}": value for name, value in current_store().iceberg_properties().items()}
     if plan.endpoint.password:
         conf[f"{catalog}.jdbc.password"] = plan.endpoint.password
     return conf

@@ -11,6 +11,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from thermocline import artifacts, pg
 from thermocline.directories import check_directory, check_warehouse
 from thermocline.errors import PortTaken
+from thermocline.object_store import is_object_location
 from thermocline.postgres_server import check_port_free, free_port
 from thermocline.settings import LoadedSettings, split_address
 from thermocline.stack.credentials import PassEntry, keep_password, passfile_path, write_passfile
@@ -27,7 +28,7 @@ def prepare_stack(loaded: LoadedSettings) -> StackState:
     check_directory(directory, "The stack's directory")
     check_warehouse(loaded.values.warehouse_location)
     artifacts.java_path()
-    artifacts.spark_jar_paths()
+    artifacts.spark_jar_paths(object_store=is_object_location(loaded.values.warehouse_location))
     remembered = read_state(directory)
     if loaded.values.dsn is not None:
         return _choose_state(loaded, remembered, role=_check_own_postgres(loaded.values.dsn, loaded.values.connect_timeout_seconds))

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from thermocline.lake_files import make_folder
 from thermocline.spark.kernels.fold_match import Rows
 from thermocline.spark.kernels.lake_partition import PartitionValue
 from thermocline.spark.kernels.parquet_out import flush_to_disk, not_written, open_location
@@ -62,7 +63,7 @@ def write_deletes(
     )
     register(path)
     try:
-        filesystem.create_dir(f"{root}/{folder}", recursive=True)
+        make_folder(filesystem, f"{root}/{folder}")
         with filesystem.open_output_stream(f"{root}/{name}") as sink:
             pq.write_table(table, sink, compression="zstd", compression_level=target.compression_level, store_schema=False, version="2.6")
         if isinstance(filesystem, pa.fs.LocalFileSystem):

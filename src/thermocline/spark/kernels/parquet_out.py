@@ -20,6 +20,8 @@ import pyarrow.parquet as pq
 
 from thermocline.core.coltypes import LakeColumn
 from thermocline.errors import LakeFileNotWritten
+from thermocline.lake_files import make_folder
+from thermocline.lake_files import open_location as open_location
 from thermocline.spark.kernels.checksum import RowSum, sum_of_table
 from thermocline.spark.kernels.lake_form import arrow_schema
 from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue, key_numbers, ordinals, partition_value
@@ -162,7 +164,7 @@ class LakeWriter:
         self._register(path)
         dictionaries = [column.name for column in self._target.columns if _dictionary_pays(sample.column(column.name))]
         try:
-            self._filesystem.create_dir(f"{self._root}/{folder}", recursive=True)
+            make_folder(self._filesystem, f"{self._root}/{folder}")
             sink = self._filesystem.open_output_stream(f"{self._root}/{name}")
         except OSError as problem:
             raise not_written(path, problem) from problem
@@ -213,16 +215,6 @@ class LakeWriter:
                 seen += sum_of_table(file.read_row_group(group, use_threads=False), self._target.columns)
             offsets = tuple(_group_offset(file.metadata.row_group(group)) for group in range(file.metadata.num_row_groups))
         return size, offsets, seen
-
-
-def open_location(location: str) -> tuple[pa.fs.FileSystem, str]:
-    """The file system of a table location and the path in it; Iceberg writes locations as they are, with nothing in them escaped."""
-    scheme, colon, rest = location.partition(":")
-    if not colon or scheme == "file":
-        return pa.fs.LocalFileSystem(), "/" + (rest if colon else location).lstrip("/").rstrip("/")
-    authority, _, path = rest.removeprefix("//").partition("/")
-    filesystem, root = pa.fs.FileSystem.from_uri(f"{scheme}://{authority}")
-    return filesystem, f"{root.rstrip('/')}/{path}".rstrip("/")
 
 
 def _group_offset(group: pq.RowGroupMetaData) -> int:

@@ -1,0 +1,128 @@
+"""Every file that a version of an Iceberg table names: manifest lists, manifests, data and delete files, metadata, statistics.
+
+Each manifest is read once. Paths that must not be deleted are kept as 64-bit hashes: two
+paths with one hash keep a file too many, never one too few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import ManifestEntry, ManifestFile, read_manifest_list
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from thermocline.cold.storage import LakeReader
+from thermocline.errors import LakeFileUnreadable
+from thermocline.locations import without_file_scheme
+
+_HASHES_AT_ONCE = 65_536
+_VERSION_HINT = "version-hint.text"
+
+Found = TypeVar("Found")
+Hashes = npt.NDArray[np.uint64]
+
+
+def hash_path(path: str) -> int:
+    """A path's place in a `PathSet`; the spellings of one local file are equal."""
+    return int.from_bytes(blake2b(without_file_scheme(path).encode(), digest_size=8).digest(), "little")
+
+
+class PathSet:
+    """Paths that somebody needs, eight bytes each."""
+
+    def __init__(self) -> None:
+        self._sorted: Hashes = np.empty(0, dtype=np.uint64)
+        self._new: list[int] = []
+
+    def add(self, paths: Iterable[str]) -> None:
+        self._new += map(hash_path, paths)
+        if len(self._new) >= _HASHES_AT_ONCE + len(self._sorted) // 4:
+            self._settle()
+
+    def __contains__(self, path: object) -> bool:
+        self._settle()
+        place = np.searchsorted(self._sorted, (wanted := np.uint64(hash_path(str(path)))))
+        return bool(place < len(self._sorted) and self._sorted[place] == wanted)
+
+    def __len__(self) -> int:
+        self._settle()
+        return len(self._sorted)
+
+    def _settle(self) -> None:
+        if self._new:
+            self._sorted = np.union1d(self._sorted, np.array(self._new, dtype=np.uint64))
+            self._new = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """What some snapshots reach: their manifest lists, and each of their manifests once."""
+
+    lists: frozenset[str]
+    manifests: dict[str, ManifestFile]
+
+
+def reach(snapshots: Iterable[Snapshot], io: FileIO | None = None) -> Reached:
+    """The manifests of these snapshots."""
+    reader = io or LakeReader()
+    lists: set[str] = set()
+    manifests: dict[str, ManifestFile] = {}
+    for snapshot in snapshots:
+        if not snapshot.manifest_list:
+            raise LakeFileUnreadable(f"Snapshot {snapshot.snapshot_id} names its manifests one by one, as format 1 once did.")
+        if snapshot.manifest_list in lists:
+            continue
+        lists.add(snapshot.manifest_list)
+        for manifest in _readable(snapshot.manifest_list, lambda place: list(read_manifest_list(reader.new_input(place)))):
+            manifests.setdefault(manifest.manifest_path, manifest)
+    return Reached(lists=frozenset(lists), manifests=manifests)
+
+
+def live_paths(manifests: Iterable[ManifestFile], io: FileIO | None = None) -> Iterator[list[str]]:
+    """The files that are alive in these manifests, one list per manifest."""
+    reader = io or LakeReader()
+    for manifest in manifests:
+        yield [entry.data_file.file_path for entry in _entries(manifest, reader)]
+
+
+def _entries(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
+    return _readable(manifest.manifest_path, lambda _: list(manifest.fetch_manifest_entry(io, discard_deleted=True)))
+
+
+def named_by_metadata(metadata: TableMetadata, location: str) -> Iterator[str]:
+    """Files the table's metadata names apart from snapshots: itself, its history, statistics of any kind, the version hint."""
+    yield location
+    yield f"{metadata.location}/metadata/{_VERSION_HINT}"
+    yield f"{metadata.location}/metadata/.{_VERSION_HINT}.crc"
+    for entry in metadata.metadata_log:
+        yield entry.metadata_file
+    for statistics in (*metadata.statistics, *metadata.partition_statistics):
+        yield statistics.statistics_path
+
+
+def reach_all(metadata: TableMetadata, location: str, io: FileIO | None = None) -> PathSet:
+    """Every file a version of the table needs, for all of its snapshots and refs."""
+    needed = PathSet()
+    needed.add(named_by_metadata(metadata, location))
+    reached = reach(metadata.snapshots, io)
+    needed.add(reached.lists)
+    needed.add(reached.manifests)
+    for paths in live_paths(reached.manifests.values(), io):
+        needed.add(paths)
+    return needed
+
+
+def _readable(path: str, read: Callable[[str], list[Found]]) -> list[Found]:
+    try:
+        return read(path)
+    except LakeFileUnreadable:
+        raise
+    except Exception as problem:
+        raise LakeFileUnreadable(f"Lake file {path} cannot be read: {problem}.") from problem

@@ -1,0 +1,72 @@
+"""Lake files by location, on this machine or in an object store: opened, written, deleted in one way by everybody who touches bytes."""
+
+from __future__ import annotations
+
+import shutil
+from functools import lru_cache
+
+import pyarrow.fs as fs
+
+from thermocline.locations import local_path
+from thermocline.object_store import ObjectStore, current_store, is_object_location, path_in_store
+
+_CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5, 60, 5
+
+
+def open_location(location: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a location and the path in it; Iceberg writes locations as they are, with nothing in them escaped."""
+    if is_object_location(location):
+        return open_store(current_store()), path_in_store(location)
+    scheme, colon, rest = location.partition(":")
+    if not colon or scheme == "file":
+        return fs.LocalFileSystem(), "/" + (rest if colon else location).lstrip("/").rstrip("/")
+    authority, _, path = rest.removeprefix("//").partition("/")
+    filesystem, root = fs.FileSystem.from_uri(f"{scheme}://{authority}")
+    return filesystem, f"{root.rstrip('/')}/{path}".rstrip("/")
+
+
+@lru_cache(maxsize=4)
+def open_store(store: ObjectStore) -> fs.S3FileSystem:
+    """pyarrow's client of a store; short failures are tried again, with growing pauses."""
+    named = {"access_key": store.access_key, "secret_key": store.secret_key, "session_token": store.session_token}
+    keys = {name: value for name, value in named.items() if value is not None}
+    return fs.S3FileSystem(
+        **keys,
+        region=store.region,
+        endpoint_override=store.host,
+        scheme="https" if store.is_encrypted else "http",
+        force_virtual_addressing=store.endpoint is not None and not store.path_style,
+        connect_timeout=_CONNECT_SECONDS,
+        request_timeout=_REQUEST_SECONDS,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        background_writes=False,
+    )
+
+
+def make_folder(filesystem: fs.FileSystem, path: str) -> None:
+    """Object stores have no folders; making one there would leave an empty object behind."""
+    if isinstance(filesystem, fs.LocalFileSystem):
+        filesystem.create_dir(path, recursive=True)
+
+
+def delete_file(location: str) -> None:
+    """Deletes one file; one that is gone already is no error."""
+    if (file := local_path(location)) is not None:
+        file.unlink(missing_ok=True)
+        return
+    filesystem, path = open_location(location)
+    try:
+        filesystem.delete_file(path)
+    except FileNotFoundError:
+        return
+
+
+def delete_tree(location: str) -> None:
+    """Deletes every file below a location."""
+    if (directory := local_path(location)) is not None:
+        shutil.rmtree(directory, ignore_errors=True)
+        return
+    filesystem, path = open_location(location)
+    for found in filesystem.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True)):
+        if found.type == fs.FileType.File:
+            filesystem.delete_file(found.path)
