@@ -193,7 +193,7 @@ def fence(head: LakeHead, op_id: str) -> None:
     jvm: Any = head.spark._jvm
     metadata = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base).setProperties({FENCE_PROPERTY: op_id}).build()
     try:
-        _swap(head, metadata)
+        swap_metadata(head, metadata)
     except Py4JJavaError as problem:
         if load_after_failure(head, problem).properties.get(FENCE_PROPERTY) != op_id:
             raise LostRace(f"The lake table of {head.name} moved while it was being fenced.") from None
@@ -218,7 +218,7 @@ def _commit_snapshot(head: LakeHead, update: Any, op_id: str) -> int:
     try:
         snapshot = update.apply()
         metadata = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base).setBranchSnapshot(snapshot, "main").build()
-        _swap(head, metadata)
+        swap_metadata(head, metadata)
         return int(snapshot.snapshotId())
     except Py4JJavaError as problem:
         after = load_after_failure(head, problem)
@@ -240,7 +240,8 @@ def _settle_failed(head: LakeHead, op_id: str, problem: Py4JJavaError) -> int:
     raise CommitFailed(f"The commit on {head.name} failed, and nothing changed in the lake: {_java_sentence(problem)}.") from None
 
 
-def _swap(head: LakeHead, metadata: Any) -> None:
+def swap_metadata(head: LakeHead, metadata: Any) -> None:
+    """Put new metadata in the place of exactly this head."""
     operations = head.table.operations()
     # apply() refreshes: when that found another metadata file, the snapshot was made on a base nobody here has looked at.
     if operations.current().metadataFileLocation() != head.metadata_location:
