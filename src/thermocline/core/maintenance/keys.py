@@ -1,0 +1,296 @@
+"""Every key of a policy: its spellings, its type, its range, and its value in each preset.
+
+A key is a field of `Policy`; two systems may name it differently and count it in other units, so each spelling carries the factor to the
+field's own unit. Values are checked here, when they are given, so that a policy read back from the catalog is one that a pass can run.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from thermocline.core.maintenance.operations import parse_operations
+from thermocline.core.maintenance.policy import HOUR_MS, Policy
+from thermocline.core.maintenance.quiet_windows import parse_quiet_windows
+from thermocline.maintenance_errors import BadPolicyValue, PolicyKeyUnknown
+
+Value = bool | int | float | str | tuple[str, ...]
+_Number = TypeVar("_Number", int, float)
+Kind = Literal["bool", "int", "float", "choice", "text", "list", "duration"]
+Preset = Literal["modak", "seaweedfs", "artemis"]
+PRESETS: tuple[Preset, ...] = ("modak", "seaweedfs", "artemis")
+MB = 1_048_576
+GB = 1024 * MB
+DAY_MS = 24 * HOUR_MS
+LARGEST = 2_147_483_647
+LONGEST_HOURS = 876_000
+"""A hundred years: what is subtracted from now must stay a date."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spelling:
+    """One name of a key. A number given under it, times `factor`, is the field's value."""
+
+    name: str
+    field: str
+    kind: Kind
+    factor: int = 1
+    lowest: float = 1
+    highest: float = LARGEST
+    choices: tuple[str, ...] = ()
+    check: Callable[[str], object] | None = None
+
+    @property
+    def allowed(self) -> str:
+        """What may be given, in words."""
+        match self.kind:
+            case "bool":
+                return "true or false"
+            case "choice":
+                return ", ".join(self.choices[:-1]) + f" or {self.choices[-1]}"
+            case "int":
+                return f"a whole number from {self.lowest:.0f} to {self.highest:.0f}"
+            case "float":
+                return f"a number from {self.lowest:g} to {self.highest:.10g}"
+            case "duration":
+                return "off, or a time such as 90m, 1h or 2d"
+            case "list":
+                return "names separated by commas"
+            case "text":
+                return "a text"
+
+
+def _flag(name: str) -> tuple[Spelling, ...]:
+    return (Spelling(name=name, field=name, kind="bool"),)
+
+
+def _count(field: str, *others: str, lowest: int = 1, highest: int = LARGEST) -> tuple[Spelling, ...]:
+    return tuple(Spelling(name=name, field=field, kind="int", lowest=lowest, highest=highest) for name in (field, *others))
+
+
+def _size(field: str, in_mb: str, lowest: int = 1) -> tuple[Spelling, ...]:
+    return (
+        Spelling(name=field, field=field, kind="int", lowest=lowest),
+        Spelling(name=in_mb, field=field, kind="int", factor=MB, lowest=lowest),
+    )
+
+
+def _hours(field: str, *names: str, lowest: int = 1) -> tuple[Spelling, ...]:
+    longest = Spelling(name=field, field=field, kind="int", lowest=lowest, highest=LONGEST_HOURS * HOUR_MS)
+    in_hours = (Spelling(name=n, field=field, kind="int", factor=HOUR_MS, lowest=lowest, highest=LONGEST_HOURS) for n in names)
+    return (*in_hours, longest)
+
+
+def _rate(field: str, highest: float = 1_000_000) -> tuple[Spelling, ...]:
+    return (Spelling(name=field, field=field, kind="float", lowest=0, highest=highest),)
+
+
+def _text(field: str, check: Callable[[str], object] | None = None) -> tuple[Spelling, ...]:
+    return (Spelling(name=field, field=field, kind="text", check=check),)
+
+
+def _choice(field: str, *choices: str) -> tuple[Spelling, ...]:
+    return (Spelling(name=field, field=field, kind="choice", choices=choices),)
+
+
+KEYS: Mapping[str, tuple[Spelling, ...]] = {
+    "maintenance_enabled": _flag("maintenance_enabled"),
+    "operations": (Spelling(name="operations", field="operations", kind="list", check=parse_operations),),
+    "rewrite_enabled": _flag("rewrite_enabled"),
+    "delete_compaction_enabled": _flag("delete_compaction_enabled"),
+    "manifest_rewrite_enabled": _flag("manifest_rewrite_enabled"),
+    "snapshot_expiry_enabled": _flag("snapshot_expiry_enabled"),
+    "orphan_sweep_enabled": _flag("orphan_sweep_enabled"),
+    "rewrite_strategy": _choice("rewrite_strategy", "binpack", "sort", "zorder", "hilbert", "auto"),
+    "sort_order": _text("sort_order"),
+    "zorder_columns": (Spelling(name="zorder_columns", field="zorder_columns", kind="list"),),
+    "sort_max_input_bytes": tuple(reversed(_size("sort_max_input_bytes", "sort_max_input_mb", lowest=0))),
+    "rewrite_target_bytes": _size("rewrite_target_bytes", "target_file_size_mb"),
+    "small_file_threshold_bytes": _size("small_file_threshold_bytes", "small_file_threshold_mb", lowest=0),
+    "too_large_bytes": _size("too_large_bytes", "too_large_mb", lowest=0),
+    "rewrite_min_input_files": _count("rewrite_min_input_files", "min_input_files", lowest=2),
+    "min_input_scope": _choice("min_input_scope", "table", "partition"),
+    "splice_min_row_group_bytes": _size("splice_min_row_group_bytes", "splice_min_row_group_mb", lowest=0),
+    "compression_level": _count("compression_level", highest=22),
+    "where": _text("where"),
+    "apply_deletes": _flag("apply_deletes"),
+    "delete_compaction_min_deletes": _count("delete_compaction_min_deletes"),
+    "delete_ratio_threshold": _rate("delete_ratio_threshold", highest=1),
+    "delete_target_bytes": tuple(reversed(_size("delete_target_bytes", "delete_target_file_size_mb"))),
+    "delete_min_input_files": _count("delete_min_input_files", lowest=2),
+    "delete_max_group_bytes": tuple(reversed(_size("delete_max_group_bytes", "delete_max_file_group_size_mb"))),
+    "delete_max_output_files": _count("delete_max_output_files"),
+    "manifest_rewrite_min_manifests": (
+        *_count("manifest_rewrite_min_manifests"),
+        Spelling(name="min_manifests_to_rewrite", field="manifest_rewrite_min_manifests", kind="int", lowest=2),
+    ),
+    "manifest_target_bytes": _size("manifest_target_bytes", "manifest_target_mb"),
+    "manifest_rewrite_interval_ms": _hours("manifest_rewrite_interval_ms", "manifest_rewrite_interval_hours", lowest=0),
+    "snapshot_retention_ms": _hours("snapshot_retention_ms", "snapshot_retention_hours"),
+    "snapshot_min_retained": _count("snapshot_min_retained", "max_snapshots_to_keep"),
+    "orphan_grace_ms": _hours("orphan_grace_ms", "orphan_grace_hours", "orphan_older_than_hours"),
+    "orphan_quarantine_ms": _hours("orphan_quarantine_ms", "orphan_quarantine_hours", lowest=0),
+    "max_commit_retries": _count("max_commit_retries", highest=20),
+    "rebase": _flag("rebase"),
+    "partial_progress_commits": _count("partial_progress_commits"),
+    "sealed_after_ms": (Spelling(name="sealed_after", field="sealed_after_ms", kind="duration"),),
+    "max_parallel_tasks": _count("max_parallel_tasks", highest=10_000),
+    "bandwidth_mb_per_s": _rate("bandwidth_mb_per_s"),
+    "bandwidth_share": (Spelling(name="bandwidth_share", field="bandwidth_share", kind="float", lowest=0.001, highest=1),),
+    "max_read_mb_per_s": _rate("max_read_mb_per_s"),
+    "max_write_mb_per_s": _rate("max_write_mb_per_s"),
+    "max_iops": _rate("max_iops"),
+    "quiet_windows": _text("quiet_windows", check=parse_quiet_windows),
+    "latency_threshold_ms": _rate("latency_threshold_ms"),
+    "latency_query": _text("latency_query"),
+    "op_log_retention_days": _count("op_log_retention_days", highest=36_500),
+    "table_properties_override": _flag("table_properties_override"),
+}
+"""Each field of a policy with its spellings; the first is the one it is shown under."""
+
+SPELLINGS: Mapping[str, Spelling] = {spelling.name: spelling for spellings in KEYS.values() for spelling in spellings}
+
+PRESET_VALUES: Mapping[Preset, Mapping[str, Value]] = {
+    "modak": {},
+    "seaweedfs": {
+        "maintenance_enabled": False,
+        "orphan_sweep_enabled": True,
+        "rewrite_target_bytes": 256 * MB,
+        "rewrite_min_input_files": 5,
+        "min_input_scope": "partition",
+        "manifest_rewrite_min_manifests": 5,
+        "snapshot_retention_ms": 168 * HOUR_MS,
+        "rebase": False,
+    },
+    "artemis": {
+        "small_file_threshold_bytes": 32 * MB,
+        "too_large_bytes": GB,
+        "rewrite_min_input_files": 2,
+        "min_input_scope": "partition",
+        "manifest_rewrite_min_manifests": 2,
+        "manifest_rewrite_interval_ms": 7 * DAY_MS,
+        "max_commit_retries": 16,
+        "bandwidth_share": 0.3,
+    },
+}
+"""Where a preset differs from `modak`, whose values are the defaults of `Policy`."""
+
+
+_BUILT_IN = Policy()
+
+
+def preset_value(preset: Preset, field: str) -> Value:
+    """What a preset says of a key."""
+    own = PRESET_VALUES[preset].get(field)
+    built_in: Value = getattr(_BUILT_IN, field)
+    return own if own is not None else built_in
+
+
+def find_key(name: str) -> Spelling:
+    """The key of that name, or a refusal with the nearest right one."""
+    found = SPELLINGS.get(name)
+    if found is None:
+        near = difflib.get_close_matches(name, SPELLINGS, n=1)
+        hint = f"Did you mean {near[0]}?" if near else "`thermocline policy TABLE` lists every key."
+        raise PolicyKeyUnknown(f"unknown policy key {name!r}" + (f"; the nearest is {near[0]!r}" if near else ""), hint=hint)
+    return found
+
+
+def parse_value(name: str, text: str) -> tuple[Spelling, Value]:
+    """The key, and its value in the field's own unit."""
+    spelling = find_key(name)
+    try:
+        return spelling, _parsed(spelling, text.strip())
+    except ValueError as problem:
+        reason = f" ({problem})" if str(problem) else ""
+        raise BadPolicyValue(f"{name}={text} is refused{reason}: {name} takes {spelling.allowed}.") from None
+
+
+def _parsed(spelling: Spelling, text: str) -> Value:
+    match spelling.kind:
+        case "bool":
+            return _parsed_bool(text)
+        case "int":
+            if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+                raise ValueError
+            return _within(spelling, int(text)) * spelling.factor
+        case "float":
+            number = float(text)
+            if not math.isfinite(number):
+                raise ValueError
+            return _within(spelling, number) * spelling.factor
+        case "choice":
+            if text not in spelling.choices:
+                raise ValueError
+            return text
+        case "duration":
+            return parse_duration_ms(text)
+        case "list" | "text":
+            return _parsed_words(spelling, text)
+
+
+def _parsed_words(spelling: Spelling, text: str) -> Value:
+    if spelling.check is not None:
+        spelling.check(text)
+    if spelling.kind == "text":
+        return text
+    names = tuple(name for name in (part.strip() for part in text.split(",")) if name)
+    return () if names == ("all",) else names
+
+
+def _within(spelling: Spelling, number: _Number) -> _Number:
+    if not spelling.lowest <= number <= spelling.highest:
+        raise ValueError
+    return number
+
+
+def _parsed_bool(text: str) -> bool:
+    match text.lower():
+        case "true" | "on" | "yes":
+            return True
+        case "false" | "off" | "no":
+            return False
+    raise ValueError
+
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": HOUR_MS, "d": DAY_MS}
+
+
+def parse_duration_ms(text: str) -> int:
+    """`off` is below zero; a plain 0 is at once."""
+    if text == "off":
+        return -1
+    found = re.fullmatch(r"([0-9]{1,9})(ms|s|m|h|d)|0", text)
+    if found is None:
+        raise ValueError
+    milliseconds = int(found[1]) * _UNITS_MS[found[2]] if found[1] else 0
+    if milliseconds > LONGEST_HOURS * HOUR_MS:
+        raise ValueError
+    return milliseconds
+
+
+def render_duration_ms(milliseconds: int) -> str:
+    if milliseconds < 0:
+        return "off"
+    for unit in ("d", "h", "m", "s"):
+        if milliseconds and milliseconds % _UNITS_MS[unit] == 0:
+            return f"{milliseconds // _UNITS_MS[unit]}{unit}"
+    return f"{milliseconds}ms" if milliseconds else "0"
+
+
+def render_value(spelling: Spelling, value: Value) -> str:
+    """The field's value under this spelling, as it would be given."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ",".join(value)
+        case str():
+            return value
+    if spelling.kind == "duration":
+        return render_duration_ms(int(value))
+    return f"{value / spelling.factor:.10g}" if value % spelling.factor else f"{value / spelling.factor:.17g}"

@@ -1,0 +1,104 @@
+"""Errors of lake maintenance, TC6xx; part of the tree in `errors`."""
+
+from __future__ import annotations
+
+from thermocline.errors import RefusedError, ThermoclineError, TryAgainError, UsageError
+
+
+class PolicyKeyUnknown(UsageError):
+    """There is no such policy key."""
+
+    code = "TC601"
+    hint = "`thermocline policy TABLE` lists every key."
+
+
+class BadPolicyValue(UsageError):
+    """A policy key does not take this value."""
+
+    code = "TC602"
+    hint = "`thermocline policy TABLE` shows every key with its value; docs/maintenance.md gives the ranges."
+
+
+class PolicySpellingsDiffer(UsageError):
+    """Two spellings of one policy key were given with different values."""
+
+    code = "TC603"
+    hint = "Give one of them."
+
+
+class OperationUnknown(UsageError):
+    """There is no such maintenance operation."""
+
+    code = "TC604"
+
+
+class BadQuietWindow(UsageError):
+    """A quiet window cannot be read."""
+
+    code = "TC605"
+    hint = "Write `09:00-17:00 UTC`, several separated by `;`, weekdays in front: `mon-fri 22:00-06:00 Europe/Berlin`."
+
+
+class PassRunning(TryAgainError):
+    """Another pass works on the table."""
+
+    code = "TC606"
+
+
+class LakeTableUnknown(RefusedError):
+    """There is no such Iceberg table under maintenance."""
+
+    code = "TC607"
+    hint = "`thermocline lake list` names them; `thermocline lake add NAMESPACE.TABLE` adds one."
+
+
+class LakeTableIsRegistered(RefusedError):
+    """The Iceberg table is a tier of a registered table, which is maintained already."""
+
+    code = "TC608"
+
+
+class EngineUnknown(UsageError):
+    """There is no such maintenance engine."""
+
+    code = "TC609"
+    hint = "Engines are spark, spark-procedures and external."
+
+
+class OutsideThePlan(RefusedError):
+    """An engine's result is outside its plan; nothing of it was committed."""
+
+    code = "TC610"
+
+
+class PassFailed(ThermoclineError):
+    """At least one operation of the pass failed; what the others did stays."""
+
+    code = "TC611"
+    hint = "`thermocline maintain TABLE --json` shows each operation's outcome; those that succeeded are done."
+
+
+class SafetyInputsUnreadable(TryAgainError):
+    """What must not be deleted cannot be found out, so nothing was done."""
+
+    code = "TC612"
+
+
+class BadWhere(UsageError):
+    """A condition on partitions cannot be read."""
+
+    code = "TC620"
+    hint = "Write `day = '2024-03-15'` or `region in ('us', 'eu')`, joined by `and`; only partition columns can be named."
+
+
+class FormatVersionUnsupported(RefusedError):
+    """Compaction does not know the table's format version."""
+
+    code = "TC621"
+
+
+class SortOrderUnreadable(UsageError):
+    """A sort order cannot be read, or names what the table does not have."""
+
+    code = "TC622"
+    hint = "Write `column [asc|desc] [nulls-first|nulls-last], …`."
