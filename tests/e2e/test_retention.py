@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import psycopg
 import pytest
@@ -10,7 +11,7 @@ from tests.twin import Spanning, assert_same_rows
 
 from thermocline.errors import LockNotGranted
 from thermocline.ops import retain as retain_module
-from thermocline.ops.fold import fold
+from thermocline.ops.verify import verify
 
 LINE = "2026-03-01 00:00:00+00"
 BELOW = f"ts = .* lies below the retention line {LINE.replace('+', '[+]')} of public.events"
@@ -140,21 +141,73 @@ def test_the_line_stays_below_partitions_the_heap_still_has(make_spanning: Calla
     spanning.assert_same_rows()
 
 
-@pytest.mark.conforms("C-116")
-def test_the_line_stays_below_a_file_that_reaches_across_it(make_spanning: Callable[..., Spanning]) -> None:
-    spanning = make_spanning(lake_retention="30d", lake_partition="none")
+@pytest.mark.conforms("C-120")
+@pytest.mark.parametrize("layout", ["none", "year", "day"])
+def test_rows_below_the_line_go_from_files_that_reach_across_it(make_spanning: Callable[..., Spanning], layout: str) -> None:
+    spanning = make_spanning(lake_retention="30d", lake_partition=layout)
     spanning.tier()
-    spanning.both("update events set v = v + 1 where id in (130, 250, 260)")
-    fold(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark)
+    spanning.both("update events set v = v + 1 where id in (17, 130, 230, 234, 236, 250, 260)")
+    spanning.both("delete from events where id in (18, 231, 251)")
+    spanning.fold()
+    spanning.both("update events set v = v + 1 where id in (19, 130, 232, 252)")
     report = spanning.tier()
-    assert any("a lake file reaches across it" in note for note in report.notes)
-    assert report.retention_line == "2026-02-01 00:00:00+00"
+    assert report.retention_line == LINE
+    if layout != "day":
+        assert "rows of 1 others were deleted" in report.sentence
+    spanning.twin.execute("delete from events where ts < '2026-03-01 00:00+00'")
+    spanning.assert_same_rows()
+    _assert_lake_is_twin_below(spanning, "2026-04-01")
+    assert verify(spanning.dsn, spanning.name).is_exact
+    spanning.both("update events set v = v + 1 where id % 3 = 0 returning *")
+    spanning.fold()
+    spanning.assert_same_rows()
+    _assert_lake_is_twin_below(spanning, "2026-04-01")
+    assert spanning.tier().retention_line is None
+
+
+@pytest.mark.conforms("C-120")
+def test_a_file_that_was_cut_once_is_cut_again_and_in_the_end_removed(make_spanning: Callable[..., Spanning]) -> None:
+    """One file for all of history, as after a compaction: each pass deletes what it newly expires, and nothing twice."""
+    spanning = make_spanning(lake_retention="45d", lake_partition="none", tiering_lag="8d")
+    spanning.tier()
+    assert spanning.query("select thermocline.key_timestamptz(t) from thermocline.cutline") == [(datetime(2026, 4, 1, tzinfo=UTC),)]
+    _compact(spanning)
+    first = spanning.tier()
+    assert first.retention_line == "2026-02-01 00:00:00+00"
     spanning.twin.execute("delete from events where ts < '2026-02-01 00:00+00'")
     spanning.assert_same_rows()
+    spanning.seam.execute("update thermocline.tables set lake_retention = 30 * 86400000000::bigint")
+    second = spanning.tier()
+    assert (second.retention_line, second.expired_files) == (LINE, 0)
+    spanning.twin.execute("delete from events where ts < '2026-03-01 00:00+00'")
+    spanning.assert_same_rows()
+    deleted = spanning.query("select sum((counters ->> 'rows_deleted')::int) from thermocline.op_log where kind = 'retain'")
+    assert deleted == [(235,)]
+    _assert_lake_is_twin_below(spanning, "2026-04-01")
+
+
+def _compact(spanning: Spanning) -> None:
+    """All files into one by Iceberg's own procedure, published as maintenance would."""
+    spanning.spark().sql(
+        "call thermocline.system.rewrite_data_files(table => 'public.events', options => map('rewrite-all', 'true'))"
+    ).collect()
+    found = spanning.spark().sql("select snapshot_id from thermocline.public.events.snapshots order by committed_at desc limit 1")
+    snapshot = found.collect()[0][0]
+    spanning.seam.execute("insert into thermocline.published (table_id, snapshot_id) select id, %s from thermocline.tables", [snapshot])
+    spanning.seam.execute("update thermocline.cutline set s = %s", [snapshot])
+    assert spanning.spark().sql("select count(*) from thermocline.public.events.data_files").collect()[0][0] == 1
+
+
+def _assert_lake_is_twin_below(spanning: Spanning, line: str) -> None:
+    """A second engine reads the lake alone: exactly the twin's rows below the cut-line, once nothing waits in the delta."""
+    spanning.fold()
+    lake = spanning.spark().sql("select count(*), sum(v), sum(id) from thermocline.public.events").collect()
+    twin = spanning.twin.execute("select count(*), sum(v), sum(id) from events where ts < %s::timestamptz", [f"{line} 00:00+00"]).fetchall()
+    assert [tuple(row) for row in lake] == twin
 
 
 @pytest.mark.conforms("C-117")
-@pytest.mark.parametrize("point", ["retain-line-raised", "retain-intent", "retain-committed", "retain-published"])
+@pytest.mark.parametrize("point", ["retain-line-raised", "retain-intent", "retain-written", "retain-committed", "retain-published"])
 def test_a_pass_that_dies_at_any_step_is_finished_by_the_next(spanning: Spanning, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     spanning.tier()
     spanning.both("update events set v = v + 1 where id % 5 = 0")

@@ -1,31 +1,33 @@
-"""The retention line goes as far as it may, and takes whole files only."""
+"""The retention line goes as far as it may; whole files go, and of files that reach across it only the rows below."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
-from thermocline.core.plan.retention import FileRange, plan_retention
-
-FILES = tuple(FileRange(path=f"f{lower}", lower=lower, upper=lower + 9) for lower in range(0, 50, 10))
+from thermocline.core.axis import AXIS_MAX, AXIS_MIN
+from thermocline.core.plan.retention import FileRange, plan_line, plan_retention
 
 
 def test_it_is_the_highest_bound_behind_the_retention() -> None:
-    plan = plan_retention(KeyType.INTEGER, 50, 25, [AXIS_MIN, 0, 10, 20, 30, 40, 50], AXIS_MAX, FILES, AXIS_MIN)
-    assert plan is not None
-    assert (plan.line, plan.remove, plan.notes) == (20, ("f0", "f10"), ())
+    assert plan_line(50, 25, [AXIS_MIN, 0, 10, 20, 30, 40, 50], AXIS_MAX, AXIS_MIN) == 20
 
 
 def test_it_stays_where_it_is_when_no_bound_has_passed() -> None:
-    assert plan_retention(KeyType.INTEGER, 50, 25, [0, 10, 20, 30], AXIS_MAX, FILES, 20) is None
-    assert plan_retention(KeyType.INTEGER, 50, 100, [0, 10, 20, 30], AXIS_MAX, FILES, AXIS_MIN) is None
+    assert plan_line(50, 25, [0, 10, 20, 30], AXIS_MAX, 20) is None
+    assert plan_line(50, 100, [0, 10, 20, 30], AXIS_MAX, AXIS_MIN) is None
 
 
-def test_a_partition_the_heap_has_holds_it_back() -> None:
-    plan = plan_retention(KeyType.INTEGER, 50, 5, [0, 10, 20, 30, 40], 10, FILES, AXIS_MIN)
-    assert plan is not None
-    assert plan.line == 10
+def test_a_partition_the_heap_has_and_a_load_that_waits_hold_it_back() -> None:
+    assert plan_line(50, 5, [0, 10, 20, 30, 40], 10, AXIS_MIN) == 10
+    assert plan_line(50, 5, [0, 10, 20, 30, 40], AXIS_MAX, AXIS_MIN, lowest_staged=29) == 20
+
+
+def test_files_below_go_and_files_across_lose_rows() -> None:
+    files = tuple(FileRange(path=f"f{lower}", lower=lower, upper=lower + 9) for lower in range(0, 50, 10))
+    assert plan_retention(20, files).remove == ("f0", "f10")
+    assert plan_retention(20, files).across == ()
+    assert (plan_retention(29, files).remove, plan_retention(29, files).across) == (("f0", "f10"), ("f20",))
 
 
 @given(
@@ -39,17 +41,14 @@ def test_a_partition_the_heap_has_holds_it_back() -> None:
 def test_no_row_at_or_above_the_line_goes_and_none_below_stays(
     t: int, retention: int, bounds: set[int], held: int, files: list[tuple[int, int]], current: int
 ) -> None:
-    ranges = [FileRange(path=str(number), lower=lo, upper=lo + width) for number, (lo, width) in enumerate(files)]
-    plan = plan_retention(KeyType.BIGINT, t, retention, sorted(bounds), held, ranges, current)
-    if plan is None:
+    line = plan_line(t, retention, sorted(bounds), held, current)
+    if line is None:
+        assert not [bound for bound in bounds if current < bound <= min(t - retention, held)]
         return
-    assert plan.line >= current
-    if plan.line > current:
-        assert plan.line in bounds
-        assert plan.line <= min(t - retention, held)
-        for file in ranges:
-            assert (file.upper < plan.line) == (file.path in plan.remove)
-            assert file.path in plan.remove or file.lower >= plan.line
-    else:
-        assert plan.notes
-        assert not plan.remove
+    assert line in bounds
+    assert current < line <= min(t - retention, held)
+    ranges = [FileRange(path=str(number), lower=lo, upper=lo + width) for number, (lo, width) in enumerate(files)]
+    plan = plan_retention(line, ranges)
+    for file in ranges:
+        assert (file.upper < line) == (file.path in plan.remove)
+        assert (file.lower >= line) == (file.path not in plan.remove and file.path not in plan.across)

@@ -1,29 +1,33 @@
-"""Retention: rows of the lake below R expire, whole files at a time.
+"""Retention: rows of the lake below R expire: whole files leave the table, rows of files that reach across R are deleted by position.
 
-raise the line (writes below it are refused from here) → look at the lake → intent → commit → publish R and S, purge delta and spill
+raise the line (writes below it are refused from here) → look at the lake → intent → write deletes → commit → publish R and S, purge
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, tables
 from thermocline.catalog.tables import RegisteredTable
-from thermocline.cold.metadata import read_lake_table
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, render_axis
 from thermocline.core.names import TableName
-from thermocline.core.plan.retention import FileRange, RetentionPlan, plan_retention
-from thermocline.errors import LakeLayoutUnsupported, LostRace
+from thermocline.core.plan.retention import FileRange, RetentionPlan, plan_line, plan_retention
+from thermocline.errors import LostRace, ThermoclineError
 from thermocline.faults import fault_point
 from thermocline.hot.retention import apply_expiry, raise_line, read_bounds, read_line
+from thermocline.ops.fold import read_files
 from thermocline.ops.resolve import check_head_is_published, expiring
 from thermocline.pg import Connection
 from thermocline.settings import Settings
-from thermocline.spark.commit import LakeHead, OpStamp, load_table, remove_below
+from thermocline.spark.commit import LakeHead, OpStamp, apply_row_delta, load_table
+from thermocline.spark.jobs.expire import delete_rows
+from thermocline.spark.kernels.expire import ExpireTask
+from thermocline.spark.kernels.fold_deletes import DeleteFile
+from thermocline.spark.kernels.fold_in import FileSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +36,26 @@ class Retained:
 
     line: str | None = None
     files: int = 0
+    rows: int = 0
     notes: tuple[str, ...] = ()
 
 
-def retain(conn: Connection, registered: RegisteredTable, spark: Callable[[], SparkSession], settings: Settings, worker: str) -> Retained:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retaining:
+    """One pass under way: the connection that holds the table's lock, the table, and the lake as it was looked at."""
+
+    conn: Connection
+    dsn: str = field(repr=False)
+    registered: RegisteredTable
+    head: LakeHead
+    op: journal.Op
+    files: tuple[FileSeen, ...]
+    plan: RetentionPlan
+
+
+def retain(
+    conn: Connection, dsn: str, registered: RegisteredTable, spark: Callable[[], SparkSession], settings: Settings, worker: str
+) -> Retained:
     """Expire what is due, under the table's lock and the token that was claimed. Spark is asked for only when a bound has passed."""
     cut = journal.read_cutline(conn, registered.id)
     current = read_line(conn, registered.id)
@@ -45,54 +65,67 @@ def retain(conn: Connection, registered: RegisteredTable, spark: Callable[[], Sp
     bounds = [end for lo, hi, _ in seen for end in (lo, hi)]
     lowest_held = min((lo for lo, _, is_held in seen if is_held), default=AXIS_MAX)
     published = AXIS_MIN if cut.r is None else cut.r
-    if plan_retention(registered.key_type, cut.t, registered.lake_retention, bounds, lowest_held, (), published) is None:
+    if (line := plan_line(cut.t, registered.lake_retention, bounds, lowest_held, published)) is None:
         return Retained()
     head = load_table(spark(), TableName(registered.lake_namespace, registered.lake_name))
     check_head_is_published(head, registered.name, cut)
-    plan = plan_retention(
-        registered.key_type, cut.t, registered.lake_retention, bounds, lowest_held, read_ranges(head, registered), published
-    )
-    if plan is None or plan.line == published:
-        return Retained(notes=plan.notes if plan else ())
+    tier_key = next(column for column in registered.columns if column.name == registered.tier_key)
+    files = read_files(head, tier_key.field_id)
+    plan = plan_retention(line, [FileRange(path=file.path, lower=file.lower_key, upper=file.upper_key) for file in files])
     raise_line(conn, registered.id, plan.line, settings.lock_timeout_ms)
     fault_point("retain-line-raised")
     op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="retain", fence=cut.fence, t=cut.t, base=cut.s)
     journal.begin(conn, op, worker)
     fault_point("retain-intent")
-    return _commit_and_publish(conn, registered, head, op, plan)
+    work = Retaining(conn=conn, dsn=dsn, registered=registered, head=head, op=op, files=files, plan=plan)
+    return _commit_and_publish(work, _write(work))
 
 
-def _commit_and_publish(conn: Connection, registered: RegisteredTable, head: LakeHead, op: journal.Op, plan: RetentionPlan) -> Retained:
+def _write(work: Retaining) -> tuple[DeleteFile, ...]:
+    """Deletes of the rows below the line, of the files that reach across it."""
+    across = set(work.plan.across)
+    try:
+        return delete_rows(
+            work.head.spark,
+            ExpireTask(
+                dsn=work.dsn,
+                table_id=work.registered.id,
+                op_id=str(work.op.op_id),
+                number=0,
+                files=tuple(file for file in work.files if file.path in across),
+                tier_key=next(column for column in work.registered.columns if column.name == work.registered.tier_key),
+                low=AXIS_MIN,
+                high=work.plan.line,
+                lake_partition=work.head.partition,
+                directory=work.head.location,
+            ),
+        )
+    except ThermoclineError as problem:
+        journal.abandon(work.conn, work.op, str(problem))
+        raise
+
+
+def _commit_and_publish(work: Retaining, deletes: tuple[DeleteFile, ...]) -> Retained:
+    conn, registered, op, plan = work.conn, work.registered, work.op, work.plan
+    rows = sum(delete.rows for delete in deletes)
+    counters = {"files_removed": len(plan.remove), "rows_deleted": rows, "r": plan.line}
+    journal.note_phase(conn, op, "written", counters=counters)
+    fault_point("retain-written")
     snapshot = None
-    if plan.remove:
+    if plan.remove or deletes:
         stamp = OpStamp(op_id=str(op.op_id), kind=op.kind, table_id=registered.id, t=op.t)
         try:
-            snapshot = remove_below(head, registered.tier_key, plan.line, stamp)
+            snapshot = apply_row_delta(work.head, (), deletes, stamp, remove=plan.remove)
         except LostRace as problem:
             journal.abandon(conn, op, str(problem))
             raise
         fault_point("retain-committed")
         journal.note_phase(conn, op, "committed", snapshot=snapshot)
     line = render_axis(registered.key_type, plan.line)
-    message = f"rows below {line} expired; {len(plan.remove)} files left the lake"
-    counters = {"files_removed": len(plan.remove), "r": plan.line}
-    table = expiring(registered)
-    journal.publish(conn, op, snapshot=snapshot, paths=(), counters=counters, message=message, mark=lambda: apply_expiry(conn, table))
+    deleted = f", {rows:,} rows of {len(plan.across)} others were deleted" if rows else ""
+    message = f"rows below {line} expired; {len(plan.remove)} files left the lake{deleted}"
+    table, paths = expiring(registered), [delete.path for delete in deletes]
+    journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message=message, mark=lambda: apply_expiry(conn, table))
     fault_point("retain-published")
     tables.insert_event(conn, registered.id, "retain", f"{registered.name}: {message}.")
-    return Retained(line=line, files=len(plan.remove), notes=(message, *plan.notes))
-
-
-def read_ranges(head: LakeHead, registered: RegisteredTable) -> tuple[FileRange, ...]:
-    """Each data file of the head with the ends of its tier keys."""
-    if head.snapshot_id is None:
-        return ()
-    field_id = next(column.field_id for column in registered.columns if column.name == registered.tier_key)
-    found = []
-    for file in read_lake_table(head.metadata_location).files(head.snapshot_id).data:
-        ends = file.lower.get(field_id), file.upper.get(field_id)
-        if ends[0] is None or ends[1] is None:
-            raise LakeLayoutUnsupported(f"The lake file {file.path} of {head.name} has no bounds for the tier key.")
-        lower, upper = (int.from_bytes(end, "little", signed=True) for end in (ends[0], ends[1]))
-        found.append(FileRange(path=file.path, lower=lower, upper=upper))
-    return tuple(found)
+    return Retained(line=line, files=len(plan.remove), rows=rows, notes=(message,))

@@ -344,7 +344,7 @@ def _drop(work: Tiering, plan: TierPlan) -> None:
 def _retain(work: Tiering) -> None:
     """Expire old rows of the lake, in a cycle that made no other commit."""
     if work.report.op_id is None:
-        retained = retain(work.conn, work.table.registered, work.spark, work.settings, work.worker)
+        retained = retain(work.conn, work.dsn, work.table.registered, work.spark, work.settings, work.worker)
         work.report.notes += retained.notes
         work.report.retention_line, work.report.expired_files = retained.line, retained.files
 

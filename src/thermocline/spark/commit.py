@@ -133,8 +133,10 @@ def append_range(head: LakeHead, files: Sequence[LakeFile], stamp: OpStamp, conf
     return _commit_snapshot(head, update, stamp.op_id)
 
 
-def apply_row_delta(head: LakeHead, files: Sequence[LakeFile], deletes: Sequence[DeleteFile], stamp: OpStamp) -> int:
-    """Add rows and take rows away in one commit on exactly this head; the new snapshot's id."""
+def apply_row_delta(
+    head: LakeHead, files: Sequence[LakeFile], deletes: Sequence[DeleteFile], stamp: OpStamp, *, remove: Sequence[str] = ()
+) -> int:
+    """Add rows and take rows and whole files away in one commit on exactly this head; the new snapshot's id."""
     if (done := find_op(head, stamp.op_id)) is not None:
         return done
     update = head.table.newRowDelta()
@@ -144,6 +146,8 @@ def apply_row_delta(head: LakeHead, files: Sequence[LakeFile], deletes: Sequence
         update.addRows(data_file)
     for delete_file in _delete_files(head, deletes):
         update.addDeletes(delete_file)
+    for gone in _files_of_head(head, remove):
+        update.removeRows(gone)
     update.validateDataFilesExist(sorted({path for delete in deletes for path in delete.data_files}))
     update.validateDeletedFiles()
     for key, value in stamp.summary().items():
@@ -151,21 +155,22 @@ def apply_row_delta(head: LakeHead, files: Sequence[LakeFile], deletes: Sequence
     return _commit_snapshot(head, update, stamp.op_id)
 
 
-def remove_below(head: LakeHead, column: str, line: int, stamp: OpStamp) -> int:
-    """Take every file with keys below a line out of the table in one commit on exactly this head; the new snapshot's id.
-
-    By the range and never by path: `deleteFile` with a text reaches a protected method of Iceberg's, which deletes the file itself.
-    Iceberg refuses when a file reaches across the line.
-    """
-    if (done := find_op(head, stamp.op_id)) is not None:
-        return done
-    jvm: Any = head.spark._jvm
-    below = _render_range(KeyRange(column=column, low=AXIS_MIN, high=line))
-    update = head.table.newDelete()
-    update.deleteFromRowFilter(jvm.org.apache.iceberg.expressions.ExpressionParser.fromJson(below))
-    for key, value in stamp.summary().items():
-        update.set(key, value)
-    return _commit_snapshot(head, update, stamp.op_id)
+def _files_of_head(head: LakeHead, paths: Sequence[str]) -> list[Any]:
+    """Data files of the head as Iceberg holds them. Never by path: taking a file away by its text deletes the file itself."""
+    wanted, found = set(paths), []
+    if not wanted:
+        return []
+    tasks = head.table.newScan().useSnapshot(head.snapshot_id).planFiles()
+    try:
+        planned = tasks.iterator()
+        while planned.hasNext():
+            if (file := planned.next().file()).location() in wanted:
+                found.append(file)
+    finally:
+        tasks.close()
+    if len(found) != len(wanted):
+        raise LakeLayoutUnsupported(f"{len(wanted) - len(found)} files to be removed are not in the lake table of {head.name}.")
+    return found
 
 
 def check_range_is_new(head: LakeHead, wanted: KeyRange) -> None:

@@ -1,7 +1,7 @@
-"""Where the retention line R may stand, and which lake files lie wholly below it.
+"""Where the retention line R may stand, and what becomes of each lake file below it.
 
-Pure. R is a bound of a partition at most T minus the retention; never above a partition the heap still has; and never inside a lake file,
-so that whole files go and no row above R goes with them.
+Pure. R is a bound of a partition at most T minus the retention; never above a partition the heap still has, nor above the lowest key of a
+load that waits to be taken up. Whole files below R leave the table; of files that reach across it the rows below R are deleted.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, render_axis
+from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,27 +23,26 @@ class FileRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPlan:
-    """The line to publish, the files that go, and why the line is not higher when something holds it back."""
+    """The line to publish, the files that go, and the files of which rows go."""
 
     line: int
     remove: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    across: tuple[str, ...] = ()
 
 
-def plan_retention(
-    key_type: KeyType, t: int, retention: int, bounds: Sequence[int], lowest_held: int, files: Sequence[FileRange], current: int
-) -> RetentionPlan | None:
-    """Raise the line as far as it goes; None when it stands there already.
+def plan_line(t: int, retention: int, bounds: Sequence[int], lowest_held: int, current: int, lowest_staged: int = AXIS_MAX) -> int | None:
+    """The highest bound the line may be raised to; None when it stands there already."""
+    limit = min(t - retention, lowest_held, lowest_staged, t)
+    return max((bound for bound in bounds if max(current, AXIS_MIN) < bound <= limit and bound != AXIS_MAX), default=None)
 
-    Invariant: every removed file's highest key lies below the line, and no other file holds a key below it.
+
+def plan_retention(line: int, files: Sequence[FileRange]) -> RetentionPlan:
+    """What the line leaves of each file.
+
+    Invariant: every removed file's highest key lies below the line, and every file that may hold a key below it is removed or across.
     """
-    limit = min(t - retention, lowest_held, t)
-    candidates = sorted({bound for bound in bounds if max(current, AXIS_MIN) < bound <= limit and bound != AXIS_MAX}, reverse=True)
-    notes: list[str] = []
-    for line in candidates:
-        across = next((file for file in files if file.lower < line <= file.upper), None)
-        if across is None:
-            return RetentionPlan(line=line, remove=tuple(file.path for file in files if file.upper < line), notes=tuple(notes))
-        if not notes:
-            notes.append(f"the retention line stays below {render_axis(key_type, line)}: a lake file reaches across it")
-    return RetentionPlan(line=current, remove=(), notes=tuple(notes)) if notes else None
+    return RetentionPlan(
+        line=line,
+        remove=tuple(file.path for file in files if file.upper < line),
+        across=tuple(file.path for file in files if file.lower < line <= file.upper),
+    )

@@ -1,0 +1,96 @@
+"""The Spark task of retention: rows below the line, in files that reach across it, named by position deletes.
+
+Only the tier key is read, and of it only the row groups that can hold a key below the line. Rows that are deleted already are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from thermocline.core.coltypes import LakeColumn
+from thermocline.pg import connect
+from thermocline.spark.kernels.copy_in import COMPRESSION_LEVEL, registrar
+from thermocline.spark.kernels.fold_deletes import DeleteFile, DeleteTarget, KnownDeletes, write_deletes
+from thermocline.spark.kernels.fold_in import FileSeen
+from thermocline.spark.kernels.fold_match import Rows
+from thermocline.spark.kernels.lake_form import arrow_type
+from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue, key_numbers, ordinals, partition_value
+from thermocline.spark.kernels.parquet_out import open_location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireTask:
+    """Files whose rows with low <= key < high go. `directory` is the lake table's location."""
+
+    dsn: str = field(repr=False)
+    table_id: int
+    op_id: str
+    number: int
+    files: tuple[FileSeen, ...]
+    tier_key: LakeColumn
+    low: int
+    high: int
+    lake_partition: LakePartition | None
+    directory: str
+    compression_level: int = COMPRESSION_LEVEL
+
+
+def expire_rows(task: ExpireTask, attempt: int) -> tuple[DeleteFile, ...]:
+    """Write the deletes of one task, one file per lake partition. `attempt` makes the file names of a retry its own."""
+    known = KnownDeletes()
+    parts: dict[PartitionValue | None, dict[str, Rows]] = {}
+    for file in task.files:
+        rows = _rows_within(task, file)
+        if len(rows):
+            rows = np.setdiff1d(rows, known.of(file.path, file.deletes))
+        if len(rows):
+            parts.setdefault(_partition_of(task, file), {})[file.path] = rows
+    target = DeleteTarget(directory=task.directory, stem=f"{task.op_id}-{task.number}-{attempt}", compression_level=task.compression_level)
+    with closing(connect(task.dsn, autocommit=True, application_name="thermocline retain")) as journal:
+        register = registrar(journal, task.table_id, task.op_id)
+        return tuple(write_deletes(target, partition, positions, register) for partition, positions in parts.items())
+
+
+def _rows_within(task: ExpireTask, file: FileSeen) -> Rows:
+    places: list[Rows] = [np.zeros(0, dtype=np.int64)]
+    for keys, first_row in _keys(task, file):
+        places.append(np.flatnonzero((keys >= task.low) & (keys < task.high)) + first_row)
+    return np.concatenate(places)
+
+
+def _keys(task: ExpireTask, file: FileSeen) -> Iterator[tuple[Rows, int]]:
+    """The tier keys of each row group that can hold one of the range, with the place of its first row."""
+    filesystem, path = open_location(file.path)
+    first_row = 0
+    with filesystem.open_input_file(path) as source:
+        parquet = pq.ParquetFile(source)
+        name = _name_of(parquet, task.tier_key.field_id)
+        at = parquet.schema_arrow.get_field_index(name)
+        for group in range(parquet.metadata.num_row_groups):
+            seen = parquet.metadata.row_group(group)
+            ends = seen.column(at).statistics
+            if ends is None or not ends.has_min_max or (int(ends.min_raw) < task.high and int(ends.max_raw) >= task.low):
+                column = parquet.read_row_group(group, columns=[name], use_threads=False).column(0).combine_chunks()
+                yield key_numbers(column), first_row
+            first_row += seen.num_rows
+
+
+def _name_of(parquet: pq.ParquetFile, field_id: int) -> str:
+    """A file keeps the name its column had when it was written; the id never changes."""
+    wanted = str(field_id).encode()
+    return next(str(column.name) for column in parquet.schema_arrow if (column.metadata or {}).get(b"PARQUET:field_id") == wanted)
+
+
+def _partition_of(task: ExpireTask, file: FileSeen) -> PartitionValue | None:
+    """The lake partition of a file: that of its lowest key, for all its rows share it."""
+    if task.lake_partition is None:
+        return None
+    key_type = arrow_type(task.tier_key.lake_type)
+    plain = pa.array([file.lower_key], pa.int32() if key_type.bit_width == 32 else pa.int64())
+    return partition_value(task.lake_partition, int(ordinals(task.lake_partition, plain.cast(key_type))[0]), key_type)
