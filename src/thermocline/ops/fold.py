@@ -19,27 +19,26 @@ from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, tables
 from thermocline.catalog.tables import RegisteredTable
-from thermocline.cold.metadata import LakeFile, read_lake_table
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.plan.folding import MAX_ROWS, FileBounds, FoldPlan, files_of, plan_folding, plan_range_rows, render_fold_plan
-from thermocline.errors import ChecksumMismatch, LakeLayoutUnsupported, LostRace, NoLakeForm, ThermoclineError
+from thermocline.errors import ChecksumMismatch, LostRace, NoLakeForm, ThermoclineError
 from thermocline.faults import fault_point
 from thermocline.hot.delta import apply_marks, apply_purge, count_pending, pending_condition, read_edges, read_inexact_keys
 from thermocline.hot.odd_values import read_key_of_value
 from thermocline.hot.partitions import why_not_forget
 from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
+from thermocline.ops.lake_listing import read_files
 from thermocline.ops.resolve import check_head_is_published, resolve_unfinished
 from thermocline.ops.spanning import SpanningTable, objects_of, read_spanning
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
 from thermocline.spark.commit import LakeHead, OpStamp, apply_row_delta, load_table
 from thermocline.spark.jobs.fold import FoldResult, fold_delta
-from thermocline.spark.kernels.fold_in import FileSeen, FoldTask
+from thermocline.spark.kernels.fold_in import FoldTask
 from thermocline.spark.kernels.fold_same import FoldKey
 
 Talk = Callable[[str], None]
-_PATH_FIELD_ID = 2_147_483_546
 
 
 @dataclass(slots=True, kw_only=True)
@@ -247,37 +246,6 @@ def _tasks(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnap
         )
         for number, part in enumerate(plan.ranges)
     ]
-
-
-def read_files(head: LakeHead, tier_key_id: int) -> tuple[FileSeen, ...]:
-    """The data files of the head with their tier keys' ends and the position deletes that may name their rows."""
-    if head.snapshot_id is None:
-        return ()
-    files = read_lake_table(head.metadata_location).files(head.snapshot_id)
-    if odd := [delete.path for delete in files.deletes if _PATH_FIELD_ID not in delete.lower or not delete.path.endswith(".parquet")]:
-        raise LakeLayoutUnsupported(f"The lake table of {head.name} has deletes that folding cannot read: {odd[0]}.")
-    return tuple(
-        FileSeen(
-            path=file.path,
-            lower_key=_end(head, file, file.lower.get(tier_key_id)),
-            upper_key=_end(head, file, file.upper.get(tier_key_id)),
-            deletes=tuple(delete.path for delete in files.deletes if _may_name(delete, file)),
-        )
-        for file in files.data
-    )
-
-
-def _may_name(delete: LakeFile, file: LakeFile) -> bool:
-    """Whether a file of position deletes can name rows of a data file: by its age, and by the paths it holds."""
-    path = file.path.encode()
-    lowest, highest = delete.lower[_PATH_FIELD_ID], delete.upper.get(_PATH_FIELD_ID)
-    return file.sequence_number <= delete.sequence_number and lowest <= path and (highest is None or path <= highest)
-
-
-def _end(head: LakeHead, file: LakeFile, encoded: bytes | None) -> int:
-    if encoded is None:
-        raise LakeLayoutUnsupported(f"The lake file {file.path} of {head.name} has no bounds for the tier key.")
-    return int.from_bytes(encoded, "little", signed=True)
 
 
 def _commit_and_publish(work: Folding, plan: FoldPlan, head: LakeHead, op: journal.Op, done: FoldResult) -> None:

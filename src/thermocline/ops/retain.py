@@ -19,7 +19,7 @@ from thermocline.core.plan.retention import FileRange, RetentionPlan, plan_line,
 from thermocline.errors import LostRace, ThermoclineError
 from thermocline.faults import fault_point
 from thermocline.hot.retention import apply_expiry, raise_line, read_bounds, read_line
-from thermocline.ops.fold import read_files
+from thermocline.ops.lake_listing import read_files
 from thermocline.ops.resolve import check_head_is_published, expiring
 from thermocline.pg import Connection
 from thermocline.settings import Settings
