@@ -102,3 +102,23 @@ class SortOrderUnreadable(UsageError):
 
     code = "TC622"
     hint = "Write `column [asc|desc] [nulls-first|nulls-last], …`."
+
+
+class GcForbidden(RefusedError):
+    """The table's files may be shared with other tables, so nothing of it is deleted."""
+
+    code = "TC630"
+    hint = "If no other table uses its files, set the table property gc.enabled to true."
+
+
+class SpellingsDiffer(RefusedError):
+    """Listing and metadata spell one file in two ways that cannot be reconciled; nothing was deleted."""
+
+    code = "TC631"
+    hint = "Correct the table's location, or switch the orphan sweep off for it."
+
+
+class ExpiryRaced(TryAgainError):
+    """The table moved at every try."""
+
+    code = "TC632"

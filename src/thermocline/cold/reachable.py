@@ -27,6 +27,7 @@ _VERSION_HINT = "version-hint.text"
 
 Found = TypeVar("Found")
 Hashes = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.uint32]
 
 
 def hash_path(path: str) -> int:
@@ -61,6 +62,39 @@ class PathSet:
             self._new = []
 
 
+class ManifestIndex:
+    """The manifests of snapshots: each list is read once, each manifest is held once, however many lists name it."""
+
+    def __init__(self, io: FileIO | None = None) -> None:
+        self._io = io or LakeReader()
+        self._manifests: list[ManifestFile] = []
+        self._places: dict[str, int] = {}
+        self._lists: dict[str, Places] = {}
+
+    def reach(self, snapshots: Iterable[Snapshot]) -> Reached:
+        """What these snapshots reach."""
+        lists = frozenset(self._read(snapshot) for snapshot in snapshots)
+        named = np.zeros(len(self._manifests), dtype=bool)
+        for path in lists:
+            named[self._lists[path]] = True
+        return Reached(lists=lists, manifests={self._manifests[at].manifest_path: self._manifests[at] for at in np.flatnonzero(named)})
+
+    def _read(self, snapshot: Snapshot) -> str:
+        path = snapshot.manifest_list
+        if not path:
+            raise LakeFileUnreadable(f"Snapshot {snapshot.snapshot_id} names its manifests one by one, as format 1 once did.")
+        if path not in self._lists:
+            found = _readable(path, lambda: list(read_manifest_list(self._io.new_input(path))))
+            self._lists[path] = np.array([self._place(manifest) for manifest in found], dtype=np.uint32)
+        return path
+
+    def _place(self, manifest: ManifestFile) -> int:
+        place = self._places.setdefault(manifest.manifest_path, len(self._manifests))
+        if place == len(self._manifests):
+            self._manifests.append(manifest)
+        return place
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
     """What some snapshots reach: their manifest lists, and each of their manifests once."""
@@ -69,31 +103,15 @@ class Reached:
     manifests: dict[str, ManifestFile]
 
 
-def reach(snapshots: Iterable[Snapshot], io: FileIO | None = None) -> Reached:
-    """The manifests of these snapshots."""
-    reader = io or LakeReader()
-    lists: set[str] = set()
-    manifests: dict[str, ManifestFile] = {}
-    for snapshot in snapshots:
-        if not snapshot.manifest_list:
-            raise LakeFileUnreadable(f"Snapshot {snapshot.snapshot_id} names its manifests one by one, as format 1 once did.")
-        if snapshot.manifest_list in lists:
-            continue
-        lists.add(snapshot.manifest_list)
-        for manifest in _readable(snapshot.manifest_list, lambda place: list(read_manifest_list(reader.new_input(place)))):
-            manifests.setdefault(manifest.manifest_path, manifest)
-    return Reached(lists=frozenset(lists), manifests=manifests)
-
-
-def live_paths(manifests: Iterable[ManifestFile], io: FileIO | None = None) -> Iterator[list[str]]:
-    """The files that are alive in these manifests, one list per manifest."""
+def live_files(manifests: Iterable[ManifestFile], io: FileIO | None = None) -> Iterator[list[tuple[str, int]]]:
+    """Path and size of the files that are alive in these manifests, one list per manifest."""
     reader = io or LakeReader()
     for manifest in manifests:
-        yield [entry.data_file.file_path for entry in _entries(manifest, reader)]
+        yield [(entry.data_file.file_path, entry.data_file.file_size_in_bytes) for entry in _entries(manifest, reader)]
 
 
 def _entries(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
-    return _readable(manifest.manifest_path, lambda _: list(manifest.fetch_manifest_entry(io, discard_deleted=True)))
+    return _readable(manifest.manifest_path, lambda: list(manifest.fetch_manifest_entry(io, discard_deleted=True)))
 
 
 def named_by_metadata(metadata: TableMetadata, location: str) -> Iterator[str]:
@@ -111,17 +129,17 @@ def reach_all(metadata: TableMetadata, location: str, io: FileIO | None = None) 
     """Every file a version of the table needs, for all of its snapshots and refs."""
     needed = PathSet()
     needed.add(named_by_metadata(metadata, location))
-    reached = reach(metadata.snapshots, io)
+    reached = ManifestIndex(io).reach(metadata.snapshots)
     needed.add(reached.lists)
     needed.add(reached.manifests)
-    for paths in live_paths(reached.manifests.values(), io):
-        needed.add(paths)
+    for files in live_files(reached.manifests.values(), io):
+        needed.add(path for path, _ in files)
     return needed
 
 
-def _readable(path: str, read: Callable[[str], list[Found]]) -> list[Found]:
+def _readable(path: str, read: Callable[[], list[Found]]) -> list[Found]:
     try:
-        return read(path)
+        return read()
     except LakeFileUnreadable:
         raise
     except Exception as problem:

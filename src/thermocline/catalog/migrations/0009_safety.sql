@@ -1,1 +1,25 @@
--- Reserved.
+-- What deletes files: the files it is about to delete, and those it moved aside.
+
+create table thermocline.doomed_files (
+    path text primary key,
+    table_id bigint references thermocline.tables on delete cascade,
+    lake_id bigint references thermocline.lake_tables on delete cascade,
+    size_bytes bigint not null default 0,
+    at timestamptz not null default now(),
+    check (num_nonnulls(table_id, lake_id) = 1)
+);
+comment on table thermocline.doomed_files is
+    'Files of snapshots that are being expired: written down before the commit that lets go of them, so that a killed pass leaves no waste.';
+create index doomed_files_by_table on thermocline.doomed_files (table_id, lake_id);
+
+create table thermocline.quarantined_files (
+    path text primary key,
+    kept_at text not null,
+    table_id bigint references thermocline.tables on delete cascade,
+    lake_id bigint references thermocline.lake_tables on delete cascade,
+    size_bytes bigint not null default 0,
+    until timestamptz not null,
+    at timestamptz not null default now(),
+    check (num_nonnulls(table_id, lake_id) = 1)
+);
+comment on table thermocline.quarantined_files is 'Orphans that were moved aside; they come back by `thermocline lake restore` until they are deleted.';

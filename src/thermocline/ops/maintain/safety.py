@@ -1,0 +1,108 @@
+"""The bounds of a pass: what Postgres, the pins, the journal and the table itself still need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
+
+from thermocline.catalog.safety import Owner, read_needs, read_staged
+from thermocline.cold.metadata import read_lake_table
+from thermocline.core.maintenance.bounds import Bounds
+from thermocline.core.maintenance.expiry import RefFact, SnapshotFact, horizon
+from thermocline.maintenance_errors import GcForbidden
+from thermocline.ops.maintain.context import PassContext
+from thermocline.spark.commit import LakeHead, load_table
+
+OWNER_PROPERTY = "thermocline.owner"
+_GC_PROPERTY = "gc.enabled"
+_STAGED_KEY = "wap.id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeVersion:
+    """A table as it was looked at."""
+
+    head: LakeHead
+    metadata: TableMetadata
+    snapshots: tuple[SnapshotFact, ...]
+    refs: tuple[RefFact, ...]
+
+    @property
+    def by_id(self) -> Mapping[int, SnapshotFact]:
+        return {snapshot.id: snapshot for snapshot in self.snapshots}
+
+
+def owner_of(context: PassContext) -> Owner:
+    registered = context.target.registered
+    return Owner(table_id=registered.id if registered else None, lake_id=context.target.lake_id)
+
+
+def look(context: PassContext) -> LakeVersion:
+    """The table now."""
+    head = load_table(context.spark(), context.target.name)
+    metadata = read_lake_table(head.metadata_location).metadata
+    refs = tuple(
+        RefFact(
+            name=name,
+            snapshot_id=ref.snapshot_id,
+            is_branch=ref.snapshot_ref_type == SnapshotRefType.BRANCH,
+            min_snapshots=ref.min_snapshots_to_keep,
+            max_snapshot_age_ms=ref.max_snapshot_age_ms,
+            max_ref_age_ms=ref.max_ref_age_ms,
+        )
+        for name, ref in metadata.refs.items()
+    )
+    return LakeVersion(head=head, metadata=metadata, snapshots=_facts(metadata, refs), refs=refs)
+
+
+def _facts(metadata: TableMetadata, refs: tuple[RefFact, ...]) -> tuple[SnapshotFact, ...]:
+    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
+    on_branches: set[int] = set()
+    for ref in refs:
+        at: int | None = ref.snapshot_id
+        while at is not None and at not in on_branches:
+            on_branches.add(at)
+            at = parents.get(at)
+    return tuple(
+        SnapshotFact(
+            id=snapshot.snapshot_id,
+            parent=snapshot.parent_snapshot_id,
+            sequence=snapshot.sequence_number or 0,
+            at_ms=snapshot.timestamp_ms,
+            is_staged=snapshot.snapshot_id not in on_branches
+            and snapshot.summary is not None
+            and snapshot.summary.additional_properties.get(_STAGED_KEY) is not None,
+        )
+        for snapshot in metadata.snapshots
+    )
+
+
+def read_bounds(context: PassContext, version: LakeVersion) -> Bounds:
+    """What must stay, now; raises when it cannot be found out, and then nothing may be deleted."""
+    needs = read_needs(context.conn, owner_of(context), context.pass_id, context.settings.standby_grace_seconds)
+    bounds = Bounds(protected=needs.snapshots, metadata_files=needs.metadata_files, staged_files=read_staged(context.conn))
+    if (floor := horizon(bounds, version.by_id)) is None:
+        return bounds
+    return Bounds(
+        protected=bounds.protected,
+        metadata_files=bounds.metadata_files,
+        staged_files=bounds.staged_files,
+        floor_snapshot=floor.id,
+        floor_holder=bounds.protected[floor.id],
+    )
+
+
+def check_may_delete(version: LakeVersion) -> None:
+    """`gc.enabled=false` says that files may be shared; only on tables of our own it is there to keep others away."""
+    properties = version.head.properties
+    if properties.get(_GC_PROPERTY, "true").strip().lower() == "false" and OWNER_PROPERTY not in properties:
+        raise GcForbidden(f"{version.head.name} has gc.enabled=false: its files may belong to other tables, so none is deleted.")
+
+
+def roots_of(version: LakeVersion) -> tuple[str, ...]:
+    """Where the table's own files are; what lies elsewhere was added by reference and is not ours to delete."""
+    said = (version.metadata.location, *(version.head.properties.get(key) for key in ("write.data.path", "write.metadata.path")))
+    return tuple(dict.fromkeys(root.rstrip("/") for root in said if root))

@@ -1,0 +1,41 @@
+"""The writer's place on a registered table: taken for the short time of a commit, waited for when tiering or folding has it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
+
+from thermocline.catalog import journal
+from thermocline.errors import AnotherWriter
+from thermocline.ops.maintain.context import PassContext
+
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.05, 5.0
+_PATIENCE_SECONDS = 600.0
+_TRIES_IN_SILENCE = 4
+
+
+def back_off(attempt: int) -> float:
+    """50 ms, doubling to 5 s, with jitter: how long to wait before try number `attempt`, counted from 0."""
+    return min(_FIRST_WAIT_SECONDS * 2 ** min(attempt, 10), _LONGEST_WAIT_SECONDS) * random.uniform(0.75, 1.25)
+
+
+@contextmanager
+def writer_lock(context: PassContext) -> Iterator[None]:
+    """Nobody else of ours commits to the table meanwhile; a table that Postgres does not know has only its pass."""
+    with ExitStack() as held:
+        if (registered := context.target.registered) is not None:
+            deadline = time.monotonic() + _PATIENCE_SECONDS
+            for attempt in count():
+                try:
+                    held.enter_context(journal.table_lock(context.conn, registered.id, str(registered.name)))
+                    break
+                except AnotherWriter:
+                    if time.monotonic() > deadline:
+                        raise
+                if attempt == _TRIES_IN_SILENCE:
+                    context.talk("waiting for the table's writer")
+                time.sleep(back_off(attempt))
+        yield

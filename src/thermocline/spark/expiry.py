@@ -1,0 +1,36 @@
+"""Letting go of snapshots: a change of the table's metadata alone, on exactly the head that was looked at, and no file is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from thermocline.errors import CommitFailed, LostRace
+from thermocline.spark.commit import LakeHead, load_after_failure, swap_metadata
+
+
+def remove_snapshots(head: LakeHead, snapshots: Sequence[int], refs: Sequence[str]) -> None:
+    """Take snapshots and refs out of the table, with the statistics of those snapshots. Their files are the caller's to delete."""
+    jvm: Any = head.spark._jvm
+    ids = jvm.java.util.HashSet()
+    for snapshot in snapshots:
+        ids.add(head.base.snapshot(snapshot).snapshotId())
+    builder = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base)
+    for ref in refs:
+        builder = builder.removeRef(ref)
+    metadata = builder.removeSnapshots(ids).build()
+    if metadata.snapshots().size() != head.base.snapshots().size() - len(snapshots):
+        raise CommitFailed(f"Iceberg would not let go of the snapshots of {head.name} that were planned; nothing was committed.")
+    try:
+        swap_metadata(head, metadata)
+    except Py4JJavaError as problem:
+        after = load_after_failure(head, problem)
+        left = {told["snapshot-id"] for told in after.told.get("snapshots", ())} & set(snapshots)
+        left_refs = set(after.told.get("refs", {})) & set(refs)
+        if not left and not left_refs:
+            return  # the answer was lost, not the commit
+        if after.metadata_location != head.metadata_location:
+            raise LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.") from None
+        raise CommitFailed(f"The snapshots of {head.name} stay: {problem.java_exception.getMessage()}.") from None
