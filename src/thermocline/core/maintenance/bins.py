@@ -1,0 +1,311 @@
+"""What compaction rewrites: files of one spec and one partition, packed into bins.
+
+Pure. A bin is planned only when it leaves fewer files or less debt, so planning again after a pass gives nothing:
+
+- files are taken largest first (in classes of a sixteenth of the target, within a class in the order they were written) and each goes
+  into the first bin with room, so no two bins would fit into one afterwards;
+- a file is not rewritten to absorb less than half its size, so no file is written again and again on its way to the target.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from thermocline.core.maintenance.clustering import Clustering, overlap_depth
+from thermocline.core.maintenance.debt import is_in_debt
+from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, Values, unneeded_deletes
+from thermocline.core.maintenance.policy import Policy
+from thermocline.core.maintenance.scope import NOT_SEALED, is_in_where, is_sealed, parse_where, why_not_where, window_end
+from thermocline.maintenance_errors import BadWhere
+
+NOTHING = "no files eligible for compaction"
+DELETES_NOT_APPLIED = "compaction skipped: delete manifests present and apply_deletes is disabled"
+CLASSES = 16
+RECLUSTER_DEPTH = 4.0
+"""A partition in order is merged anew when a look-up would open more files than this."""
+_MAX_DETAILS = 40
+_WORTH = 0.5
+
+BinKernel = Literal["splice", "reencode", "sort", "zorder", "hilbert"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bin:
+    """Files to be rewritten together, in the order they were written in, with the deletes of each."""
+
+    number: int
+    group: tuple[int, Values]
+    files: tuple[DataSeen, ...]
+    deletes: Mapping[str, tuple[DeleteSeen, ...]]
+    kernel: BinKernel
+    target_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    @property
+    def in_debt(self) -> int:
+        return sum(1 for file in self.files if self.deletes.get(file.path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CompactionPlan:
+    """What a pass rewrites, which delete files nothing needs, and why the rest stays."""
+
+    seen: TableSeen
+    bins: tuple[Bin, ...] = ()
+    dangling: tuple[DeleteSeen, ...] = ()
+    clustering: Clustering | None = None
+    sentence: str = NOTHING
+    """Why there is nothing to do, when there is nothing to do."""
+    details: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.bins and not self.dangling
+
+
+@dataclass(slots=True)
+class _Notes:
+    """Reasons, counted when there are too many to list."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, line: str) -> None:
+        self.lines.append(line)
+
+    def told(self) -> tuple[str, ...]:
+        more = len(self.lines) - _MAX_DETAILS
+        return (*self.lines[:_MAX_DETAILS], f"and {more} more") if more > 0 else tuple(self.lines)
+
+
+def plan_compaction(seen: TableSeen, policy: Policy, now: datetime, clustering: Clustering | None = None) -> CompactionPlan:
+    """Bins of the table, with the reasons for what is left alone."""
+    if seen.deletes and not policy.apply_deletes:
+        count = f"{len(seen.deletes)} delete files"
+        return CompactionPlan(seen=seen, sentence=DELETES_NOT_APPLIED, details=(count,))
+    notes = _Notes()
+    work = _Planning(seen, policy, clustering, notes)
+    groups = _groups_in_scope(seen, policy, now, notes)
+    found = work.plan_clustered(groups) if clustering is not None else work.plan_packed(groups)
+    dangling = unneeded_deletes(seen) if policy.delete_compaction_enabled and not policy.where else ()
+    bins = tuple(_numbered(number, made) for number, made in enumerate(sorted(found, key=_gain)))
+    return CompactionPlan(
+        seen=seen, bins=bins, dangling=dangling, clustering=clustering, sentence=work.sentence, details=_told(notes, seen, policy)
+    )
+
+
+def _told(notes: _Notes, seen: TableSeen, policy: Policy) -> tuple[str, ...]:
+    large = sum(1 for file in seen.data if 0 < policy.too_large_bytes < file.size_bytes)
+    return (*notes.told(), *([f"{large} files are too large (above {policy.too_large_bytes:,} bytes)"] if large else []))
+
+
+def _gain(made: Bin) -> tuple[float, str]:
+    """Files saved and debt removed per byte, most first."""
+    return -(len(made.files) + made.in_debt) / max(made.size_bytes, 1), made.files[0].path
+
+
+def _numbered(number: int, made: Bin) -> Bin:
+    return Bin(number=number, group=made.group, files=made.files, deletes=made.deletes, kernel=made.kernel, target_bytes=made.target_bytes)
+
+
+def _groups_in_scope(seen: TableSeen, policy: Policy, now: datetime, notes: _Notes) -> dict[tuple[int, Values], list[DataSeen]]:
+    """The files of each partition that the policy's `where` and sealed windows let in."""
+    conditions = parse_where(policy.where)
+    if reason := why_not_where(seen, conditions):
+        raise BadWhere(reason)
+    groups: dict[tuple[int, Values], list[DataSeen]] = defaultdict(list)
+    for file in seen.data:
+        groups[file.group].append(file)
+    if policy.sealed_after_ms >= 0 and groups and not any(window_end(seen, group) for group in groups):
+        notes.add("no partition is a window of time, so none is sealed; partitions are taken one at a time")
+    kept = {}
+    for group, files in groups.items():
+        newest = max((file.added_ms for file in files if file.added_ms is not None), default=None)
+        if not is_in_where(seen, group, conditions):
+            continue
+        if not is_sealed(seen, group, newest, policy.sealed_after_ms, now):
+            notes.add(f"{render_group(seen, group)}: {NOT_SEALED}")
+            continue
+        kept[group] = files
+    return kept
+
+
+def render_group(seen: TableSeen, group: tuple[int, Values]) -> str:
+    """A partition as people know it: `region=us`, and its spec when there are several."""
+    texts = ", ".join(f"{name}={text}" for name, text in seen.partition_texts.get(group, {}).items())
+    return (texts or "the table") + (f" (spec {group[0]})" if len(seen.specs) > 1 else "")
+
+
+class _Planning:
+    """One plan under way."""
+
+    def __init__(self, seen: TableSeen, policy: Policy, clustering: Clustering | None, notes: _Notes) -> None:
+        self.sentence = NOTHING
+        self._seen, self._policy, self._clustering, self._notes = seen, policy, clustering, notes
+        index = DeleteIndex(seen)
+        self._deletes = {file.path: index.of(file) for file in seen.data} if seen.deletes else {}
+
+    @property
+    def _limit(self) -> int:
+        return self._policy.small_file_threshold_bytes or self._policy.rewrite_target_bytes
+
+    def _of(self, file: DataSeen) -> tuple[DeleteSeen, ...]:
+        return self._deletes.get(file.path, ())
+
+    def _is_debt(self, file: DataSeen) -> bool:
+        return self._policy.delete_compaction_enabled and is_in_debt(file, self._of(file), self._policy)
+
+    def _is_small(self, file: DataSeen) -> bool:
+        """Small enough to be merged; one under deletes only where deletes may be compacted too."""
+        if not self._policy.rewrite_enabled or (self._of(file) and not self._policy.delete_compaction_enabled):
+            return False
+        return file.size_bytes < self._limit
+
+    def _readable(self, group: tuple[int, Values], files: Sequence[DataSeen]) -> list[DataSeen]:
+        odd = [file for file in files if file.format != "parquet"]
+        if odd:
+            self._notes.add(f"{render_group(self._seen, group)}: {len(odd)} files are {odd[0].format.upper()}, which is not rewritten")
+        return [file for file in files if file.format == "parquet"]
+
+    def plan_packed(self, groups: Mapping[tuple[int, Values], Sequence[DataSeen]]) -> list[Bin]:
+        """Bin-pack every partition."""
+        readable = {group: self._readable(group, files) for group, files in groups.items()}
+        small = {group: [file for file in files if self._is_small(file)] for group, files in readable.items()}
+        enough = self._enough(small)
+        made: list[Bin] = []
+        for group, files in readable.items():
+            debt = [file for file in files if self._is_debt(file)]
+            clean = [file for file in small[group] if file not in debt] if group in enough else []
+            made += [self._bin(group, chosen) for chosen in self._pack(group, debt, clean)]
+        return made
+
+    def _enough(self, small: Mapping[tuple[int, Values], Sequence[DataSeen]]) -> set[tuple[int, Values]]:
+        """The partitions with enough small files, and the reason why others have not."""
+        least, policy = self._policy.rewrite_min_input_files, self._policy
+        counts = {group: len(files) for group, files in small.items()}
+        total, largest = sum(counts.values()), max(counts.values(), default=0)
+        if policy.rewrite_enabled and not total:
+            smallest = min((file.size_bytes for file in self._seen.data), default=0)
+            self._notes.add(f"no file is below {self._limit:,} bytes; smallest file: {smallest:,} bytes")
+        elif policy.rewrite_enabled and policy.min_input_scope == "table" and total < least:
+            self._notes.add(f"small files in the table: {total}, needs {least}")
+        elif policy.rewrite_enabled and policy.min_input_scope == "partition" and largest < least:
+            self._notes.add(f"largest group: {largest} files, needs {least}")
+        if policy.min_input_scope == "table":
+            return set(small) if total >= least else set()
+        return {group for group, count in counts.items() if count >= max(least, 2)}
+
+    def _pack(self, group: tuple[int, Values], debt: Sequence[DataSeen], clean: Sequence[DataSeen]) -> list[list[DataSeen]]:
+        """Bins of one partition: none of a single clean file, none with a clean file that outweighs the rest."""
+        left, owed = list(clean), {file.path for file in debt}
+        least = 2 if self._policy.min_input_scope == "table" else max(2, self._policy.rewrite_min_input_files)
+        while True:
+            bins = pack([*debt, *left], self._policy.rewrite_target_bytes)
+            heavy = {file.path for files in bins if (file := _outweighing(files, owed)) is not None}
+            if not heavy:
+                break
+            left = [file for file in left if file.path not in heavy]
+        kept = []
+        for files in bins:
+            if len(files) >= least:
+                kept.append(files)
+            elif owing := [file for file in files if file.path in owed]:
+                kept.append(owing)
+            elif len(files) > 1:
+                self._notes.add(f"{render_group(self._seen, group)}: {len(files)} files left over, needs {least}")
+        return kept
+
+    def plan_clustered(self, groups: Mapping[tuple[int, Values], Sequence[DataSeen]]) -> list[Bin]:
+        """One bin per partition, of the files that are out of order."""
+        readable = {group: self._readable(group, files) for group, files in groups.items()}
+        small = {group: [f for f in files if self._is_small(f) and not self._ordered(f)] for group, files in readable.items()}
+        enough = self._enough(small)
+        made = []
+        for group, files in readable.items():
+            if chosen := self._out_of_order(group, files, group in enough):
+                made.append(self._bin(group, chosen))
+        cap = self._policy.sort_max_input_bytes
+        within = [found for found in made if not cap or found.size_bytes <= cap]
+        if made and not within:
+            self.sentence = f"no files eligible for sorted compaction within {cap >> 20} MB sort input cap"
+            self._notes.add(f"smallest bin: {min(found.size_bytes for found in made):,} bytes, cap {cap:,} bytes")
+        return within
+
+    def _ordered(self, file: DataSeen) -> bool:
+        return self._clustering is not None and self._clustering.holds(file)
+
+    def _out_of_order(self, group: tuple[int, Values], files: Sequence[DataSeen], enough: bool) -> list[DataSeen]:
+        """What to put in order: files nobody ordered when they are many, overlap or are in debt; all when look-ups open too many."""
+        assert self._clustering is not None
+        keys = [term.field_id for term in self._clustering.terms]
+        keys = keys[:1] if self._clustering.kind == "sort" else keys
+        loose = [file for file in files if not self._ordered(file)]
+        debt = [file for file in files if self._is_debt(file)]
+        depth = overlap_depth(files, keys)
+        if self._policy.rewrite_enabled and len(files) > 1:
+            mostly_loose = bool(loose) and _bytes(loose) * 2 >= _bytes(files)
+            if mostly_loose and (depth > 1 or enough):
+                return list(files)
+            if depth > RECLUSTER_DEPTH and (loose or self._clustering.kind == "sort"):
+                return list(files)
+            if len(loose) > 1 and (enough or overlap_depth(loose, keys) > 1):
+                return [*loose, *(file for file in debt if file not in loose)]
+        if not debt:
+            note = f"overlap depth {depth:.1f}, reordered above {RECLUSTER_DEPTH:.1f}; {len(loose)} files out of order"
+            self._notes.add(f"{render_group(self._seen, group)}: {note}")
+        return debt
+
+    def _bin(self, group: tuple[int, Values], files: Sequence[DataSeen]) -> Bin:
+        ordered = tuple(sorted(files, key=lambda file: (file.order, file.path)))
+        deletes = {file.path: found for file in ordered if (found := self._of(file))}
+        kernel: BinKernel = self._clustering.kind if self._clustering is not None else "reencode" if deletes else "splice"
+        return Bin(
+            number=0, group=group, files=ordered, deletes=deletes, kernel=kernel, target_bytes=plan_target(_bytes(files), self._policy)
+        )
+
+
+def _bytes(files: Sequence[DataSeen]) -> int:
+    return sum(file.size_bytes for file in files)
+
+
+def plan_target(size_bytes: int, policy: Policy) -> int:
+    """Where outputs are cut: evenly, so that none is a small remainder; a bin within the target gives one file."""
+    target = policy.rewrite_target_bytes
+    if size_bytes <= target:
+        return 2 * target
+    return int(size_bytes / round(size_bytes / target) * 1.02) + 1
+
+
+def pack(files: Sequence[DataSeen], target_bytes: int) -> list[list[DataSeen]]:
+    """First fit, largest class first; a file at or above the target has a bin of its own."""
+    width = max(1, target_bytes // CLASSES)
+    ordered = sorted(files, key=lambda file: (-(file.size_bytes // width), file.order, file.path))
+    smallest = min((file.size_bytes for file in files), default=0)
+    bins: list[list[DataSeen]] = []
+    room: list[int] = []
+    open_bins: list[int] = []
+    for file in ordered:
+        at = next((number for number in open_bins if room[number] >= file.size_bytes), None)
+        if at is None:
+            at = len(bins)
+            bins.append([])
+            room.append(target_bytes)
+            open_bins.append(at)
+        bins[at].append(file)
+        room[at] -= file.size_bytes
+        if room[at] < smallest:
+            open_bins.remove(at)
+    return bins
+
+
+def _outweighing(files: Sequence[DataSeen], owed: set[str]) -> DataSeen | None:
+    """The clean file of a bin that is more than twice the rest: rewriting it would gain too little."""
+    largest = max(files, key=lambda file: file.size_bytes)
+    rest = _bytes(files) - largest.size_bytes
+    return largest if len(files) > 1 and largest.path not in owed and rest < largest.size_bytes * _WORTH else None

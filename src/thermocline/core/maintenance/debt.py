@@ -1,0 +1,30 @@
+"""Delete debt: which data files carry so many deletes that they are to be rewritten with the deletes applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from thermocline.core.maintenance.files import DataSeen, DeleteSeen, plain_path
+from thermocline.core.maintenance.policy import Policy
+
+
+def deleted_rows(file: DataSeen, deletes: Sequence[DeleteSeen]) -> int:
+    """How many rows of the file are known to be deleted by place; what equality deletes take cannot be known without reading."""
+    return min(sum(_rows_of(delete, plain_path(file.path)) for delete in deletes), file.record_count)
+
+
+def _rows_of(delete: DeleteSeen, path: str) -> int:
+    if delete.kind == "equality":
+        return 0
+    if delete.referenced_file is not None:
+        return delete.record_count
+    return next((rows for said, rows in (delete.paths or {}).items() if plain_path(said) == path), 0)
+
+
+def is_in_debt(file: DataSeen, deletes: Sequence[DeleteSeen], policy: Policy) -> bool:
+    """Whether the file has as many delete files, or as large a share of deleted rows, as the policy allows at most."""
+    if not deletes:
+        return False
+    if len(deletes) >= policy.delete_compaction_min_deletes:
+        return True
+    return file.record_count > 0 and deleted_rows(file, deletes) / file.record_count >= policy.delete_ratio_threshold

@@ -1,0 +1,188 @@
+"""An Iceberg table as maintenance sees it: data files, delete files, and which delete file may hide rows of which data file.
+
+Pure. The rules are Iceberg's own: an equality delete hides rows of data files with a *smaller* sequence number, in its own partition, or in
+every partition when its spec has no fields; a position delete hides rows of files it names whose sequence number is not larger; a deletion
+vector belongs to one file. Bounds that exclude a match make the relation narrower, never wider.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Values = tuple[object, ...]
+Ends = tuple[Any, Any]
+"""Lowest and highest value of a column in a file, comparable with those of other files; None where unknown."""
+DeleteKind = Literal["position", "equality", "vector"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DataSeen:
+    """A live data file. `ends` and `null_counts` are given for the columns that planning compares."""
+
+    path: str
+    size_bytes: int
+    record_count: int
+    sequence_number: int
+    spec_id: int = 0
+    partition: Values = ()
+    format: str = "parquet"
+    sort_order_id: int = 0
+    added_ms: int | None = None
+    """When the snapshot that added the file was made, if that is still known."""
+    order: int = 0
+    """The file's place in the order the table was written in."""
+    first_row_id: int | None = None
+    ends: Mapping[int, Ends] = field(default_factory=dict)
+    null_counts: Mapping[int, int] = field(default_factory=dict)
+    value_counts: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def group(self) -> tuple[int, Values]:
+        return self.spec_id, self.partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DeleteSeen:
+    """A live delete file. `paths` are the data files a position delete names with how often, when that was read."""
+
+    path: str
+    kind: DeleteKind
+    size_bytes: int
+    record_count: int
+    sequence_number: int
+    spec_id: int = 0
+    partition: Values = ()
+    equality_ids: tuple[int, ...] = ()
+    referenced_file: str | None = None
+    lowest_path: str | None = None
+    highest_path: str | None = None
+    paths: Mapping[str, int] | None = None
+    offset: int = 0
+    length: int = 0
+    format: str = "parquet"
+    ends: Mapping[int, Ends] = field(default_factory=dict)
+    null_counts: Mapping[int, int] = field(default_factory=dict)
+    value_counts: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells one delete from another: several deletion vectors lie in one file."""
+        return self.path, self.offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionField:
+    """A field of a partition spec, with its transform in Iceberg's words."""
+
+    name: str
+    source: str
+    transform: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableSeen:
+    """One snapshot of a table. `partition_texts` are partition values as people write them, by group and field name."""
+
+    snapshot_id: int
+    sequence_number: int
+    format_version: int
+    data: tuple[DataSeen, ...]
+    deletes: tuple[DeleteSeen, ...] = ()
+    specs: Mapping[int, tuple[PartitionField, ...]] = field(default_factory=dict)
+    default_spec_id: int = 0
+    partition_texts: Mapping[tuple[int, Values], Mapping[str, str]] = field(default_factory=dict)
+
+    def is_partitioned(self, spec_id: int) -> bool:
+        return any(part.transform != "void" for part in self.specs.get(spec_id, ()))
+
+
+class DeleteIndex:
+    """Which delete files may hide rows of a data file."""
+
+    def __init__(self, seen: TableSeen) -> None:
+        self._globals: list[DeleteSeen] = []
+        self._equality: dict[tuple[int, Values], list[DeleteSeen]] = defaultdict(list)
+        self._by_path: dict[str, list[DeleteSeen]] = defaultdict(list)
+        self._ranges: dict[tuple[int, Values], list[DeleteSeen]] = defaultdict(list)
+        for delete in seen.deletes:
+            self._add(delete, seen.is_partitioned(delete.spec_id))
+
+    def _add(self, delete: DeleteSeen, partitioned: bool) -> None:
+        if delete.kind == "equality":
+            (self._equality[delete.spec_id, delete.partition] if partitioned else self._globals).append(delete)
+        elif delete.referenced_file is not None:
+            self._by_path[plain_path(delete.referenced_file)].append(delete)
+        elif delete.paths is not None:
+            for path in delete.paths:
+                self._by_path[plain_path(path)].append(delete)
+        else:
+            self._ranges[delete.spec_id, delete.partition].append(delete)
+
+    def of(self, file: DataSeen) -> tuple[DeleteSeen, ...]:
+        """The deletes of a data file, oldest first."""
+        named = [d for d in self._by_path.get(plain_path(file.path), ()) if file.sequence_number <= d.sequence_number]
+        near = [d for d in self._ranges.get(file.group, ()) if file.sequence_number <= d.sequence_number and _may_name(d, file.path)]
+        equal = [
+            delete
+            for delete in (*self._equality.get(file.group, ()), *self._globals)
+            if file.sequence_number < delete.sequence_number and _may_equal(delete, file)
+        ]
+        vectors = [d for d in named if d.kind == "vector"]
+        # Once a file has a deletion vector, the vector holds every position that was deleted before it.
+        positions = vectors or [*named, *near]
+        return tuple(sorted((*positions, *equal), key=lambda delete: (delete.sequence_number, delete.path, delete.offset)))
+
+
+def plain_path(path: str) -> str:
+    """The path without a `file:` scheme, so that its spellings are equal."""
+    if path.startswith("file:"):
+        rest = path.removeprefix("file:")
+        return "/" + rest.lstrip("/")
+    return path
+
+
+def _may_name(delete: DeleteSeen, path: str) -> bool:
+    said = plain_path(path)
+    low, high = delete.lowest_path, delete.highest_path
+    return (low is None or plain_path(low) <= said) and (high is None or said <= plain_path(high))
+
+
+def _may_equal(delete: DeleteSeen, file: DataSeen) -> bool:
+    """Whether some row of the file can have the delete's key: the columns' ranges meet, or both have NULLs."""
+    return all(_column_may_meet(delete, file, field_id) for field_id in delete.equality_ids)
+
+
+def _column_may_meet(delete: DeleteSeen, file: DataSeen, field_id: int) -> bool:
+    if _may_have_null(delete, field_id) and _may_have_null(file, field_id):
+        return True
+    if _is_all_null(delete, field_id) or _is_all_null(file, field_id):
+        return False
+    low, high = delete.ends.get(field_id, (None, None))
+    lowest, highest = file.ends.get(field_id, (None, None))
+    if low is None or high is None or lowest is None or highest is None:
+        return True
+    return bool(low <= highest and lowest <= high)
+
+
+def _may_have_null(file: DataSeen | DeleteSeen, field_id: int) -> bool:
+    return file.null_counts.get(field_id, 1) > 0
+
+
+def _is_all_null(file: DataSeen | DeleteSeen, field_id: int) -> bool:
+    values, nulls = file.value_counts.get(field_id), file.null_counts.get(field_id)
+    return values is not None and nulls is not None and 0 < values == nulls
+
+
+def unneeded_deletes(seen: TableSeen, gone: Iterable[str] = (), later: Sequence[DataSeen] = ()) -> tuple[DeleteSeen, ...]:
+    """The delete files that can hide no row of any data file, after `gone` files left and `later` ones came.
+
+    A global equality delete is needed as long as any older data file may hold its keys, whatever that file's spec.
+    """
+    if not seen.deletes:
+        return ()
+    left, index = set(gone), DeleteIndex(seen)
+    needed = {delete.key for file in (*seen.data, *later) if file.path not in left for delete in index.of(file)}
+    return tuple(delete for delete in seen.deletes if delete.key not in needed)

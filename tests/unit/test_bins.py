@@ -1,0 +1,291 @@
+"""Planning of compaction, on the worked examples of the acceptance list and on random tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thermocline.core.maintenance.bins import DELETES_NOT_APPLIED, NOTHING, CompactionPlan, pack, plan_compaction
+from thermocline.core.maintenance.clustering import Clustering, OrderTerm, overlap_depth, parse_sort_order
+from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, PartitionField, TableSeen, unneeded_deletes
+from thermocline.core.maintenance.policy import Policy
+from thermocline.core.maintenance.scope import parse_where
+from thermocline.maintenance_errors import BadWhere, SortOrderUnreadable
+
+MB = 1 << 20
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+MODAK = Policy()
+SEAWEEDFS = Policy(preset="seaweedfs", rewrite_target_bytes=256 * MB, rewrite_min_input_files=5, min_input_scope="partition")
+ARTEMIS = Policy(preset="artemis", small_file_threshold_bytes=32 * MB, rewrite_min_input_files=2, min_input_scope="partition")
+REGION = {0: (PartitionField(name="region", source="region", transform="identity"),)}
+
+
+def files(*sizes_mb: float, partition: tuple[object, ...] = (), spec_id: int = 0, start: int = 0, **more: Any) -> list[DataSeen]:
+    return [
+        DataSeen(
+            path=f"/lake/{spec_id}/{'-'.join(map(str, partition))}/{start + at}.parquet", size_bytes=int(size * MB), record_count=1000,
+            sequence_number=1, partition=partition, spec_id=spec_id, order=start + at, **more,
+        )
+        for at, size in enumerate(sizes_mb)
+    ]  # fmt: skip
+
+
+def table(data: Sequence[DataSeen], deletes: Sequence[DeleteSeen] = (), **more: Any) -> TableSeen:
+    groups = {file.group for file in data}
+    specs = more.pop("specs", {0: ()} if all(not group[1] for group in groups) else REGION)
+    texts = {group: {field.name: str(value) for field, value in zip(specs[group[0]], group[1], strict=True)} for group in groups}
+    return TableSeen(
+        snapshot_id=1, sequence_number=9, format_version=2, data=tuple(data), deletes=tuple(deletes), specs=specs,
+        partition_texts=more.pop("texts", texts), **more,
+    )  # fmt: skip
+
+
+def sizes(plan: CompactionPlan) -> list[list[int]]:
+    return sorted(sorted((file.size_bytes // MB for file in made.files), reverse=True) for made in plan.bins)
+
+
+def delete(kind: Any, sequence: int, **more: Any) -> DeleteSeen:
+    return DeleteSeen(
+        path=f"/lake/d{sequence}-{len(more)}.parquet", kind=kind, size_bytes=100, record_count=10, sequence_number=sequence, **more
+    )
+
+
+@pytest.mark.conforms("M-055")
+def test_packing_takes_the_largest_first_and_drops_a_bin_of_one() -> None:
+    plan = plan_compaction(table(files(31, 31, 31, 31, 31, 20, 5)), ARTEMIS, NOW)
+    assert sizes(plan) == [[31, 20, 5], [31, 31, 31, 31]]
+    assert sizes(plan_compaction(table(files(31, 31, 31, 31, 31)), ARTEMIS, NOW)) == [[31, 31, 31, 31]]
+
+
+@pytest.mark.conforms("M-053", "M-054")
+def test_specs_and_partitions_are_never_mixed() -> None:
+    specs = {0: REGION[0], 1: (PartitionField(name="kind", source="kind", transform="identity"),)}
+    data = [*files(1, 1, partition=("us",)), *files(1, 1, partition=("us",), spec_id=1, start=10), *files(1, partition=("eu",), start=20)]
+    plan = plan_compaction(table(data, specs=specs), ARTEMIS, NOW)
+    assert [{file.group for file in made.files} for made in plan.bins] == [{(0, ("us",))}, {(1, ("us",))}]
+
+
+def test_the_modak_minimum_counts_over_the_table_and_seaweedfs_counts_per_partition() -> None:
+    data = [*files(1, 1, 1, partition=("a",)), *files(1, 1, 1, partition=("b",), start=5), *files(1, 1, partition=("c",), start=9)]
+    assert sizes(plan_compaction(table(data), MODAK, NOW)) == [[1, 1], [1, 1, 1], [1, 1, 1]]
+    skipped = plan_compaction(table(data), SEAWEEDFS, NOW)
+    assert (skipped.bins, skipped.sentence) == ((), NOTHING)
+    assert skipped.details == ("largest group: 3 files, needs 5",)
+
+
+def test_a_partition_below_the_minimum_stays_beside_one_that_is_compacted() -> None:
+    data = [*files(20, 15, 10, 25, 18, partition=("us",)), *files(5, 8, partition=("eu",), start=9)]
+    assert sizes(plan_compaction(table(data), SEAWEEDFS, NOW)) == [[25, 20, 18, 15, 10]]
+
+
+@pytest.mark.parametrize(("least", "outputs"), [(5, 3), (6, 2)])
+def test_an_oversized_group_is_split_and_its_rest_obeys_the_minimum(least: int, outputs: int) -> None:
+    data = files(*[31.2] * 8, *[34.2] * 7, *[22] * 5)
+    plan = plan_compaction(table(data), replace(SEAWEEDFS, rewrite_min_input_files=least), NOW)
+    assert len(plan.bins) == outputs
+    assert all(made.size_bytes <= 256 * MB for made in plan.bins)
+
+
+def test_a_large_file_is_not_rewritten_to_absorb_a_few_tiny_ones() -> None:
+    policy = replace(ARTEMIS, rewrite_target_bytes=256 * MB, small_file_threshold_bytes=0)
+    plan = plan_compaction(table(files(180, 1, 1, 1, 1)), policy, NOW)
+    assert sizes(plan) == [[1, 1, 1, 1]]
+    assert plan_compaction(table(files(180, 4)), policy, NOW).is_empty
+
+
+@pytest.mark.conforms("M-060")
+def test_files_of_a_bin_keep_the_order_they_were_written_in() -> None:
+    plan = plan_compaction(table(files(3, 9, 1, 7, 5)), ARTEMIS, NOW)
+    assert [file.order for file in plan.bins[0].files] == [0, 1, 2, 3, 4]
+
+
+@given(st.lists(st.floats(0.1, 200), max_size=60))
+@pytest.mark.conforms("M-056")
+def test_no_bin_exceeds_the_target_and_planning_again_gives_nothing(made: list[float]) -> None:
+    policy = replace(ARTEMIS, rewrite_target_bytes=128 * MB, small_file_threshold_bytes=0)
+    data, rounds = files(*made), 0
+    while (plan := plan_compaction(table(data), policy, NOW)).bins:
+        assert all(found.size_bytes <= 128 * MB and len(found.files) > 1 for found in plan.bins)
+        gone = {file.path for found in plan.bins for file in found.files}
+        kept = [file for file in data if file.path not in gone]
+        data = kept + [replace(found.files[0], path=f"/new/{rounds}/{found.number}", size_bytes=found.size_bytes) for found in plan.bins]
+        rounds += 1
+    assert rounds <= 2
+
+
+def test_bins_are_the_same_whatever_order_the_manifests_are_in() -> None:
+    data = files(*[1 + at % 7 for at in range(40)])
+    one, other = (plan_compaction(table(seen), MODAK, NOW) for seen in (data, data[::-1]))
+    assert [[file.path for file in made.files] for made in one.bins] == [[file.path for file in made.files] for made in other.bins]
+
+
+@pytest.mark.conforms("M-068", "M-069", "M-074")
+@pytest.mark.parametrize(
+    ("made", "policy", "detail"),
+    [
+        (files(300, 400), MODAK, "no file is below 134,217,728 bytes; smallest file: 314,572,800 bytes"),
+        (files(1, 2, 3), MODAK, "small files in the table: 3, needs 8"),
+        (files(1, 2, 3, 4), SEAWEEDFS, "largest group: 4 files, needs 5"),
+    ],
+)
+def test_a_skip_says_which_threshold_decided_and_the_nearest_value(made: list[DataSeen], policy: Policy, detail: str) -> None:
+    plan = plan_compaction(table(made), policy, NOW)
+    assert (plan.is_empty, plan.sentence) == (True, NOTHING)
+    assert detail in plan.details
+
+
+def test_deletes_that_may_not_be_applied_stop_the_compaction() -> None:
+    seen = table(files(1, 1), [delete("equality", 2, equality_ids=(1,))])
+    assert plan_compaction(seen, replace(ARTEMIS, apply_deletes=False), NOW).sentence == DELETES_NOT_APPLIED
+
+
+def test_a_file_of_any_size_in_debt_is_rewritten_with_its_deletes() -> None:
+    data = files(900, 1)
+    named = delete("position", 2, referenced_file=data[0].path)
+    plan = plan_compaction(table(data, [named]), MODAK, NOW)
+    assert [(made.kernel, [f.path for f in made.files]) for made in plan.bins] == [("reencode", [data[0].path])]
+    assert 96 * MB < plan.bins[0].target_bytes < 230 * MB
+
+
+def test_few_deletes_below_both_thresholds_leave_a_large_file_alone() -> None:
+    data = files(900)
+    policy = replace(MODAK, delete_compaction_min_deletes=3)
+    named = delete("position", 2, referenced_file=data[0].path)
+    assert not plan_compaction(table(data, [named]), policy, NOW).bins
+    assert plan_compaction(table(data, [replace(named, record_count=300)]), policy, NOW).bins
+
+
+def test_with_delete_compaction_off_files_under_deletes_are_left() -> None:
+    data = files(*[1] * 9)
+    seen = table(data, [delete("position", 2, referenced_file=data[0].path)])
+    plan = plan_compaction(seen, replace(MODAK, delete_compaction_enabled=False), NOW)
+    assert data[0] not in plan.bins[0].files
+
+
+def test_where_limits_the_partitions_and_is_refused_where_there_are_none() -> None:
+    data = [*files(1, 1, partition=("us",)), *files(1, 1, partition=("eu",), start=5)]
+    plan = plan_compaction(table(data), replace(ARTEMIS, where="region in ('us', 'it''s')"), NOW)
+    assert [made.group for made in plan.bins] == [(0, ("us",))]
+    with pytest.raises(BadWhere, match="not partitioned"):
+        plan_compaction(table(files(1, 1)), replace(ARTEMIS, where="region = 'us'"), NOW)
+    with pytest.raises(BadWhere, match="no partition column"):
+        plan_compaction(table(data), replace(ARTEMIS, where="size = 3"), NOW)
+
+
+@pytest.mark.parametrize("text", ["region", "region = ", "region in ()", "region > 3", "a = 1 or b = 2", "a = 'x' b = 'y'"])
+def test_a_condition_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(BadWhere):
+        parse_where(text)
+
+
+def test_conditions_are_joined_by_and_outside_of_quotes() -> None:
+    told = parse_where("day = 2024-03-15 AND region IN ('rock and roll', 'us')")
+    assert [(found.column, set(found.values)) for found in told] == [("day", {"2024-03-15"}), ("region", {"rock and roll", "us"})]
+
+
+def test_only_windows_that_are_sealed_are_planned_and_a_late_row_waits_again() -> None:
+    specs = {0: (PartitionField(name="ts_day", source="ts", transform="day"),)}
+    day = (NOW - datetime(1970, 1, 1, tzinfo=UTC)).days
+    policy = replace(ARTEMIS, sealed_after_ms=3_600_000)
+    data = [*files(1, 1, partition=(day - 3,)), *files(1, 1, partition=(day,), start=5)]
+    plan = plan_compaction(table(data, specs=specs), policy, NOW + timedelta(minutes=5))
+    assert ([made.group for made in plan.bins], plan.details) == ([(0, (day - 3,))], (f"ts_day={day}: window not sealed",))
+    late = [*data, *files(1, partition=(day - 3,), start=8, added_ms=int(NOW.timestamp() * 1000))]
+    assert not plan_compaction(table(late, specs=specs), policy, NOW + timedelta(minutes=30)).bins
+    assert plan_compaction(table(late, specs=specs), policy, NOW + timedelta(minutes=61)).bins
+
+
+def test_sealed_windows_on_a_table_without_time_say_so() -> None:
+    plan = plan_compaction(table(files(1, 1)), replace(ARTEMIS, sealed_after_ms=0), NOW)
+    assert plan.bins
+    assert "no partition is a window of time" in plan.details[0]
+
+
+SORTED = Clustering(kind="sort", terms=(OrderTerm(column="id", field_id=1),), order_id=3)
+
+
+def test_full_size_files_that_overlap_are_put_in_order_once() -> None:
+    mixed = [replace(file, ends={1: (0, 100)}) for file in files(*[128] * 6)]
+    plan = plan_compaction(table(mixed), MODAK, NOW, SORTED)
+    assert [len(made.files) for made in plan.bins] == [6]
+    assert plan.bins[0].kernel == "sort"
+    ordered = [replace(file, ends={1: (at * 10, at * 10 + 10)}, sort_order_id=3) for at, file in enumerate(mixed)]
+    assert plan_compaction(table(ordered), MODAK, NOW, SORTED).is_empty
+
+
+def test_bins_above_the_cap_are_not_sorted() -> None:
+    mixed = [replace(file, ends={1: (0, 100)}) for file in files(*[128] * 6)]
+    plan = plan_compaction(table(mixed), replace(MODAK, sort_max_input_bytes=100 * MB), NOW, SORTED)
+    assert plan.sentence == "no files eligible for sorted compaction within 100 MB sort input cap"
+
+
+def test_files_in_an_order_without_an_id_are_known_by_their_names() -> None:
+    zorder = Clustering(kind="zorder", terms=(OrderTerm(column="a", field_id=1), OrderTerm(column="b", field_id=2)))
+    mixed = [replace(file, ends={1: (0, 100), 2: (0, 100)}) for file in files(*[128] * 6)]
+    assert plan_compaction(table(mixed), MODAK, NOW, zorder).bins
+    done = [replace(file, path=f"/lake/{zorder.mark}-{at}.parquet") for at, file in enumerate(mixed)]
+    assert plan_compaction(table(done), MODAK, NOW, zorder).is_empty
+    assert zorder.render() == "zorder (a, b)"
+
+
+@pytest.mark.parametrize(
+    ("ranges", "depth"),
+    [([(0, 10), (10, 20), (20, 30)], 1.0), ([(0, 10)] * 4, 4.0), ([(0, 10), (5, 15), (20, 30)], 5 / 3), ([(5, 5), (5, 5), (0, 5)], 1.0)],
+)
+def test_depth_is_the_files_a_look_up_opens(ranges: list[tuple[int, int]], depth: float) -> None:
+    made = [replace(file, ends={1: ends}) for file, ends in zip(files(*[1] * len(ranges)), ranges, strict=True)]
+    assert overlap_depth(made, [1]) == pytest.approx(depth)
+
+
+def test_sort_orders_are_read_with_directions_and_nulls() -> None:
+    told = parse_sort_order("id desc, kind asc nulls last", {"id": 1, "kind": 2})
+    assert [term.render() for term in told] == ["id desc nulls-last", "kind asc nulls-last"]
+    with pytest.raises(SortOrderUnreadable, match="no column"):
+        parse_sort_order("nothing", {"id": 1})
+
+
+def test_equality_deletes_apply_to_older_files_of_their_partition_whose_ranges_meet() -> None:
+    data = [
+        replace(file, sequence_number=sequence, ends={1: ends}, null_counts={1: 0}, value_counts={1: 10})
+        for file, sequence, ends in zip(files(1, 1, 1, partition=("us",)), (1, 2, 1), ((0, 5), (0, 5), (6, 9)), strict=True)
+    ]
+    mine = delete("equality", 2, equality_ids=(1,), partition=("us",), ends={1: (3, 4)}, null_counts={1: 0}, value_counts={1: 2})
+    other = replace(mine, path="/lake/other", partition=("eu",))
+    index = DeleteIndex(table(data, [mine, other]))
+    assert [[found.path for found in index.of(file)] for file in data] == [[mine.path], [], []]
+
+
+@pytest.mark.conforms("M-188")
+def test_a_global_delete_whose_spec_has_no_data_is_needed_while_older_rows_live() -> None:
+    specs = {0: (), 1: REGION[0]}
+    data = [replace(file, sequence_number=1) for file in files(1, partition=("us",), spec_id=1)]
+    everywhere = delete("equality", 2, equality_ids=(1,), spec_id=0)
+    seen = table(data, [everywhere], specs=specs)
+    assert unneeded_deletes(seen) == ()
+    assert unneeded_deletes(replace(seen, data=(replace(data[0], sequence_number=2),))) == (everywhere,)
+
+
+def test_deletes_of_files_that_left_are_dangling_in_whatever_spelling() -> None:
+    data = [replace(files(1)[0], path="file:///lake/a.parquet")]
+    named = [delete("position", 2, paths={path: 1}) for path in ("/lake/a.parquet", "file:/lake/b.parquet")]
+    seen = table(data, [named[0], replace(named[1], path="/lake/d9")])
+    assert [found.path for found in unneeded_deletes(seen)] == ["/lake/d9"]
+    assert len(unneeded_deletes(seen, gone=[data[0].path])) == 2
+
+
+def test_a_vector_takes_the_place_of_older_position_deletes() -> None:
+    data = files(1)
+    old, vector = delete("position", 2, referenced_file=data[0].path), delete("vector", 3, referenced_file=data[0].path, offset=4)
+    index = DeleteIndex(table(data, [old, vector]))
+    assert index.of(data[0]) == (vector,)
+
+
+@pytest.mark.parametrize("count", [5000])
+def test_many_tiny_files_are_packed_in_no_time(count: int) -> None:
+    assert sum(len(files) for files in pack(files(*[0.02] * count), 128 * MB)) == count
