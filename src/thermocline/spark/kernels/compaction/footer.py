@@ -1,0 +1,302 @@
+"""Parquet footers taken apart as far as splicing needs, and put together again.
+
+A row group is kept as stretches of bytes with the numbers between them that depend on the file: offsets, places of page indexes and
+bloom filters, the group's own number. All else (statistics, encodings, sizes, fields younger than this module) stays byte for byte.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from thermocline.spark.kernels.compaction import compact_thrift as thrift
+from thermocline.spark.kernels.compaction.files import Source
+from thermocline.spark.kernels.compaction.problems import damaged, not_parquet
+
+MAGIC = b"PAR1"
+_ENCRYPTED_MAGIC = b"PARE"
+
+
+class Place(IntEnum):
+    """What a number between two stretches of a row group stands for."""
+
+    DATA = 0
+    BLOOM = 1
+    OFFSET_INDEX = 2
+    COLUMN_INDEX = 3
+    ORDINAL = 4
+
+
+@dataclass(slots=True)
+class Chunk:
+    """One column chunk: where it lies, and what else of the file belongs to it."""
+
+    start: int = 0
+    end: int = 0
+    codec: int = 0
+    bloom: tuple[int, int] = (0, 0)
+    offset_index: tuple[int, int] = (0, 0)
+    column_index: tuple[int, int] = (0, 0)
+    elsewhere: bool = False
+    """Encrypted, or in another file."""
+
+
+@dataclass(slots=True)
+class RowGroup:
+    """`stretches` has one element more than `numbers`."""
+
+    rows: int = 0
+    chunks: list[Chunk] = field(default_factory=list)
+    stretches: list[bytes] = field(default_factory=list)
+    numbers: list[tuple[Place, int, int]] = field(default_factory=list)
+    """What the number is, its value, and the chunk it belongs to."""
+
+
+@dataclass(slots=True)
+class Footer:
+    """A file's metadata. `schema` and `column_orders` are their bytes as written."""
+
+    version: int = 1
+    schema: bytes = b""
+    rows: int = 0
+    groups: list[RowGroup] = field(default_factory=list)
+    pairs: dict[bytes, bytes | None] = field(default_factory=dict)
+    created_by: bytes = b""
+    column_orders: bytes = b""
+    encrypted: bool = False
+    size_bytes: int = 0
+    data_end: int = 0
+    """Where the footer begins."""
+
+
+def read_footer(source: Source, schema_before: bytes = b"") -> Footer:
+    """The footer of a Parquet file; `schema_before`, of a file read earlier, saves a walk when it is the same."""
+    tail = source.tail()
+    if len(tail) < 12 or tail[-4:] not in (MAGIC, _ENCRYPTED_MAGIC):
+        raise not_parquet(source.path, source.head())
+    if tail[-4:] == _ENCRYPTED_MAGIC:
+        return Footer(encrypted=True)
+    size = struct.unpack("<I", tail[-8:-4])[0]
+    if size + 12 > source.size_bytes:
+        raise not_parquet(source.path, source.head())
+    data = tail[-8 - size : -8] if size + 8 <= len(tail) else source.read_at(source.size_bytes - 8 - size, size)
+    try:
+        footer = _read_metadata(data, schema_before)
+    except (IndexError, ValueError, RecursionError) as problem:
+        raise damaged(source.path, "its footer is damaged") from problem
+    footer.size_bytes = size
+    footer.data_end = source.size_bytes - 8 - size
+    if any(chunk.start < 4 or chunk.end > footer.data_end for group in footer.groups for chunk in group.chunks):
+        raise damaged(source.path, "its footer points outside of the file")
+    return footer
+
+
+def _read_metadata(data: bytes, schema_before: bytes) -> Footer:
+    footer, at, field_id = Footer(), 0, 0
+    while True:
+        kind, field_id, at = thrift.read_field(data, at, field_id)
+        if kind == thrift.STOP:
+            return footer
+        begin = at
+        if field_id == 1:
+            footer.version, at = thrift.read_number(data, at)
+        elif field_id == 2:
+            same = schema_before and data.startswith(schema_before, at)
+            at = at + len(schema_before) if same else thrift.skip(data, at, kind)
+            footer.schema = data[begin:at]
+        elif field_id == 3:
+            footer.rows, at = thrift.read_number(data, at)
+        elif field_id == 4:
+            _, count, at = thrift.read_list_header(data, at)
+            for _ in range(count):
+                group, at = _read_group(data, at)
+                footer.groups.append(group)
+        elif field_id == 5:
+            footer.pairs, at = _read_pairs(data, at)
+        elif field_id == 6:
+            footer.created_by, at = thrift.read_binary(data, at)
+        else:
+            at = thrift.skip(data, at, kind)
+            if field_id == 7:
+                footer.column_orders = data[begin:at]
+            elif field_id in (8, 9):
+                footer.encrypted = True
+
+
+class _Cut:
+    """Collects the stretches of one row group."""
+
+    __slots__ = ("data", "group", "left")
+
+    def __init__(self, data: bytes, begin: int) -> None:
+        self.data = data
+        self.left = begin
+        self.group = RowGroup()
+
+    def number(self, at: int, place: Place) -> tuple[int, int]:
+        value, after = thrift.read_number(self.data, at)
+        self.group.stretches.append(self.data[self.left : at])
+        self.group.numbers.append((place, value, len(self.group.chunks)))
+        self.left = after
+        return value, after
+
+
+def _read_group(data: bytes, at: int) -> tuple[RowGroup, int]:
+    cut, field_id = _Cut(data, at), 0
+    while True:
+        kind, field_id, at = thrift.read_field(data, at, field_id)
+        if kind == thrift.STOP:
+            cut.group.stretches.append(data[cut.left : at])
+            return cut.group, at
+        if field_id == 1:
+            _, count, at = thrift.read_list_header(data, at)
+            for _ in range(count):
+                at = _read_chunk(cut, at)
+        elif field_id == 3:
+            cut.group.rows, at = thrift.read_number(data, at)
+        elif field_id == 5:
+            _, at = cut.number(at, Place.DATA)
+        elif field_id == 7:
+            _, at = cut.number(at, Place.ORDINAL)
+        else:
+            at = thrift.skip(data, at, kind)
+
+
+def _read_chunk(cut: _Cut, at: int) -> int:
+    data, chunk, field_id = cut.data, Chunk(), 0
+    offsets, lengths = [0, 0], [0, 0]
+    while True:
+        kind, field_id, at = thrift.read_field(data, at, field_id)
+        if kind == thrift.STOP:
+            chunk.offset_index, chunk.column_index = (offsets[0], lengths[0]), (offsets[1], lengths[1])
+            cut.group.chunks.append(chunk)
+            return at
+        if field_id == 2:
+            _, at = cut.number(at, Place.DATA)
+        elif field_id == 3:
+            at = _read_column(cut, chunk, at)
+        elif field_id in (4, 6):
+            offsets[(field_id - 4) // 2], at = cut.number(at, Place.OFFSET_INDEX if field_id == 4 else Place.COLUMN_INDEX)
+        elif field_id in (5, 7):
+            lengths[(field_id - 5) // 2], at = thrift.read_number(data, at)
+        else:
+            at = thrift.skip(data, at, kind)
+            chunk.elsewhere = chunk.elsewhere or field_id in (1, 8, 9)
+
+
+def _read_column(cut: _Cut, chunk: Chunk, at: int) -> int:
+    data, field_id = cut.data, 0
+    size, bloom, bloom_size = 0, 0, 0
+    starts: list[int] = []
+    while True:
+        kind, field_id, at = thrift.read_field(data, at, field_id)
+        if kind == thrift.STOP:
+            chunk.start = min(starts, default=0)
+            chunk.end = chunk.start + size
+            chunk.bloom = (bloom, bloom_size)
+            return at
+        if field_id in (9, 10, 11):
+            value, at = cut.number(at, Place.DATA)
+            if value > 0:
+                starts.append(value)
+        elif field_id == 4:
+            chunk.codec, at = thrift.read_number(data, at)
+        elif field_id == 7:
+            size, at = thrift.read_number(data, at)
+        elif field_id == 14:
+            bloom, at = cut.number(at, Place.BLOOM)
+        elif field_id == 15:
+            bloom_size, at = thrift.read_number(data, at)
+        else:
+            at = thrift.skip(data, at, kind)
+
+
+def _read_pairs(data: bytes, at: int) -> tuple[dict[bytes, bytes | None], int]:
+    found: dict[bytes, bytes | None] = {}
+    _, count, at = thrift.read_list_header(data, at)
+    for _ in range(count):
+        key, value, field_id = b"", None, 0
+        while True:
+            kind, field_id, at = thrift.read_field(data, at, field_id)
+            if kind == thrift.STOP:
+                break
+            text, at = thrift.read_binary(data, at)
+            if field_id == 1:
+                key = text
+            else:
+                value = text
+        found[key] = value
+    return found, at
+
+
+def render_group(group: RowGroup, moved: Callable[[Place, int, int], int]) -> bytes:
+    """The row group with each of its numbers replaced by what `moved` says."""
+    parts = []
+    for stretch, (place, value, chunk) in zip(group.stretches, group.numbers, strict=False):
+        parts.append(stretch)
+        parts.append(thrift.number(moved(place, value, chunk)))
+    parts.append(group.stretches[-1])
+    return b"".join(parts)
+
+
+def render_footer(like: Footer, groups: Sequence[bytes], rows: int, pairs: dict[bytes, bytes | None], created_by: bytes) -> bytes:
+    """A whole footer, its length and the closing mark included."""
+    parts = [b"\x15", thrift.number(like.version), b"\x19", like.schema, b"\x16", thrift.number(rows)]
+    parts += [b"\x19", thrift.list_header(thrift.STRUCT, len(groups)), *groups]
+    last = 4
+    if pairs:
+        parts += [b"\x19", thrift.list_header(thrift.STRUCT, len(pairs)), *(_pair(key, value) for key, value in pairs.items())]
+        last = 5
+    if created_by:
+        parts += [bytes([(6 - last) << 4 | thrift.BINARY]), thrift.binary(created_by)]
+        last = 6
+    if like.column_orders:
+        parts += [bytes([(7 - last) << 4 | thrift.LIST]), like.column_orders]
+    parts.append(b"\x00")
+    body = b"".join(parts)
+    return body + struct.pack("<I", len(body)) + MAGIC
+
+
+def _pair(key: bytes, value: bytes | None) -> bytes:
+    return b"\x18" + thrift.binary(key) + (b"" if value is None else b"\x18" + thrift.binary(value)) + b"\x00"
+
+
+def moved_offset_index(data: bytes, shift: int) -> bytes:
+    """A page index of offsets (OffsetIndex) with every page moved along."""
+    parts, left, at, field_id = [], 0, 0, 0
+    while True:
+        kind, field_id, at = thrift.read_field(data, at, field_id)
+        if kind == thrift.STOP:
+            parts.append(data[left:at])
+            return b"".join(parts)
+        if field_id != 1:
+            at = thrift.skip(data, at, kind)
+            continue
+        _, count, at = thrift.read_list_header(data, at)
+        for _ in range(count):
+            inner = 0
+            while True:
+                kind, inner, at = thrift.read_field(data, at, inner)
+                if kind == thrift.STOP:
+                    break
+                if inner == 1:
+                    value, after = thrift.read_number(data, at)
+                    parts += [data[left:at], thrift.number(value + shift)]
+                    left = at = after
+                else:
+                    at = thrift.skip(data, at, kind)
+
+
+def bloom_size(header: bytes) -> int:
+    """The length of a bloom filter, its header included, for writers that leave it out of the footer."""
+    size, at, field_id = 0, 0, 0
+    while True:
+        kind, field_id, at = thrift.read_field(header, at, field_id)
+        if kind == thrift.STOP:
+            return size + at
+        if field_id == 1:
+            size, at = thrift.read_number(header, at)
+        else:
+            at = thrift.skip(header, at, kind)
