@@ -7,25 +7,40 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
 from thermocline.errors import GatewayNotStarted, NoStack
 from thermocline.gateway.lookup import DEFAULT_EVALUATIONS, EvaluationLimits
 from thermocline.settings import Settings, split_address
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Certificate:
-    """Where the certificate and its key are, and the TLS context made of them."""
+    """Where the certificate and its key are, the TLS context made of them, and what logins are bound to."""
 
     cert: Path
     key: Path
     context: ssl.SSLContext
+    end_point: bytes | None = None
 
     def load(self) -> None:
         """Reads the files again; connections made from now on get the new certificate."""
         try:
             self.context.load_cert_chain(self.cert, self.key)
-        except (OSError, ssl.SSLError) as problem:
+            self.end_point = end_point_of(self.cert.read_bytes())
+        except (OSError, ValueError, ssl.SSLError) as problem:
             raise GatewayNotStarted(f"The certificate {self.cert} with key {self.key} cannot be used: {problem}.") from problem
+
+
+def end_point_of(pem: bytes) -> bytes | None:
+    """The hash of a certificate that RFC 5929 calls tls-server-end-point; `None` where it defines none."""
+    certificate = x509.load_pem_x509_certificate(pem)
+    algorithm = certificate.signature_hash_algorithm
+    if algorithm is None:
+        return None
+    weak = isinstance(algorithm, hashes.MD5 | hashes.SHA1)
+    return certificate.fingerprint(hashes.SHA256() if weak else algorithm)
 
 
 def read_certificate(cert: Path, key: Path) -> Certificate:

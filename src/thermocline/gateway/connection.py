@@ -13,7 +13,7 @@ from thermocline.errors import ThermoclineError
 from thermocline.gateway.answers import PARAMETERS, Answers
 from thermocline.gateway.config import GatewayConfig
 from thermocline.gateway.problems import fatal
-from thermocline.gateway.scram import MECHANISM, ScramExchange, WrongCredentials
+from thermocline.gateway.scram import BOUND_MECHANISM, MECHANISM, ScramExchange, WrongCredentials
 from thermocline.gateway.session import Session
 from thermocline.gateway.stopping import Stopping
 from thermocline.gateway.wire import messages as wire
@@ -62,6 +62,7 @@ class Connection:
         self._idle = False
         self._leaving = False
         self._main: asyncio.Task[None] | None = None
+        self._end_point: bytes | None = None
         config = server.config
         stopping = Stopping(server.blocking, timeout_seconds=config.statement_timeout_seconds, slow_seconds=config.slow_statement_seconds)
         self.session = Session(server.answers, self._send, stopping)
@@ -151,15 +152,18 @@ class Connection:
             async with asyncio.timeout(0):
                 if await self._reader.read(1):
                     raise ProtocolViolation("bytes after the TLS request")
+        self._end_point = certificate.end_point
         await self._send(wire.ACCEPTED_TLS)
         await self._writer.start_tls(certificate.context)
 
     async def _authenticate(self, user: str) -> None:
-        exchange = ScramExchange(user, await self._server.read_verifier(user))
-        await self._send(wire.authentication_sasl([MECHANISM]))
+        verifier = await self._server.read_verifier(user)
+        offered = [MECHANISM] if self._end_point is None else [BOUND_MECHANISM, MECHANISM]
+        await self._send(wire.authentication_sasl(offered))
         initial = await self._next_login_message()
-        if not isinstance(initial, SaslInitial) or initial.mechanism != MECHANISM:
+        if not isinstance(initial, SaslInitial) or initial.mechanism not in offered:
             raise WrongCredentials
+        exchange = ScramExchange(user, verifier, mechanism=initial.mechanism, end_point=self._end_point)
         await self._send(wire.authentication_sasl_continue(exchange.first(initial.data)))
         proof = await self._next_login_message()
         if not isinstance(proof, SaslResponse):

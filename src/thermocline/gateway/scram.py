@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256, server side, against verifiers in Postgres' own form.
+"""SCRAM-SHA-256, server side, with channel binding where the connection is encrypted, against verifiers in Postgres' own form.
 
 A login that does not exist runs through the same exchange with a salt derived from its name, so nothing tells it from a wrong password.
 """
@@ -16,9 +16,12 @@ from dataclasses import dataclass
 import scramp
 
 MECHANISM = "SCRAM-SHA-256"
+BOUND_MECHANISM = "SCRAM-SHA-256-PLUS"
 _ITERATIONS = 4096
 _VERIFIER = re.compile(r"SCRAM-SHA-256\$(\d+):([A-Za-z0-9+/=]+)\$([A-Za-z0-9+/=]+):([A-Za-z0-9+/=]+)")
-_CLIENT_FIRST = re.compile(r"(?P<gs2>[ny],(?:a=[^,]*)?,)(?P<bare>n=[^,]*,r=(?P<nonce>[!-+\--~]+)(?:,.*)?)", re.DOTALL)
+_CLIENT_FIRST = re.compile(
+    r"(?P<gs2>(?P<flag>[ny]|p=tls-server-end-point),(?:a=[^,]*)?,)(?P<bare>n=[^,]*,r=(?P<nonce>[!-+\--~]+)(?:,.*)?)", re.DOTALL
+)
 _CLIENT_FINAL = re.compile(
     r"(?P<unproved>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[!-+\--~]+)(?:,[^p][^,]*)*),p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
@@ -66,7 +69,10 @@ class ScramExchange:
     Written out here because libpq leaves the name in the SASL message empty (the startup message's name counts), which scramp refuses.
     """
 
-    def __init__(self, user: str, verifier_text: str | None) -> None:
+    def __init__(self, user: str, verifier_text: str | None, *, mechanism: str = MECHANISM, end_point: bytes | None = None) -> None:
+        """`end_point` is the hash of the certificate that the client saw, where there is one: then both mechanisms are offered."""
+        self._flags = ("p=tls-server-end-point",) if mechanism == BOUND_MECHANISM else ("n", "y") if end_point is None else ("n",)
+        self._end_point = end_point if mechanism == BOUND_MECHANISM else b""
         known = parse_verifier(verifier_text) if verifier_text else None
         self._exists = known is not None
         self._verifier = known or _stand_in(user)
@@ -78,9 +84,10 @@ class ScramExchange:
     def first(self, data: bytes) -> bytes:
         """The server's challenge."""
         found = _CLIENT_FIRST.fullmatch(_ascii(data))
-        if not found:
+        # A client that could bind and was told that we cannot ("y") was lied to by somebody in between.
+        if not found or found["flag"] not in self._flags or self._end_point is None:
             raise WrongCredentials
-        self._binding = base64.b64encode(found["gs2"].encode()).decode()
+        self._binding = base64.b64encode(found["gs2"].encode() + self._end_point).decode()
         self._client_first_bare = found["bare"]
         self._nonce = found["nonce"] + self._nonce
         salt = base64.b64encode(self._verifier.salt).decode()
