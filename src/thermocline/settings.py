@@ -18,11 +18,13 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from thermocline.errors import BadSetting
+from thermocline.core.maintenance.resolve import parse_changes
+from thermocline.errors import BadSetting, UsageError
 from thermocline.pg import without_password
 
 PREFIX = "THERMOCLINE_"
 TEST_PREFIX = "THERMOCLINE_TEST_"
+MAINTENANCE_ENGINES = ("spark", "spark-procedures", "external")
 NOT_IN_FILE = frozenset({"dir", "config"})
 
 
@@ -92,6 +94,25 @@ class Settings(BaseSettings):
     staged_grace_seconds: float = Field(default=3600, ge=0, description="age at which files that no commit took up are deleted")
     target_file_bytes: int = Field(default=134_217_728, ge=1_048_576, description="size that data files in the lake aim at")
     copy_task_blocks: int = Field(default=8192, ge=1, description="heap blocks (8 kB each) that one Spark task copies")
+    maintenance_enabled: bool | None = Field(
+        default=None, description="whether tables without a policy of their own are maintained; none: as their preset says (modak: yes)"
+    )
+    maintenance_preset: Literal["modak", "seaweedfs", "artemis"] = Field(
+        default="modak", description="maintenance defaults of tables without a preset of their own"
+    )
+    maintenance_engine: str = Field(default="spark", description="what runs a pass: spark, spark-procedures or external")
+    maintenance_interval_seconds: float = Field(default=3600, gt=0, description="time between two maintenance passes of a table, jittered")
+    lake_stats_interval_seconds: float = Field(default=60, gt=0, description="time between two looks at the lake's health")
+    rewrite_target_bytes: int | None = Field(default=None, ge=1, description="policy default: size that compaction aims at")
+    rewrite_min_input_files: int | None = Field(default=None, ge=2, description="policy default: least files worth compacting")
+    snapshot_retention_hours: int | None = Field(
+        default=None, ge=1, le=876_000, description="policy default: age at which snapshots expire"
+    )
+    snapshot_min_retained: int | None = Field(default=None, ge=1, description="policy default: snapshots kept whatever their age")
+    maintenance_policy: str = Field(default="", description="policy defaults of other keys: key=value, several separated by `;`")
+    prometheus_url: str | None = Field(
+        default=None, description="Prometheus that answers a policy's latency_query; none: the gateway's own latency is looked at"
+    )
     connect_timeout_seconds: int = Field(default=5, ge=1, le=300, description="longest wait for a connection to Postgres")
     log_format: Literal["text", "json"] = Field(default="text", description="form of log lines on stderr")
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="least severe log line shown")
@@ -118,6 +139,22 @@ class Settings(BaseSettings):
     def _address(cls, text: str | None) -> str | None:
         if text is not None:
             split_address(text)
+        return text
+
+    @field_validator("maintenance_engine")
+    @classmethod
+    def _engine(cls, name: str) -> str:
+        if name not in MAINTENANCE_ENGINES:
+            raise ValueError(f"unknown {PREFIX}MAINTENANCE_ENGINE {name!r}; there are {', '.join(MAINTENANCE_ENGINES)}")
+        return name
+
+    @field_validator("maintenance_policy")
+    @classmethod
+    def _policy(cls, text: str) -> str:
+        try:
+            parse_changes(part for part in text.split(";") if part.strip())
+        except UsageError as refusal:
+            raise ValueError(str(refusal)) from None
         return text
 
     @property
