@@ -16,6 +16,11 @@ from thermocline.gateway.problems import fatal
 from thermocline.gateway.scram import BOUND_MECHANISM, MECHANISM, ScramExchange, WrongCredentials
 from thermocline.gateway.session import Session
 from thermocline.gateway.stopping import Stopping
+from thermocline.gateway.whole.frames import ClientFrames, Frame, ServerPieces
+from thermocline.gateway.whole.line import Line
+from thermocline.gateway.whole.logging_in import Login, Visitor
+from thermocline.gateway.whole.relay import Relay
+from thermocline.gateway.whole.upstream import Place, Upstream
 from thermocline.gateway.wire import messages as wire
 from thermocline.gateway.wire.messages import (
     CancelRequest,
@@ -32,6 +37,9 @@ from thermocline.gateway.wire.protocol import ServerProtocol
 
 log = logging.getLogger(__name__)
 
+LAKE_DATABASE = "lake"
+"""What the foreign server's login asks for; whoever asks for another database is a person."""
+
 _READ_BYTES = 65_536
 _WRITE_BYTES = 262_144
 
@@ -47,6 +55,7 @@ class Host(Protocol):
     def cancel(self, pid: int, secret: int) -> None: ...
     async def blocking(self, work: Callable[[], object]) -> object: ...
     async def read_verifier(self, user: str) -> str | None: ...
+    async def read_place(self) -> Place: ...
 
 
 class Connection:
@@ -62,6 +71,8 @@ class Connection:
         self._idle = False
         self._leaving = False
         self._main: asyncio.Task[None] | None = None
+        self._relay: Relay | None = None
+        self._cancelling: asyncio.Task[None] | None = None
         self._end_point: bytes | None = None
         config = server.config
         stopping = Stopping(server.blocking, timeout_seconds=config.statement_timeout_seconds, slow_seconds=config.slow_statement_seconds)
@@ -77,6 +88,9 @@ class Connection:
             async with asyncio.timeout(self._server.config.login_timeout_seconds):
                 if not await self._log_in():
                     return
+            if self._relay is not None:
+                await self._relay.converse()
+                return
             reading = asyncio.create_task(self._read_on())
             try:
                 await self._converse()
@@ -89,8 +103,17 @@ class Connection:
     def leave_when_idle(self) -> None:
         """Ends the connection as soon as no statement runs."""
         self._leaving = True
+        if self._relay is not None:
+            self._relay.leave_when_idle()
         if self._idle and self._main is not None:
             self._main.cancel()
+
+    def cancel(self) -> None:
+        """Stops the statement that runs now, if one does."""
+        if self._relay is None:
+            self.session.cancel()
+        else:
+            self._cancelling = asyncio.create_task(self._relay.cancel())
 
     async def _log_in(self) -> bool:
         startup = await self._startup()
@@ -110,6 +133,8 @@ class Connection:
             await self._say_goodbye("53300", "too many connections to the gateway")
             return False
         try:
+            if await self._is_person(startup, user):
+                return await self._log_in_person(startup, user)
             await self._authenticate(user)
         except WrongCredentials:
             await self._say_goodbye("28P01", f'password authentication failed for user "{user}"')
@@ -120,6 +145,36 @@ class Connection:
         status = b"".join(wire.parameter_status(name, value) for name, value in PARAMETERS.items())
         await self._send(wire.AUTHENTICATION_OK + status + wire.backend_key_data(*self.key) + wire.ready_for_query("I"))
         return True
+
+    async def _is_person(self, startup: Startup, user: str) -> bool:
+        if startup.parameter("database") != LAKE_DATABASE:
+            return True
+        return await self._server.read_verifier(user) is None and (await self._server.read_place()).database == LAKE_DATABASE
+
+    async def _log_in_person(self, startup: Startup, user: str) -> bool:
+        """Postgres itself decides; from then on the session is relayed to it."""
+        frames = ClientFrames()
+        frames.feed(self._protocol.take_unread())
+
+        async def next_frame() -> Frame | None:
+            while (frame := frames.next_frame()) is None:
+                data = await self._reader.read(_READ_BYTES)
+                if not data:
+                    return None
+                frames.feed(data)
+            return frame
+
+        upstream, pieces = await Upstream.open(await self._server.read_place()), ServerPieces()
+        encrypted = self._writer.get_extra_info("ssl_object") is not None
+        visitor = Visitor(user=user, encrypted=encrypted, read=next_frame, send=self._send)
+        try:
+            await upstream.start([(name, value) for name, value in startup.parameters if not name.startswith("_pq_.")])
+            if await Login(upstream, pieces, visitor).run(self.key):
+                self._relay = Relay(Line(upstream, pieces, self._send), frames, lambda: self._reader.read(_READ_BYTES))
+        finally:
+            if self._relay is None:
+                upstream.close()
+        return self._relay is not None
 
     async def _startup(self) -> Startup | None:
         while True:

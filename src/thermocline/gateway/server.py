@@ -25,6 +25,7 @@ from thermocline.gateway.connection import Connection, hang_up
 from thermocline.gateway.engine import LakeEngine
 from thermocline.gateway.health import HealthServer
 from thermocline.gateway.lookup import LakeDirectory
+from thermocline.gateway.whole.upstream import Place, read_place
 from thermocline.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -138,7 +139,7 @@ class GatewayServer:
         """Stops what another connection runs, if the secret is right."""
         connection = self._connections.get((pid, secret))
         if connection is not None:
-            connection.session.cancel()
+            connection.cancel()
 
     async def blocking(self, work: Callable[[], object]) -> object:
         """Runs work in the gateway's threads."""
@@ -147,6 +148,13 @@ class GatewayServer:
     async def read_verifier(self, user: str) -> str | None:
         verifier = await self.blocking(lambda: self._directory.read_verifier(user))
         return verifier if isinstance(verifier, str) else None
+
+    async def read_place(self) -> Place:
+        """Where Postgres is."""
+        place = await self.blocking(lambda: read_place(self._directory, self.config.dsn))
+        if not isinstance(place, Place):
+            raise TypeError(place)
+        return place
 
     @property
     def answers(self) -> Answers:

@@ -91,6 +91,12 @@ class ServerProtocol:
         """Whether bytes wait behind the last message: after a TLS request there must be none."""
         return bool(self._buffer)
 
+    def take_unread(self) -> bytes:
+        """The bytes behind the last message, for somebody else to decode."""
+        data = bytes(self._buffer)
+        self._buffer.clear()
+        return data
+
     def skip_until_sync(self) -> None:
         """Drops every message up to the next Sync, after an error in the extended protocol."""
         if self.state is State.READY:

@@ -1,0 +1,94 @@
+"""Messages of both sides as frames: bytes in, frames out, nothing decoded that need not be. No socket."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from thermocline.gateway.wire.messages import ProtocolViolation
+
+MAX_CLIENT_FRAME_BYTES = 64 * 1024 * 1024
+_DATA = (ord("D"), ord("d"))
+_HEADER_BYTES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message: its type and all its bytes."""
+
+    tag: bytes
+    data: bytes
+
+    @property
+    def body(self) -> bytes:
+        return self.data[_HEADER_BYTES:]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A run of data messages, cut anywhere: only good for passing on."""
+
+    data: bytes
+
+
+Piece = Frame | Rows
+
+
+class ClientFrames:
+    """What a client sends after its login."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self._buffer += data
+
+    def next_frame(self) -> Frame | None:
+        """The next whole message, or `None` when more bytes are needed."""
+        if len(self._buffer) < _HEADER_BYTES:
+            return None
+        tag, length = struct.unpack_from(">ci", self._buffer)
+        if not 4 <= length <= MAX_CLIENT_FRAME_BYTES:
+            raise ProtocolViolation("message of an impossible length")
+        if len(self._buffer) < length + 1:
+            return None
+        data = bytes(self._buffer[: length + 1])
+        del self._buffer[: length + 1]
+        return Frame(tag, data)
+
+
+class ServerPieces:
+    """What Postgres sends: rows are passed on as they come, everything else is one frame each."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._rest_bytes = 0
+
+    def feed(self, data: bytes, *, whole: bool = False) -> list[Piece]:
+        """The pieces that are complete now; with `whole`, no row is cut."""
+        pieces: list[Piece] = []
+        if self._rest_bytes:
+            taken = min(self._rest_bytes, len(data))
+            pieces.append(Rows(data[:taken]))
+            self._rest_bytes -= taken
+            data = data[taken:]
+        buffer, at = self._buffer + data, 0
+        run = 0
+        while len(buffer) - at >= _HEADER_BYTES:
+            end = at + 1 + struct.unpack_from(">i", buffer, at + 1)[0]
+            is_data = buffer[at] in _DATA
+            if end > len(buffer):
+                if is_data and not whole:
+                    self._rest_bytes, end = end - len(buffer), len(buffer)
+                else:
+                    break
+            if not is_data:
+                if run < at:
+                    pieces.append(Rows(buffer[run:at]))
+                pieces.append(Frame(buffer[at : at + 1], buffer[at:end]))
+                run = end
+            at = end
+        if run < at:
+            pieces.append(Rows(buffer[run:at]))
+        self._buffer = buffer[at:]
+        return pieces
