@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from thermocline.catalog.pins import read_pins_to_keep
+from thermocline.core.names import TableName
 from thermocline.maintenance_errors import SafetyInputsUnreadable
 from thermocline.pg import Connection, load_queries
 
@@ -57,6 +58,12 @@ def read_needs(conn: Connection, owner: Owner, pass_id: uuid.UUID | None, standb
 def read_staged(conn: Connection) -> frozenset[str]:
     """Every file that some op has registered and no commit has taken up, of all tables."""
     return frozenset(row[0] for row in conn.execute(_QUERIES["staged"]))
+
+
+def read_locations(conn: Connection) -> dict[TableName, str]:
+    """Where every table of the catalog has its files, by the folder of its metadata."""
+    rows = conn.execute(_QUERIES["metadata_locations"])
+    return {TableName(namespace, name): location.rpartition("/metadata/")[0] for namespace, name, location in rows}
 
 
 def doom(conn: Connection, owner: Owner, files: Sequence[tuple[str, int]]) -> None:

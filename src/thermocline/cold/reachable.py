@@ -43,9 +43,10 @@ class PathSet:
         self._new: list[int] = []
 
     def add(self, paths: Iterable[str]) -> None:
-        self._new += map(hash_path, paths)
-        if len(self._new) >= _HASHES_AT_ONCE + len(self._sorted) // 4:
-            self._settle()
+        for path in paths:
+            self._new.append(hash_path(path))
+            if len(self._new) >= _HASHES_AT_ONCE + len(self._sorted) // 4:
+                self._settle()
 
     def __contains__(self, path: object) -> bool:
         self._settle()
@@ -125,16 +126,14 @@ def named_by_metadata(metadata: TableMetadata, location: str) -> Iterator[str]:
         yield statistics.statistics_path
 
 
-def reach_all(metadata: TableMetadata, location: str, io: FileIO | None = None) -> PathSet:
-    """Every file a version of the table needs, for all of its snapshots and refs."""
-    needed = PathSet()
-    needed.add(named_by_metadata(metadata, location))
+def every_path(metadata: TableMetadata, location: str, io: FileIO | None = None) -> Iterator[str]:
+    """Every file a version of the table names, for all of its snapshots and refs; each manifest is read once."""
+    yield from named_by_metadata(metadata, location)
     reached = ManifestIndex(io).reach(metadata.snapshots)
-    needed.add(reached.lists)
-    needed.add(reached.manifests)
+    yield from reached.lists
+    yield from reached.manifests
     for files in live_files(reached.manifests.values(), io):
-        needed.add(path for path, _ in files)
-    return needed
+        yield from (path for path, _ in files)
 
 
 def _readable(path: str, read: Callable[[], list[Found]]) -> list[Found]:

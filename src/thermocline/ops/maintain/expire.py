@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 
 from thermocline.catalog import safety as journal
-from thermocline.cold.reachable import ManifestIndex, PathSet, named_by_metadata, reach_all
+from thermocline.cold.reachable import ManifestIndex, PathSet, every_path, named_by_metadata
 from thermocline.cold.reachable import live_files as read_live_files
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.expiry import ExpiryPlan, plan_expiry
@@ -137,7 +137,8 @@ def _finish_deletes(context: PassContext) -> tuple[int, int, tuple[str, ...]]:
     if not doomed:
         return 0, 0, ()
     version = look(context)
-    needed = reach_all(version.metadata, version.head.metadata_location)
+    needed = PathSet()
+    needed.add(every_path(version.metadata, version.head.metadata_location))
     staged = read_bounds(context, version).staged_files
     spared = [path for path in doomed if path in needed or path in staged]
     journal.spare(context.conn, spared)

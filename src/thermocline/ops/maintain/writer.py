@@ -19,7 +19,7 @@ _TRIES_IN_SILENCE = 4
 
 def back_off(attempt: int) -> float:
     """50 ms, doubling to 5 s, with jitter: how long to wait before try number `attempt`, counted from 0."""
-    return min(_FIRST_WAIT_SECONDS * 2 ** min(attempt, 10), _LONGEST_WAIT_SECONDS) * random.uniform(0.75, 1.25)
+    return min(_FIRST_WAIT_SECONDS * (1 << min(attempt, 10)), _LONGEST_WAIT_SECONDS) * random.uniform(0.75, 1.25)
 
 
 @contextmanager
