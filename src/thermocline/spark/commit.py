@@ -130,7 +130,7 @@ def append_range(head: LakeHead, files: Sequence[LakeFile], stamp: OpStamp, conf
         update.appendFile(data_file)
     for key, value in stamp.summary().items():
         update.set(key, value)
-    return _commit_snapshot(head, update, stamp.op_id)
+    return commit_snapshot(head, update, stamp.op_id)
 
 
 def apply_row_delta(
@@ -152,7 +152,7 @@ def apply_row_delta(
     update.validateDeletedFiles()
     for key, value in stamp.summary().items():
         update.set(key, value)
-    return _commit_snapshot(head, update, stamp.op_id)
+    return commit_snapshot(head, update, stamp.op_id)
 
 
 def _files_of_head(head: LakeHead, paths: Sequence[str]) -> list[Any]:
@@ -218,7 +218,8 @@ def settle(spark: SparkSession, name: TableName, op_id: str, attempts: int = 10)
     raise LostRace(f"The lake table of {name} moves faster than operation {op_id} can be settled.")
 
 
-def _commit_snapshot(head: LakeHead, update: Any, op_id: str) -> int:
+def commit_snapshot(head: LakeHead, update: Any, op_id: str) -> int:
+    """Apply an update of Iceberg's and put it on exactly this head; the new snapshot's id."""
     jvm: Any = head.spark._jvm
     try:
         snapshot = update.apply()
