@@ -43,8 +43,12 @@ class Settings(BaseSettings):
     gateway_listen: str = Field(
         default="127.0.0.1:5439", description="address of the gateway; a stack chooses a free port unless this is given"
     )
+    gateway_addresses: str | None = Field(
+        default=None, description="where Postgres finds the gateways, host:port,host:port,…, tried in order; none: gateway_listen"
+    )
     gateway_http_listen: str | None = Field(
-        default=None, description="address where the gateway answers /healthz, /readyz and /metrics; none: nowhere"
+        default=None,
+        description="address where the gateway answers /healthz, /readyz and /metrics; none: a stack's own choice, else nowhere",
     )
     gateway_max_connections: int = Field(default=2000, ge=1, description="client connections that the gateway takes at once")
     gateway_memory_limit_bytes: int = Field(
@@ -156,6 +160,20 @@ class Settings(BaseSettings):
         except UsageError as refusal:
             raise ValueError(str(refusal)) from None
         return text
+
+    @field_validator("gateway_addresses")
+    @classmethod
+    def _addresses(cls, text: str | None) -> str | None:
+        for address in text.split(",") if text is not None else ():
+            split_address(address.strip())
+        return text
+
+    @property
+    def gateway_place(self) -> tuple[str, str]:
+        """Hosts and ports where Postgres finds the gateways, each as libpq takes a list of them."""
+        listed = (self.gateway_addresses or self.gateway_listen).split(",")
+        pairs = [split_address(address.strip()) for address in listed]
+        return ",".join(host for host, _ in pairs), ",".join(str(port) for _, port in pairs)
 
     @property
     def warehouse_location(self) -> str:

@@ -84,6 +84,26 @@ def test_health_readiness_and_metrics_are_served(stack: Path) -> None:
     assert b"python_info" in urllib.request.urlopen(f"{url}/metrics").read()
 
 
+def test_the_gateway_counts_for_prometheus_where_status_says(stack: Path) -> None:
+    told = urllib.request.urlopen(status(stack)["gateway"]["metrics"]).read()
+    assert b"thermocline_gateway_connections" in told
+
+
+def test_postgres_verifies_the_certificate_that_the_stack_signed_for_its_gateway(stack: Path) -> None:
+    with psycopg.connect(status(stack)["postgres"]["dsn"], autocommit=True) as conn:
+        options = conn.execute("select srvoptions from pg_foreign_server where srvname = 'thermocline_gateway'").fetchone()
+        assert options is not None
+        assert {"sslmode=verify-full", "sslrootcert=thermocline_gateway.crt"} <= set(options[0])
+        conn.execute(
+            "create foreign table public.nothing (id bigint) server thermocline_gateway"
+            " options (schema_name 'public', table_name 'nothing')"
+        )
+        with pytest.raises(psycopg.Error, match="TC503"):
+            conn.execute("select * from public.nothing")
+        conn.execute("drop foreign table public.nothing")
+    assert (stack / "tls" / "gateway.key").stat().st_mode & 0o077 == 0
+
+
 def test_the_doctor_finds_nothing_red(thermocline: CommandLine, stack: Path) -> None:
     done = thermocline("doctor", "--json", "--dir", stack)
     assert [finding for finding in done.document()["findings"] if finding["verdict"] == "red"] == []

@@ -6,7 +6,7 @@ import typer
 
 from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table
-from thermocline.settings import render_settings, split_address
+from thermocline.settings import render_settings
 from thermocline.stack.locate import require_dsn
 
 
@@ -21,7 +21,7 @@ def init(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = 
     from thermocline.ops.init_database import GatewayAddress, init_database
 
     loaded = read_settings(dir=directory, dsn=dsn)
-    host, port = split_address(loaded.values.gateway_listen)
+    host, port = loaded.values.gateway_place
     report = init_database(
         require_dsn(loaded), GatewayAddress(host=host, port=port), connect_timeout_seconds=loaded.values.connect_timeout_seconds
     )

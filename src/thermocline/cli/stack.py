@@ -98,6 +98,7 @@ def _print_status(seen: StackStatus, as_json: bool) -> None:
             f"state      {state.phase}",
             f"postgres   {state.postgres_dsn}",
             f"gateway    {state.gateway_dsn}",
+            f"metrics    {state.gateway_metrics_url}",
             f"api        {state.api_url}",
             f"warehouse  {state.warehouse}",
             "",
@@ -111,7 +112,7 @@ def render_status(state: StackState) -> dict[str, object]:
     return {
         "state": state.phase,
         "postgres": {"dsn": state.postgres_dsn, "embedded": state.embedded},
-        "gateway": {"dsn": state.gateway_dsn},
+        "gateway": {"dsn": state.gateway_dsn, "metrics": state.gateway_metrics_url},
         "api": {"url": state.api_url},
         "warehouse": state.warehouse,
         "supervisor": {"pid": state.supervisor.pid},

@@ -5,6 +5,9 @@ The password exists in the owner's user mapping alone; the catalog keeps only it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 from psycopg import sql
 
 from thermocline.hot.seam import SERVER
@@ -12,8 +15,29 @@ from thermocline.pg import Connection
 
 _LOCK_KEY = 7_461_001_915
 
+ROOT_CERTIFICATE = "thermocline_gateway.crt"
+"""In the embedded Postgres' data directory, where its backends stand: so the name alone leads to it, wherever the directory is."""
 
-def apply_gateway_server(conn: Connection, owner: str, *, host: str, port: int, password: str) -> None:
+GatewayTls = Literal["verified", "bound", "left"]
+"""How Postgres makes sure of the gateway: by our own certificate in its data directory; by channel binding, which needs no file there;
+or as somebody else set the server up."""
+
+_TLS_OPTIONS: Mapping[GatewayTls, Mapping[str, str]] = {
+    "verified": {"sslmode": "verify-full", "sslrootcert": ROOT_CERTIFICATE},
+    "bound": {"sslmode": "require", "channel_binding": "require"},
+    "left": {},
+}
+# A gateway that cannot be reached is an error within seconds, also on a connection that is open already.
+_PATIENCE = {
+    "connect_timeout": "5",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+
+
+def apply_gateway_server(conn: Connection, owner: str, *, host: str, port: str, password: str) -> None:
     """Make the server when it is missing, point it at this gateway, and give the owner a login. One session at a time."""
     conn.execute("select pg_advisory_xact_lock(%s)", [_LOCK_KEY])
     conn.execute("create extension if not exists postgres_fdw")
@@ -23,8 +47,9 @@ def apply_gateway_server(conn: Connection, owner: str, *, host: str, port: int, 
             sql.SQL(
                 "create server {} foreign data wrapper postgres_fdw options"
                 " (host {}, port {}, dbname 'lake', fetch_size '10000', updatable 'false', truncatable 'false')"
-            ).format(server, sql.Literal(host), sql.Literal(str(port)))
+            ).format(server, sql.Literal(host), sql.Literal(port))
         )
+        _alter(conn, {name: ("add", value) for name, value in _PATIENCE.items()})
     else:
         point_server_at(conn, host, port)
     conn.execute(sql.SQL("grant usage on foreign server {} to {}").format(server, sql.Identifier(owner)))
@@ -46,13 +71,37 @@ def apply_gateway_server(conn: Connection, owner: str, *, host: str, port: int, 
     )
 
 
-def point_server_at(conn: Connection, host: str, port: int) -> None:
+def point_server_at(conn: Connection, host: str, port: str) -> None:
     """Change the gateway's address when it moved; the next connection uses it."""
-    row = conn.execute("select srvoptions from pg_foreign_server where srvname = %s", [SERVER]).fetchone()
-    if row is None or {f"host={host}", f"port={port}"} <= set(row[0] or ()):
+    held = _read_options(conn)
+    if held and (held.get("host"), held.get("port")) != (host, port):
+        _alter(conn, {"host": ("set", host), "port": ("set", port)})
+
+
+def apply_tls(conn: Connection, tls: GatewayTls) -> None:
+    """How Postgres makes sure that it talks to the gateway. Options that others set are left alone, ours are taken back."""
+    held, wanted = _read_options(conn), _TLS_OPTIONS[tls]
+    ours = any(given and given.items() <= held.items() for given in _TLS_OPTIONS.values())
+    if not ours and {"sslmode", "sslrootcert", "channel_binding"} & held.keys():
         return
-    conn.execute(
-        sql.SQL("alter server {} options (set host {}, set port {})").format(
-            sql.Identifier(SERVER), sql.Literal(host), sql.Literal(str(port))
-        )
-    )
+    changes = {name: ("set" if name in held else "add", value) for name, value in wanted.items() if held.get(name) != value}
+    if ours:
+        changes |= {name: ("drop", "") for name in ("sslmode", "sslrootcert", "channel_binding") if name in held and name not in wanted}
+    if changes:
+        _alter(conn, changes)
+
+
+def _read_options(conn: Connection) -> dict[str, str]:
+    row = conn.execute("select srvoptions from pg_foreign_server where srvname = %s", [SERVER]).fetchone()
+    pairs = (option.partition("=") for option in (row[0] or ()) if row) if row else ()
+    return {name: value for name, _, value in pairs}
+
+
+def _alter(conn: Connection, changes: Mapping[str, tuple[str, str]]) -> None:
+    """Changes options of the server: each name with `add`, `set` or `drop` and its value."""
+    listed = [
+        sql.SQL("{} {}").format(sql.SQL(verb), sql.Identifier(name))
+        + (sql.SQL(" {}").format(sql.Literal(value)) if verb != "drop" else sql.SQL(""))
+        for name, (verb, value) in changes.items()
+    ]
+    conn.execute(sql.SQL("alter server {} options ({})").format(sql.Identifier(SERVER), sql.SQL(", ").join(listed)))

@@ -13,7 +13,7 @@ from psycopg import sql
 from thermocline import pg
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.errors import MissingPrivilege
-from thermocline.hot.gateway_server import apply_gateway_server
+from thermocline.hot.gateway_server import GatewayTls, apply_gateway_server, apply_tls
 from thermocline.hot.seam import SERVER
 
 _LOCK_KEY = 7_461_001_914
@@ -22,11 +22,15 @@ _QUERIES = pg.load_queries("thermocline.ops", "queries/init_database.sql")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayAddress:
-    """Where Postgres finds the gateway. Without a password the login is kept as it is, and made where there is none."""
+    """Where Postgres finds the gateway: one host and port, or lists of them as libpq takes them.
+
+    Without a password the login is kept as it is, and made where there is none. Without `tls` the server's own options are kept.
+    """
 
     host: str
-    port: int
+    port: str
     password: str | None = None
+    tls: GatewayTls | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,8 @@ def init_database(dsn: str, gateway: GatewayAddress, *, connect_timeout_seconds:
         conn.execute("select pg_advisory_xact_lock(%s)", [_LOCK_KEY])
         password = gateway.password or secrets.token_urlsafe(24)
         apply_gateway_server(conn, role, host=gateway.host, port=gateway.port, password=password)
+        if gateway.tls is not None:
+            apply_tls(conn, gateway.tls)
         if gateway.password is not None:
             _apply_password(conn, role, gateway.password)
     return InitReport(catalog_version=version, gateway_login=role, gateway=f"{gateway.host}:{gateway.port}")

@@ -39,7 +39,7 @@ from thermocline.ops.register_plan import (
     render_steps,
 )
 from thermocline.pg import Connection, check_version, connect
-from thermocline.settings import Settings, split_address
+from thermocline.settings import Settings
 
 __all__ = ["SEAM_SCHEMA_COMMENT", "RegisterReport", "RegisterRequest", "register"]
 
@@ -135,7 +135,7 @@ def _lock_unchanged(conn: Connection, plan: RegisterPlan, request: RegisterReque
 
 def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLake, settings: Settings) -> None:
     heap, objects = plan.heap, plan.objects
-    host, port = split_address(settings.gateway_listen)
+    host, port = settings.gateway_place
     new = tables.NewTable(
         name=heap.name,
         heap_oid=heap.oid,

@@ -17,6 +17,7 @@ from psycopg import sql
 
 from thermocline import pg
 from thermocline.errors import DirectoryUnusable, NoStack, StackNotReady
+from thermocline.hot.gateway_server import ROOT_CERTIFICATE, GatewayTls
 from thermocline.ops.init_database import GatewayAddress, init_database
 from thermocline.postgres_server import PostgresServer
 from thermocline.settings import LoadedSettings
@@ -155,14 +156,29 @@ def _start_all(supervisor: Supervisor, loaded: LoadedSettings, tell: Tell) -> No
         )
         supervisor.start(PostgresChild(server))
         _make_database(server.dsn("postgres"))
-    gateway = GatewayAddress(host=state.gateway_host, port=state.gateway_port, password=keep_password(directory, "gateway_password"))
-    init_database(state.postgres_dsn, gateway, connect_timeout_seconds=loaded.values.connect_timeout_seconds)
+    init_database(
+        state.postgres_dsn, _gateway_address(loaded, directory, state), connect_timeout_seconds=loaded.values.connect_timeout_seconds
+    )
     environment = process_environment(directory)
     for name in ("gateway", "worker", "serve"):
         tell(f"starting {name}")
         supervisor.start(ProgramChild(name, log_path=logs / f"{name}.log", environment=environment))
     supervisor.wait_for_port("gateway", state.gateway_host, state.gateway_port)
     supervisor.wait_for_port("serve", state.http_host, state.http_port)
+
+
+def _gateway_address(loaded: LoadedSettings, directory: Path, state: StackState) -> GatewayAddress:
+    """Where Postgres finds the gateway, and how it makes sure of it: ours is verified, another one's is its owner's affair."""
+    host, port = state.gateway_host, str(state.gateway_port)
+    if loaded.values.gateway_addresses is not None:
+        host, port = loaded.values.gateway_place
+    password = keep_password(directory, "gateway_password")
+    tls: GatewayTls = "left"
+    if state.gateway_cert is not None and loaded.values.gateway_addresses is None:
+        tls = "verified" if state.embedded else "bound"
+    if tls == "verified" and state.gateway_cert is not None:
+        (directory / "postgres" / ROOT_CERTIFICATE).write_bytes(Path(state.gateway_cert).read_bytes())
+    return GatewayAddress(host=host, port=port, password=password, tls=tls)
 
 
 def _make_database(dsn: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from thermocline.errors import NoStack
 from thermocline.settings import LoadedSettings
 from thermocline.stack.state import read_state
@@ -12,13 +14,17 @@ def resolve_settings(loaded: LoadedSettings) -> LoadedSettings:
     state = read_state(loaded.values.dir)
     if state is None or loaded.values.dsn is not None:
         return loaded
-    known: dict[str, str] = {"dsn": state.postgres_dsn}
+    known: dict[str, str | Path] = {"dsn": state.postgres_dsn}
     if loaded.values.warehouse is None:
         known["warehouse"] = state.warehouse
     if loaded.origins["gateway_listen"] == "built in":
         known["gateway_listen"] = f"{state.gateway_host}:{state.gateway_port}"
     if loaded.origins["http_listen"] == "built in":
         known["http_listen"] = f"{state.http_host}:{state.http_port}"
+    if loaded.values.gateway_http_listen is None and state.gateway_http_port is not None:
+        known["gateway_http_listen"] = f"{state.gateway_http_host}:{state.gateway_http_port}"
+    if loaded.values.gateway_tls_cert is None and state.gateway_cert and state.gateway_key:
+        known |= {"gateway_tls_cert": Path(state.gateway_cert), "gateway_tls_key": Path(state.gateway_key)}
     return loaded.with_values(f"stack {loaded.values.dir}", **known)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from thermocline import artifacts, pg
+from thermocline.certificates import keep_certificate
 from thermocline.directories import check_directory, check_warehouse
 from thermocline.errors import PortTaken
 from thermocline.object_store import is_object_location
@@ -39,6 +41,8 @@ def prepare_stack(loaded: LoadedSettings) -> StackState:
 def check_ports(directory: Path, state: StackState) -> None:
     """Refuse when somebody else took a port that this stack remembers."""
     ports = {"the gateway": (state.gateway_host, state.gateway_port), "the HTTP API": (state.http_host, state.http_port)}
+    if state.gateway_http_port is not None:
+        ports["the gateway's metrics"] = (state.gateway_http_host, state.gateway_http_port)
     if state.postgres_port is not None:
         ports["Postgres"] = ("127.0.0.1", state.postgres_port)
     for what, (host, port) in ports.items():
@@ -56,19 +60,23 @@ def _choose_state(loaded: LoadedSettings, remembered: StackState | None, role: s
     gateway_host, gateway_port = _address(
         loaded, "gateway_listen", (remembered.gateway_host, remembered.gateway_port) if remembered else None
     )
+    metrics_host, metrics_port = _address(
+        loaded, "gateway_http_listen", (remembered.gateway_http_host, remembered.gateway_http_port) if remembered else None
+    )
+    cert, key = _keep_gateway_certificate(loaded, gateway_host)
     http_host, http_port = _address(loaded, "http_listen", (remembered.http_host, remembered.http_port) if remembered else None)
-    entries = [PassEntry(host=gateway_host, port=str(gateway_port), user=role, password=keep_password(directory, "gateway_password"))]
+    entries: list[PassEntry] = []
     if settings.dsn is None:
         postgres_port = (remembered and remembered.postgres_port) or free_port()
         password = keep_password(directory, "postgres_password")
-        entries.append(PassEntry(host="127.0.0.1", port=str(postgres_port), user=SUPERUSER, password=password))
+        entries += _entries_at(("127.0.0.1", postgres_port), (gateway_host, gateway_port), user=SUPERUSER, password=password)
         parts: dict[str, Any] = {"host": "127.0.0.1", "port": postgres_port, "user": SUPERUSER, "dbname": DATABASE}
     else:
         postgres_port, parts = None, conninfo_to_dict(settings.dsn)
         if given := parts.pop("password", None):
-            entries.append(_own_entry(parts, str(given)))
+            entries += [_own_entry(parts, str(given)), *_entries_at((gateway_host, gateway_port), user=role, password=str(given))]
     passfile = str(write_passfile(directory, tuple(entries)))
-    if postgres_port is not None or (settings.dsn and "passfile" not in parts and len(entries) > 1):
+    if postgres_port is not None or (settings.dsn and "passfile" not in parts and entries):
         parts["passfile"] = passfile
     return StackState(
         phase="starting",
@@ -77,13 +85,37 @@ def _choose_state(loaded: LoadedSettings, remembered: StackState | None, role: s
         gateway_host=gateway_host,
         gateway_port=gateway_port,
         gateway_dsn=make_conninfo(
-            "", host=gateway_host, port=gateway_port, user=role, dbname=str(parts.get("dbname") or DATABASE), passfile=passfile
+            "",
+            host=gateway_host,
+            port=gateway_port,
+            user=role,
+            dbname=str(parts.get("dbname") or DATABASE),
+            passfile=passfile,
+            **({"sslmode": "verify-full", "sslrootcert": cert} if cert else {}),
         ),
+        gateway_http_host=metrics_host,
+        gateway_http_port=metrics_port,
+        gateway_cert=cert,
+        gateway_key=key,
         http_host=http_host,
         http_port=http_port,
         warehouse=settings.warehouse or (remembered.warehouse if remembered else settings.warehouse_location),
         supervisor=ProcessRecord(name="supervisor"),
     )
+
+
+def _entries_at(*places: tuple[str, int], user: str, password: str) -> list[PassEntry]:
+    """At the gateway a person's password is the one that Postgres knows."""
+    return [PassEntry(host=host, port=str(port), user=user, password=password) for host, port in places]
+
+
+def _keep_gateway_certificate(loaded: LoadedSettings, host: str) -> tuple[str | None, str | None]:
+    """The certificate that the stack signs for its gateway; none where one was given."""
+    if loaded.values.gateway_tls_cert is not None:
+        return None, None
+    names = (host, "localhost", "127.0.0.1")
+    cert, key = keep_certificate(loaded.values.dir / "tls", "gateway", names, now=datetime.now(UTC))
+    return str(cert), str(key)
 
 
 def _own_entry(parts: dict[str, Any], password: str) -> PassEntry:
@@ -93,10 +125,11 @@ def _own_entry(parts: dict[str, Any], password: str) -> PassEntry:
     )
 
 
-def _address(loaded: LoadedSettings, key: str, remembered: tuple[str, int] | None) -> tuple[str, int]:
+def _address(loaded: LoadedSettings, key: str, remembered: tuple[str, int | None] | None) -> tuple[str, int]:
     if loaded.origins[key] != "built in":
         return split_address(getattr(loaded.values, key))
-    return remembered or ("127.0.0.1", free_port())
+    host, port = remembered or ("127.0.0.1", None)
+    return host, port or free_port()
 
 
 def _check_own_postgres(dsn: str, connect_timeout_seconds: int) -> str:

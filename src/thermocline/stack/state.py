@@ -56,11 +56,19 @@ class StackState:
     http_port: int
     warehouse: str
     supervisor: ProcessRecord
+    gateway_http_host: str = "127.0.0.1"
+    gateway_http_port: int | None = None
+    gateway_cert: str | None = None
+    gateway_key: str | None = None
     processes: tuple[ProcessRecord, ...] = ()
 
     @property
     def embedded(self) -> bool:
         return self.postgres_port is not None
+
+    @property
+    def gateway_metrics_url(self) -> str:
+        return f"http://{self.gateway_http_host}:{self.gateway_http_port}/metrics"
 
     @property
     def api_url(self) -> str:
