@@ -1,0 +1,258 @@
+"""A pass: one maintenance run over one table.
+
+    find the table → resolve the policy, once → lock, write the started row → each operation in order → close the row
+
+An operation that fails does not stop the next. A refusal or a skip is an outcome with its sentence; an exception becomes a failure.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import psycopg
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from thermocline.catalog import passes
+from thermocline.catalog.pauses import read_paused_since
+from thermocline.catalog.tables import insert_event
+from thermocline.core.maintenance.bounds import Bounds
+from thermocline.core.maintenance.operations import DISABLED, is_enabled, plan_operations
+from thermocline.core.maintenance.outcome import Operation, Outcome
+from thermocline.core.maintenance.record import PassStatus, checked, counters_to_keep, error_of, sentence_of, status_of
+from thermocline.core.maintenance.resolve import policy_record
+from thermocline.core.names import TableName
+from thermocline.errors import Paused, ThermoclineError
+from thermocline.ops.maintain.context import PassContext
+from thermocline.ops.maintain.engines import MaintenanceEngine, engine_named
+from thermocline.ops.maintain.pacing import PACED, why_pause
+from thermocline.ops.maintain.targets import Target, find_target, read_resolved_policy
+from thermocline.pg import Connection, connect
+from thermocline.settings import Settings
+
+_LOG = logging.getLogger("thermocline.maintain")
+Talk = Callable[[str], None]
+MAINTENANCE_DISABLED = "maintenance is disabled for this table"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassWish:
+    """What was asked of a pass. A forced one runs although maintenance is disabled, but no operation that is disabled by its own key."""
+
+    operations: tuple[Operation, ...] = ()
+    where: str | None = None
+    engine: str | None = None
+    dry_run: bool = False
+    forced: bool = True
+    ignore_pacing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassReport:
+    """What became of a pass; `results` are the counters under their full keys."""
+
+    table: str
+    status: PassStatus
+    sentence: str
+    outcomes: tuple[Outcome, ...]
+    results: dict[str, int]
+    policy: dict[str, Any]
+    bounds: dict[str, Any] | None
+    engine: str
+    pass_id: str | None
+    dry_run: bool
+    started_at: datetime
+    seconds: float
+    warnings: tuple[str, ...] = ()
+
+
+def render_pass(report: PassReport) -> dict[str, Any]:
+    """The report as data."""
+    return {**asdict(report), "started_at": report.started_at.isoformat()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A pass under way."""
+
+    context: PassContext
+    seen: Target
+    wish: PassWish
+    engine: MaintenanceEngine
+
+
+def run_pass(
+    dsn: str,
+    name: TableName,
+    *,
+    settings: Settings,
+    spark: Callable[[], SparkSession],
+    wish: PassWish,
+    worker: str = "local",
+    talk: Talk = lambda _: None,
+    engine: MaintenanceEngine | None = None,
+) -> PassReport:
+    """Run one pass over one table, in this process; by another engine than the settings name when one is given."""
+    with connect(dsn, autocommit=True, application_name="thermocline maintain") as conn:
+        seen = find_target(conn, name)
+        return run_pass_on(conn, dsn, seen, settings=settings, spark=spark, wish=wish, worker=worker, talk=talk, engine=engine)
+
+
+def run_pass_on(
+    conn: Connection,
+    dsn: str,
+    seen: Target,
+    *,
+    settings: Settings,
+    spark: Callable[[], SparkSession],
+    wish: PassWish,
+    worker: str,
+    talk: Talk,
+    engine: MaintenanceEngine | None = None,
+) -> PassReport:
+    """Run one pass over a table that was found; `conn` is in autocommit mode and holds the pass's lock meanwhile."""
+    resolved = read_resolved_policy(conn, seen, settings)
+    policy = resolved.policy if wish.where is None else replace(resolved.policy, where=wish.where)
+    context = PassContext(
+        conn=conn,
+        dsn=dsn,
+        spark=spark,
+        settings=settings,
+        target=seen.target,
+        policy=policy,
+        now=_read_clock(conn),
+        worker=worker,
+        dry_run=wish.dry_run,
+        forced=wish.forced,
+        talk=talk,
+        why_pause=(lambda: None) if wish.ignore_pacing else partial(why_pause, policy),
+    )
+    run = _Run(context=context, seen=seen, wish=wish, engine=engine or engine_named(wish.engine or settings.maintenance_engine))
+    if wish.dry_run or (not wish.forced and not policy.maintenance_enabled):
+        return _run_unrecorded(run, resolved.warnings)
+    if seen.owner.table_id is not None and (since := read_paused_since(conn, seen.owner.table_id)) is not None:
+        raise Paused(f"{seen.label} is paused since {since:%Y-%m-%d %H:%M:%S}; nothing of it moves.")
+    with passes.pass_lock(conn, seen.owner, seen.label):
+        return _run_recorded(run, resolved.warnings)
+
+
+def _run_unrecorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
+    """A dry run, or a scheduled pass of a table that is not maintained."""
+    if not run.wish.dry_run:
+        return _report(run, (), warnings, bounds=None, seconds=0)
+    kept: list[Bounds] = []
+    started = time.monotonic()
+    outcomes = _run_operations(replace(run, context=replace(run.context, note_bounds=kept.append)))
+    return _report(run, outcomes, warnings, bounds=kept[-1] if kept else None, seconds=time.monotonic() - started)
+
+
+def _run_recorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
+    """A pass with its row in the journal, under the table's lock."""
+    conn, seen, wish, started = run.context.conn, run.seen, run.wish, time.monotonic()
+    kept: list[Bounds] = []
+    record = policy_record(run.context.policy)
+    pass_id = passes.begin_pass(conn, seen.owner, worker=run.context.worker, forced=wish.forced, policy=record, base=seen.snapshot)
+
+    def note_bounds(bounds: Bounds) -> None:
+        kept.append(bounds)
+        passes.note_bounds(conn, pass_id, bounds)
+
+    def talk(line: str) -> None:
+        passes.note_progress(conn, pass_id, line)
+        run.context.talk(line)
+
+    outcomes = _run_operations(replace(run, context=replace(run.context, pass_id=pass_id, note_bounds=note_bounds, talk=talk)))
+    sentence = sentence_of(outcomes, wish.operations)
+    passes.finish_pass(conn, pass_id, outcomes, counters=counters_to_keep(outcomes), sentence=sentence, error=error_of(outcomes))
+    if wish.forced or status_of(outcomes) in ("done", "failed"):
+        insert_event(conn, seen.owner.table_id, "maintain", f"{seen.label}: {sentence}.")
+    passes.prune_passes(conn, seen.owner, run.context.policy.op_log_retention_days)
+    bounds = kept[-1] if kept else None
+    return _report(run, outcomes, warnings, bounds=bounds, seconds=time.monotonic() - started, pass_id=pass_id)
+
+
+def _run_operations(run: _Run) -> tuple[Outcome, ...]:
+    """Each operation in the preset's order, whatever became of the one before."""
+    outcomes: list[Outcome] = []
+    for operation in plan_operations(run.context.policy, run.wish.operations):
+        started = time.monotonic()
+        outcome = _run_operation(run, operation)
+        duration_ms = round((time.monotonic() - started) * 1000)
+        outcomes.append(outcome if outcome.status in ("disabled", "paused") or run.wish.dry_run else checked(outcome, duration_ms))
+    return tuple(outcomes)
+
+
+def _run_operation(run: _Run, operation: Operation) -> Outcome:
+    context, seen = run.context, run.seen
+    if not is_enabled(context.policy, operation):
+        return Outcome(operation=operation, status="disabled", sentence=DISABLED)
+    if operation in PACED and not context.dry_run and (pause := context.why_pause()):
+        return Outcome(operation=operation, status="paused", sentence=pause)
+    if operation == "rewrite_manifests" and (wait := _why_not_yet(context, seen, run.wish)):
+        return Outcome(operation=operation, status="skipped", sentence=wait)
+    context.talk(f"{operation}: starting")
+    try:
+        return run.engine.run(operation, context)
+    except Py4JJavaError as problem:
+        return Outcome(operation=operation, status="failed", sentence=f"Spark: {str(problem.java_exception).splitlines()[0]}")
+    except Exception as problem:  # whatever it was, the next operation has its turn
+        if context.conn.closed or context.conn.broken:
+            raise
+        if not isinstance(problem, ThermoclineError | psycopg.Error):
+            _LOG.exception("%s of %s failed", operation, seen.label, extra={"action": "maintain", "table": seen.label})
+        return Outcome(operation=operation, status="failed", sentence=_first_line(problem))
+
+
+def _why_not_yet(context: PassContext, seen: Target, wish: PassWish) -> str | None:
+    """Manifests are rewritten once per interval where the policy has one; a pass that names the operation does not wait."""
+    interval = context.policy.manifest_rewrite_interval_ms
+    if not interval or "rewrite_manifests" in wish.operations:
+        return None
+    last = passes.read_last_done(context.conn, seen.owner, "rewrite_manifests")
+    due = last + timedelta(milliseconds=interval) if last else None
+    return f"manifests were rewritten {last:%Y-%m-%d %H:%M}, next from {due:%Y-%m-%d %H:%M} UTC" if due and due > context.now else None
+
+
+def _first_line(problem: Exception) -> str:
+    text = str(problem).strip()
+    return text.splitlines()[0].rstrip(".") if text else type(problem).__name__
+
+
+def _read_clock(conn: Connection) -> datetime:
+    row = conn.execute("select clock_timestamp()").fetchone()
+    assert row is not None
+    now: datetime = row[0]
+    return now
+
+
+def _report(
+    run: _Run,
+    outcomes: tuple[Outcome, ...],
+    warnings: tuple[str, ...],
+    *,
+    bounds: Bounds | None,
+    seconds: float,
+    pass_id: uuid.UUID | None = None,
+) -> PassReport:
+    return PassReport(
+        table=run.seen.label,
+        status=status_of(outcomes) if outcomes else "disabled",
+        sentence=sentence_of(outcomes, run.wish.operations) if outcomes else MAINTENANCE_DISABLED,
+        outcomes=outcomes,
+        results=counters_to_keep(outcomes),
+        policy=policy_record(run.context.policy),
+        bounds=None if bounds is None else passes.bounds_record(bounds),
+        engine=run.engine.name,
+        pass_id=None if pass_id is None else str(pass_id),
+        dry_run=run.wish.dry_run,
+        started_at=run.context.now,
+        seconds=round(seconds, 3),
+        warnings=warnings,
+    )
