@@ -18,7 +18,7 @@ from .test_register import EVENTS
 def events(shop: Shop) -> Shop:
     """A database prepared for the gateway, with public.events in it."""
     host, port = split_address(shop.settings.gateway_listen)
-    init_database(shop.dsn, GatewayAddress(host=host, port=port))
+    init_database(shop.dsn, GatewayAddress(host=host, port=str(port)))
     shop.run(*EVENTS)
     return shop
 

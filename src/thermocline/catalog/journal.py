@@ -50,9 +50,9 @@ def table_lock(conn: Connection, table_id: int, name: str) -> Iterator[None]:
             conn.execute(_QUERIES["unlock"], {"table_id": table_id})
 
 
-def claim(conn: Connection, table_id: int) -> CutLine:
+def claim(conn: Connection, table_id: int, *, even_paused: bool = False) -> CutLine:
     """Take the table over: everybody who claimed it before can publish nothing from now on. A paused table is not to be taken."""
-    if (since := read_paused_since(conn, table_id)) is not None:
+    if not even_paused and (since := read_paused_since(conn, table_id)) is not None:
         raise Paused(f"The table is paused since {since:%Y-%m-%d %H:%M:%S}; nothing of it moves.")
     return _cutline(conn, "claim", table_id)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,6 +20,7 @@ from thermocline.cli.options import (
 )
 from thermocline.cli.output import print_json, print_lines, print_report, print_table, tell
 from thermocline.core.names import parse_column_names, parse_table_name
+from thermocline.errors import NameNotTyped
 from thermocline.stack.locate import require_dsn
 
 if TYPE_CHECKING:
@@ -108,19 +110,46 @@ def register(
 
 
 def unregister(
-    table: TableArgument, directory: DirOption = None, dsn: DsnOption = None, dry_run: DryRunOption = False, json: JsonOption = False
+    table: TableArgument,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    fold_first: Annotated[bool, _option("--fold", "Fold corrections that wait into the lake first. [default: off]")] = False,
+    drop_lake: Annotated[
+        bool, _option("--drop-lake", "Delete the lake and every row in it; asks for the table's name. [default: off]")
+    ] = False,
+    yes_drop: Annotated[
+        str | None, _option("--yes-drop", "The table's name, for scripts that drop the lake. [default: it is asked for]")
+    ] = None,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
 ) -> None:
-    """Undo a registration: the table is an ordinary one again."""
+    """Undo a registration: the table is an ordinary one again. The lake is kept unless it is to be dropped."""
     from thermocline.ops.unregister import unregister as apply_unregister
 
+    name = parse_table_name(table)
+    if drop_lake and not dry_run:
+        check_name_typed(str(name), yes_drop)
     loaded = read_settings(dir=directory, dsn=dsn)
-    report = apply_unregister(require_dsn(loaded), parse_table_name(table), settings=loaded.values, dry_run=dry_run)
+    report = apply_unregister(
+        require_dsn(loaded), name, settings=loaded.values, fold_first=fold_first, drop_lake=drop_lake, dry_run=dry_run
+    )
     if json:
         print_json(report)
         return
     verb = "would remove" if dry_run else "removed"
-    kept = [f"its history is kept in {report.lake_kept_at}"] if report.lake_kept_at else []
-    print_lines([*(f"{verb} {what}" for what in report.removed), *kept] if report.was_registered else [f"{report.table} is not registered"])
+    lines = [] if report.was_registered else [f"{report.table} is not registered"]
+    lines += [f"{verb} {what}" for what in report.removed]
+    if report.lake_kept_at:
+        lines.append(f"the lake is kept in {report.lake_kept_at}; " + "; ".join(report.notes))
+    print_lines(lines)
+
+
+def check_name_typed(name: str, given: str | None) -> None:
+    """What cannot be undone asks for the table's name: typed by a person, or given by a script, never assumed."""
+    if given is None and sys.stdin.isatty():
+        given = str(typer.prompt(f"The lake of {name} may hold the only copy of its history. Type {name} to delete it", err=True))
+    if given != name:
+        raise NameNotTyped(f"The lake of {name} is not deleted: its name was not given.")
 
 
 def tables(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:

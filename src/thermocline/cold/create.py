@@ -57,12 +57,16 @@ _TYPES: dict[str, IcebergType] = {
     "string": StringType(),
 }
 
+OWNER_PROPERTY = "thermocline.owner"
 PROPERTIES = {
     "write.format.default": "parquet",
     "write.parquet.compression-codec": "zstd",
     # Metadata files are pruned by our own safety rule, never by count.
     "write.metadata.delete-after-commit.enabled": "false",
     "commit.retry.num-retries": "0",
+    # Other programs' expiry and orphan sweeps know nothing of our readers: with this they refuse. Ours go by the owner.
+    "gc.enabled": "false",
+    OWNER_PROPERTY: "thermocline",
 }
 
 
@@ -75,12 +79,17 @@ class CreatedLake:
     metadata_location: str
 
 
+def plan_location(warehouse: str, name: TableName, table_uuid: uuid.UUID) -> str:
+    """Where the files of a table will be; nobody else's are there."""
+    return f"{location_of(warehouse)}/{quote(name.schema, safe='')}/{quote(name.table, safe='')}-{table_uuid.hex[:8]}"
+
+
 def create_lake_table(
     warehouse: str, name: TableName, columns: tuple[LakeColumn, ...], tier_key: str, layout: str, *, table_uuid: uuid.UUID
 ) -> CreatedLake:
     """Write the first metadata file of an empty table (format v2) under a location nobody else uses."""
     schema = Schema(*(_field(column) for column in columns), identifier_field_ids=[c.field_id for c in columns if c.required])
-    location = f"{location_of(warehouse)}/{quote(name.schema, safe='')}/{quote(name.table, safe='')}-{table_uuid.hex[:8]}"
+    location = plan_location(warehouse, name, table_uuid)
     metadata = new_table_metadata(
         schema=schema,
         partition_spec=_spec(columns, tier_key, layout),

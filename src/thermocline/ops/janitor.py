@@ -6,7 +6,8 @@ never part of the table.
 
 from __future__ import annotations
 
-from thermocline.catalog import journal
+from thermocline.catalog import journal, kept_lakes
+from thermocline.cold.create import remove_lake_files
 from thermocline.lake_files import delete_file
 from thermocline.pg import Connection
 
@@ -18,4 +19,16 @@ def remove_stray_files(conn: Connection, grace_seconds: float) -> int:
         delete_file(path)
         journal.forget_file(conn, path)
         removed += 1
+    return removed
+
+
+def remove_leftover_lakes(conn: Connection, grace_seconds: float) -> int:
+    """Delete the directories of lake tables that a killed registration never made known, or a killed unregistration did not finish."""
+    removed = 0
+    for location in kept_lakes.read_leftovers(conn, grace_seconds):
+        with conn.transaction():
+            # Whoever registers it at this moment waits for us and finds it gone.
+            if kept_lakes.take_location(conn, location):
+                remove_lake_files(location)
+                removed += 1
     return removed

@@ -16,13 +16,14 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from thermocline.catalog import journal, tables
+from thermocline.catalog import journal, kept_lakes, tables
 from thermocline.catalog.migrate import apply_migrations
-from thermocline.cold.create import CreatedLake, create_lake_table, remove_lake_files
+from thermocline.cold.create import CreatedLake, create_lake_table, plan_location, remove_lake_files
 from thermocline.core.axis import parse_duration, render_axis
 from thermocline.core.layout import parse_layout
 from thermocline.core.names import TableName
 from thermocline.errors import AlreadyRegistered, HeapMoving, LockNotGranted, MissingPrivilege, RegistrationUnknown
+from thermocline.faults import fault_point
 from thermocline.hot.facts import HeapFacts, read_heap, read_partitions
 from thermocline.hot.gateway_server import apply_gateway_server
 from thermocline.hot.seam import SeamDefinition, apply_grants, apply_seam_objects
@@ -104,23 +105,34 @@ def _refusals_named(request: RegisterRequest, settings: Settings) -> Iterator[No
 
 
 def _apply(conn: Connection, plan: RegisterPlan, request: RegisterRequest, settings: Settings) -> None:
+    name, lake_uuid = plan.heap.name, uuid.uuid4()
     warehouse = plan.profile.warehouse if plan.profile else settings.warehouse_location
-    lake = create_lake_table(warehouse, plan.heap.name, plan.columns, plan.key, plan.layout, table_uuid=uuid.uuid4())
+    location = plan_location(warehouse, name, lake_uuid)
+    # From here on the janitor knows the directory, whatever becomes of us.
+    kept_lakes.leave_location(conn, location)
+    fault_point("register-begun")
     try:
+        lake = create_lake_table(warehouse, name, plan.columns, plan.key, plan.layout, table_uuid=lake_uuid)
+        fault_point("register-file-written")
         with conn.transaction():
             _lock_unchanged(conn, plan, request, settings)
+            if not kept_lakes.take_location(conn, location):
+                raise HeapMoving(f"Registering {name} took longer than the grace period for files; nothing was changed.")
             _apply_in_transaction(conn, plan, lake, settings)
+            fault_point("register-applied")
     except BaseException:
-        _remove_unless_registered(conn, plan.heap.name, lake)
+        _remove_unless_registered(conn, name, lake_uuid, location)
         raise
+    fault_point("register-committed")
 
 
-def _remove_unless_registered(conn: Connection, name: TableName, lake: CreatedLake) -> None:
+def _remove_unless_registered(conn: Connection, name: TableName, lake_uuid: uuid.UUID, location: str) -> None:
     """Take the lake's file away, unless the commit arrived after all or nobody can tell."""
     if conn.closed:
         raise RegistrationUnknown(f"The connection was lost while {name} was registered; whether it arrived is not known.")
-    if (found := tables.read_table(conn, name)) is None or found.lake_uuid != lake.uuid:
-        remove_lake_files(lake.location)
+    if (found := tables.read_table(conn, name)) is None or found.lake_uuid != lake_uuid:
+        remove_lake_files(location)
+        kept_lakes.take_location(conn, location)
 
 
 def _lock_unchanged(conn: Connection, plan: RegisterPlan, request: RegisterRequest, settings: Settings) -> None:

@@ -1,26 +1,38 @@
-"""Undoing a registration: everything it made in Postgres goes; the lake stays when it holds rows, for it may be their only copy."""
+"""Undoing a registration: everything it made in Postgres goes; the lake stays when it holds rows, for it may be their only copy.
+
+An unfinished operation is decided first, so that the lake's head is what was published; then one transaction forgets the table and
+remembers the lake, to be taken up by a later registration. With `restore_heap`, history is copied back before (`ops/restore.py`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import psycopg
 from psycopg import sql
+from pyspark.sql import SparkSession
 
-from thermocline.catalog import journal, tables
+from thermocline.catalog import journal, kept_lakes, tables
 from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.cold.create import remove_lake_files
 from thermocline.core.names import TableName
 from thermocline.errors import DeltaNotEmpty, SeamInUse
+from thermocline.faults import fault_point
 from thermocline.hot.partitions import short_locks
 from thermocline.hot.seam import SERVER, SeamObjects, remove_seam_objects
 from thermocline.hot.truncation import remove_truncation
+from thermocline.ops.fold import fold
 from thermocline.ops.register import SEAM_SCHEMA_COMMENT
+from thermocline.ops.resolve import resolve_unfinished
+from thermocline.ops.sessions import spark_source
 from thermocline.ops.spanning import objects_of
 from thermocline.pg import Connection, connect, load_queries
 from thermocline.settings import Settings
 
 _QUERIES = load_queries("thermocline.ops", "queries/unregister.sql")
+
+ONLY_COPY = "it may hold the only copy of the table's history"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,48 +43,128 @@ class UnregisterReport:
     was_registered: bool
     removed: tuple[str, ...]
     lake_kept_at: str | None
+    notes: tuple[str, ...] = ()
 
 
-def unregister(dsn: str, name: TableName, *, settings: Settings, dry_run: bool = False) -> UnregisterReport:
-    """Remove the registration of a table; one that is not registered is left as it is."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """One unregistration under way: the connection that holds the table's lock, the table, what was asked for."""
+
+    conn: Connection
+    dsn: str = field(repr=False)
+    table: tables.RegisteredTable
+    objects: SeamObjects
+    settings: Settings
+    spark: Callable[[], SparkSession]
+    drop_lake: bool
+    dry_run: bool
+
+
+def unregister(
+    dsn: str,
+    name: TableName,
+    *,
+    settings: Settings,
+    spark: Callable[[], SparkSession] | None = None,
+    fold_first: bool = False,
+    drop_lake: bool = False,
+    dry_run: bool = False,
+) -> UnregisterReport:
+    """Remove the registration of a table; one that is not registered is left as it is, but for a lake that is to be dropped."""
     with connect(dsn, autocommit=True, application_name="thermocline unregister") as conn:
         check_version_known(read_version(conn))
         has_catalog = conn.execute("select to_regclass('thermocline.tables') is not null").fetchone() == (True,)
         table = tables.read_table(conn, name) if has_catalog else None
         if table is None:
-            return UnregisterReport(table=str(name), was_registered=False, removed=(), lake_kept_at=None)
-        objects = objects_of(table)
-        if dry_run:
-            keep_lake = journal.read_cutline(conn, table.id).s is not None
-        else:
-            with journal.table_lock(conn, table.id, str(name)):
-                # Under the table's lock: nobody publishes between this look and the end.
-                keep_lake = journal.read_cutline(conn, table.id).s is not None
-                _apply(conn, table, objects, keep_lake, settings)
-        kept = table.lake_location if keep_lake else None
-        return UnregisterReport(table=str(name), was_registered=True, removed=_render(objects, table, keep_lake), lake_kept_at=kept)
+            return _drop_kept(conn, name, dry_run=dry_run) if drop_lake and has_catalog else _report(name, None)
+        source = spark or spark_source(dsn, settings)
+        if fold_first and not dry_run:
+            fold(dsn, name, settings=settings, spark=source)
+        work = Leaving(
+            conn=conn,
+            dsn=dsn,
+            table=table,
+            objects=objects_of(table),
+            settings=settings,
+            spark=source,
+            drop_lake=drop_lake,
+            dry_run=dry_run,
+        )
+        return _leave(work)
 
 
-def _apply(conn: Connection, table: tables.RegisteredTable, objects: SeamObjects, keep_lake: bool, settings: Settings) -> None:
+def _leave(work: Leaving) -> UnregisterReport:
+    conn, table = work.conn, work.table
+    if work.dry_run:
+        return _report(table.name, work, keep_lake=_keeps_lake(work))
+    with journal.table_lock(conn, table.id, str(table.name)):
+        cut = journal.claim(conn, table.id, even_paused=True)
+        if not work.drop_lake:
+            # The lake's files that nobody published yet are part of it or not: afterwards nobody could tell.
+            resolve_unfinished(conn, table, work.spark, cut.fence)
+        # Under the table's lock: nobody publishes between this look and the end.
+        keep_lake = _keeps_lake(work)
+        _apply(work, keep_lake)
+    return _report(table.name, work, keep_lake=keep_lake)
+
+
+def _keeps_lake(work: Leaving) -> bool:
+    return journal.read_cutline(work.conn, work.table.id).s is not None and not work.drop_lake
+
+
+def _apply(work: Leaving, keep_lake: bool) -> None:
+    conn, table = work.conn, work.table
     try:
-        with short_locks(conn, settings.lock_timeout_ms, [table.heap_oid], f"unregister {table.name}"):
-            _lock(conn, objects)
-            _check_nothing_pending(conn, table, objects)
-            owner = _read_owner(conn, objects.delta)
-            captured = conn.execute(_QUERIES["captured"], {"function": f"{objects.functions}_capture"}).fetchall()
-            remove_truncation(conn, objects)
-            remove_seam_objects(conn, objects, [TableName(*row) for row in captured])
-            if not keep_lake:
-                tables.delete_lake_table(conn, table.lake_namespace, table.lake_name)
-            tables.delete_table(conn, table.id)
-            _remove_login(conn, owner)
-            _remove_seam_schema(conn, objects.seam.schema)
-            tables.insert_event(conn, None, "unregister", f"{table.name} is no longer registered.")
+        with short_locks(conn, work.settings.lock_timeout_ms, [table.heap_oid], f"unregister {table.name}"):
+            _lock(conn, work.objects)
+            _check_nothing_pending(work)
+            _forget(work, keep_lake)
+            fault_point("unregister-forgotten")
     except psycopg.errors.DependentObjectsStillExist as problem:
         detail = (problem.diag.message_detail or "").splitlines()
         raise SeamInUse(f"{table.name} stays registered: {detail[0] if detail else problem.diag.message_primary}.") from problem
+    fault_point("unregister-committed")
     if not keep_lake:
-        remove_lake_files(table.lake_location)
+        _remove_files(conn, table.lake_location)
+
+
+def _forget(work: Leaving, keep_lake: bool) -> None:
+    """Everything that registration made, in one transaction."""
+    conn, table, objects = work.conn, work.table, work.objects
+    owner = _read_owner(conn, objects.delta)
+    captured = conn.execute(_QUERIES["captured"], {"function": f"{objects.functions}_capture"}).fetchall()
+    remove_truncation(conn, objects)
+    remove_seam_objects(conn, objects, [TableName(*row) for row in captured])
+    if keep_lake:
+        kept_lakes.keep_lake(conn, table.id)
+    else:
+        tables.delete_lake_table(conn, table.lake_namespace, table.lake_name)
+        kept_lakes.leave_location(conn, table.lake_location)
+    tables.delete_table(conn, table.id)
+    _remove_login(conn, owner)
+    _remove_seam_schema(conn, objects.seam.schema)
+    tables.insert_event(conn, None, "unregister", f"{table.name} is no longer registered.")
+
+
+def _remove_files(conn: Connection, location: str) -> None:
+    """What is killed here is finished by the janitor."""
+    remove_lake_files(location)
+    fault_point("unregister-files-removed")
+    kept_lakes.take_location(conn, location)
+
+
+def _drop_kept(conn: Connection, name: TableName, *, dry_run: bool) -> UnregisterReport:
+    """The lake that an earlier unregistration left."""
+    if (kept := kept_lakes.find_kept(conn, name.schema, name.table)) is None:
+        return _report(name, None)
+    if not dry_run:
+        with conn.transaction():
+            tables.delete_lake_table(conn, kept.namespace, kept.name)
+            kept_lakes.forget_kept(conn, kept.uuid)
+            kept_lakes.leave_location(conn, kept.location)
+            tables.insert_event(conn, None, "unregister", f"The lake that {name} had left was dropped.")
+        _remove_files(conn, kept.location)
+    return UnregisterReport(table=str(name), was_registered=False, removed=(f"lake table {kept.location}",), lake_kept_at=None)
 
 
 def _lock(conn: Connection, objects: SeamObjects) -> None:
@@ -87,8 +179,9 @@ def _exists(conn: Connection, name: TableName) -> bool:
     return conn.execute(_QUERIES["relation_exists"], {"schema": name.schema, "table": name.table}).fetchone() is not None
 
 
-def _check_nothing_pending(conn: Connection, table: tables.RegisteredTable, objects: SeamObjects) -> None:
+def _check_nothing_pending(work: Leaving) -> None:
     """Refuse while the delta holds corrections: they are nowhere else, and neither tier would have them afterwards."""
+    conn, table, objects = work.conn, work.table, work.objects
     cut = journal.read_cutline(conn, table.id)
     pending, spilled = 0, 0
     if _exists(conn, objects.delta):
@@ -100,7 +193,7 @@ def _check_nothing_pending(conn: Connection, table: tables.RegisteredTable, obje
     if pending or spilled:
         raise DeltaNotEmpty(
             f"{objects.heap} has {pending} corrections that are not in the lake yet and {spilled} rows in the spill.",
-            hint=f"They would be lost: fold them into the lake first. They are in {objects.delta} and {objects.spill}.",
+            hint=f"They would be lost: give --fold to fold them into the lake first. They are in {objects.delta} and {objects.spill}.",
         )
 
 
@@ -136,7 +229,10 @@ def _remove_seam_schema(conn: Connection, schema: str) -> None:
         conn.execute(sql.SQL("drop schema {}").format(sql.Identifier(schema)))
 
 
-def _render(objects: SeamObjects, table: tables.RegisteredTable, keep_lake: bool) -> tuple[str, ...]:
+def _report(name: TableName, work: Leaving | None, *, keep_lake: bool = False) -> UnregisterReport:
+    if work is None:
+        return UnregisterReport(table=str(name), was_registered=False, removed=(), lake_kept_at=None)
+    objects, table = work.objects, work.table
     lines = (
         f"seam {objects.seam}",
         f"foreign table {objects.lake}",
@@ -144,4 +240,10 @@ def _render(objects: SeamObjects, table: tables.RegisteredTable, keep_lake: bool
         f"spill {objects.spill}",
         "capture triggers and functions",
     )
-    return lines if keep_lake else (*lines, f"lake table {table.lake_location} (it held nothing)")
+    if not keep_lake:
+        held = "and every row in it" if work.drop_lake else "(it held nothing)"
+        return UnregisterReport(
+            table=str(name), was_registered=True, removed=(*lines, f"lake table {table.lake_location} {held}"), lake_kept_at=None
+        )
+    note = "the heap has every row of it too" if table.keep_heap else ONLY_COPY
+    return UnregisterReport(table=str(name), was_registered=True, removed=lines, lake_kept_at=table.lake_location, notes=(note,))

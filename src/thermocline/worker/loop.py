@@ -26,7 +26,7 @@ from thermocline.catalog.tables import RegisteredTable
 from thermocline.errors import AnotherWriter, Paused, PostgresUnreachable, ThermoclineError
 from thermocline.ops.ask import perform, render_report
 from thermocline.ops.fold import fold, has_work
-from thermocline.ops.janitor import remove_stray_files
+from thermocline.ops.janitor import remove_leftover_lakes, remove_stray_files
 from thermocline.ops.sessions import spark_source
 from thermocline.ops.tier import tier
 from thermocline.pg import Connection, connect
@@ -101,6 +101,8 @@ class Worker:
             _LOG.info("removed %d pins that had expired", swept, extra={"action": "pins"})
         if removed := remove_stray_files(conn, self.settings.staged_grace_seconds):
             _LOG.info("deleted %d files that no commit took up", removed, extra={"action": "janitor"})
+        if removed := remove_leftover_lakes(conn, self.settings.staged_grace_seconds):
+            _LOG.info("deleted %d lakes that no table has", removed, extra={"action": "janitor"})
         return well
 
     def _fold(self, conn: Connection, table: RegisteredTable) -> None:
