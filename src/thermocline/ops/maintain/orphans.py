@@ -22,6 +22,7 @@ from thermocline.cold.reachable import PathSet, every_path
 from thermocline.core.maintenance.orphans import ListedFile, judge_age, loose_spelling
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.faults import fault_point
+from thermocline.locations import without_file_scheme
 from thermocline.maintenance_errors import GcForbidden, SpellingsDiffer
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.deletion import delete_files
@@ -100,7 +101,7 @@ def _compare(context: PassContext, version: LakeVersion, spool: IO[str], done: S
 def _folders_of_others(context: PassContext, version: LakeVersion) -> list[str]:
     mine = version.metadata.location.rstrip("/")
     others = {name: place.rstrip("/") for name, place in read_locations(context.conn).items() if name != context.target.name}
-    if shared := next((name for name, place in others.items() if place == mine), None):
+    if shared := next((name for name, place in others.items() if without_file_scheme(place) == without_file_scheme(mine)), None):
         raise GcForbidden(f"{context.target.name} and {shared} have their files in one folder, {mine}: whose a file is cannot be told.")
     return [place for place in others.values() if place]
 

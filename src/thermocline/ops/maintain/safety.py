@@ -9,6 +9,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 
 from thermocline.catalog.safety import Owner, read_needs, read_staged
+from thermocline.cold.create import OWNER_PROPERTY
 from thermocline.cold.metadata import read_lake_table
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.expiry import RefFact, SnapshotFact, horizon
@@ -16,7 +17,6 @@ from thermocline.maintenance_errors import GcForbidden
 from thermocline.ops.maintain.context import PassContext
 from thermocline.spark.commit import LakeHead, load_table
 
-OWNER_PROPERTY = "thermocline.owner"
 _GC_PROPERTY = "gc.enabled"
 _STAGED_KEY = "wap.id"
 
