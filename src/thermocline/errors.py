@@ -417,6 +417,12 @@ class RemoteFailure(ThermoclineError):
     code = "TC406"
 
 
+class SchemaNotFollowed(TryAgainError):
+    """The table's columns changed; the change is followed first."""
+
+    code = "TC409"
+
+
 class Paused(RefusedError):
     """The table is paused."""
 
@@ -482,6 +488,13 @@ class CandidatesTooLarge(RefusedError):
 
     code = "TC508"
     hint = "Add a condition on plain columns that the lake can apply, or raise gateway_candidate_limit_bytes."
+
+
+class StatementTooLarge(RefusedError):
+    """The statement needs more memory than one connection may use."""
+
+    code = "TC509"
+    hint = "Ask for less at once (a narrower range, LIMIT, fewer columns), or raise gateway_connection_memory_bytes or gateway_spill_bytes."
 
 
 class GatewayNotStarted(RefusedError):

@@ -54,6 +54,12 @@ class Settings(BaseSettings):
     gateway_memory_limit_bytes: int = Field(
         default=2_000_000_000, ge=100_000_000, description="memory that all running scans of the gateway share"
     )
+    gateway_connection_memory_bytes: int = Field(
+        default=500_000_000, ge=16_000_000, description="memory that sorts and row deletes of one gateway connection may hold"
+    )
+    gateway_spill_bytes: int = Field(
+        default=10_000_000_000, ge=0, description="disk that a gateway connection may use beyond its memory; 0: none"
+    )
     gateway_statement_timeout_seconds: float = Field(default=0, ge=0, description="longest run of a gateway statement; 0: no limit")
     gateway_slow_statement_seconds: float = Field(default=5, ge=0, description="statements that took this long are logged; 0: none")
     gateway_drain_seconds: float = Field(default=10, ge=0, description="how long running statements may go on when the gateway is stopped")

@@ -14,6 +14,7 @@ from thermocline.gateway.engine import LakeEngine
 from thermocline.gateway.facts import TableFacts
 from thermocline.gateway.fallback import PostgresRows
 from thermocline.gateway.lookup import LakeDirectory
+from thermocline.gateway.memory import ConnectionMemory
 from thermocline.gateway.predicates import Fragment
 from thermocline.gateway.pushdown import LakeQuery, PostgresQuery, parse_select, plan_select, table_names
 from thermocline.gateway.rows import TEXT, EncodedRows, Shape
@@ -84,6 +85,10 @@ class Answers:
         self._engine = engine
         self._directory = directory
 
+    def connection_memory(self) -> ConnectionMemory:
+        """What one more connection may hold."""
+        return self._engine.connection_memory()
+
     def parameter(self, name: str) -> str:
         """A session parameter's value, for SHOW."""
         known = {key.lower(): value for key, value in PARAMETERS.items()}
@@ -92,7 +97,13 @@ class Answers:
         return known[name]
 
     def open_select(
-        self, sql: str, constants: Sequence[Constant], parameters: Sequence[bytes | None], *, analyzed: frozenset[TableName] = frozenset()
+        self,
+        sql: str,
+        constants: Sequence[Constant],
+        parameters: Sequence[bytes | None],
+        *,
+        analyzed: frozenset[TableName] = frozenset(),
+        memory: ConnectionMemory | None = None,
     ) -> ResultStream:
         """The answer of a SELECT. Tables in `analyzed` are read whole, at the published snapshot, as ANALYZE does."""
         sample = sample_of(sql) if analyzed else None
@@ -101,7 +112,7 @@ class Answers:
             if sample:
                 chance = Fragment("random() < CAST(? AS DOUBLE)", (sample.share,))
                 query = replace(query, scan=replace(query.scan, condition=(*query.scan.condition, chance)))
-            return ResultStream(self._engine.open(query))
+            return ResultStream(self._engine.open(query, memory))
         metrics.POSTGRES_EVALUATED.inc()
         log.debug("evaluated by Postgres: %s", query.reason)
         return ResultStream(PostgresRows(query, parameters, self._engine, self._directory))

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import hashes
 
 from thermocline.errors import GatewayNotStarted, NoStack
 from thermocline.gateway.lookup import DEFAULT_EVALUATIONS, EvaluationLimits
+from thermocline.gateway.memory import MemoryLimits
 from thermocline.settings import Settings, split_address
 
 
@@ -64,7 +65,7 @@ class GatewayConfig:
     max_connections: int = 2000
     workers: int = 16
     duckdb_threads: int = field(default_factory=lambda: os.cpu_count() or 2)
-    memory_limit_bytes: int = 2_000_000_000
+    memory: MemoryLimits = field(default_factory=MemoryLimits)
     statement_timeout_seconds: float = 0
     slow_statement_seconds: float = 5
     login_timeout_seconds: float = 30
@@ -94,7 +95,11 @@ def config_of(settings: Settings) -> GatewayConfig:
         http_host=http_host,
         http_port=http_port,
         max_connections=settings.gateway_max_connections,
-        memory_limit_bytes=settings.gateway_memory_limit_bytes,
+        memory=MemoryLimits(
+            whole_bytes=settings.gateway_memory_limit_bytes,
+            connection_bytes=settings.gateway_connection_memory_bytes,
+            spill_bytes=settings.gateway_spill_bytes,
+        ),
         statement_timeout_seconds=settings.gateway_statement_timeout_seconds,
         slow_statement_seconds=settings.gateway_slow_statement_seconds,
         drain_seconds=settings.gateway_drain_seconds,

@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from thermocline.cold.scan import ScanPlan, plan_scan
 from thermocline.cold.storage import readable_path
-from thermocline.errors import LakeFileUnreadable, UnknownSnapshot
+from thermocline.errors import LakeFileUnreadable, StatementTooLarge, UnknownSnapshot
 from thermocline.gateway import metrics
 from thermocline.gateway.facts import ColumnFacts
+from thermocline.gateway.memory import ConnectionMemory, Databases, MemoryLimits
 from thermocline.gateway.predicates import Fragment, Parameter, join
 from thermocline.gateway.pushdown import LakeQuery, TableScan
 from thermocline.gateway.remote import connect_store
@@ -22,7 +23,10 @@ from thermocline.gateway.sourcing import source_of
 from thermocline.gateway.wire.messages import Field
 from thermocline.object_store import ObjectStore, current_store, is_object_location
 
-_BATCH_ROWS = 32_768
+_BATCH_ROWS, _FEWEST_BATCH_ROWS = 32_768, 2_048
+_BATCH_BYTES = 64 << 20
+_SHORT_TOP_ROWS = 10_000
+_LITTLE_BYTES = 32 << 20
 _TURN_SECONDS = 0.2
 
 _MAX_VERIFIED_FILES = 200_000
@@ -31,21 +35,10 @@ _MAX_VERIFIED_FILES = 200_000
 class LakeEngine:
     """Runs scans."""
 
-    def __init__(self, *, threads: int, memory_limit_bytes: int, at_once: int = 16) -> None:
+    def __init__(self, *, threads: int, memory: MemoryLimits, at_once: int = 16) -> None:
         self.turns = threading.BoundedSemaphore(at_once)
-        self._root = duckdb.connect(
-            ":memory:",
-            config={
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "allow_community_extensions": "false",
-                "threads": str(threads),
-                "memory_limit": f"{memory_limit_bytes // 1_000_000}MB",
-                "preserve_insertion_order": "false",
-            },
-        )
-        self._root.execute("SET GLOBAL TimeZone = 'UTC'")
-        self._root.execute("SET GLOBAL parquet_metadata_cache = true")
+        self._databases = Databases(memory, threads=threads)
+        self._root = self._databases.open(memory.whole_bytes)
         # DuckDB looks for pandas at its first parameter, which takes seconds: now, not in somebody's first statement.
         self._root.execute("SELECT ?, ?", [1, ["x"]]).to_arrow_reader(1).read_all()
         self._lock = threading.Lock()
@@ -54,6 +47,15 @@ class LakeEngine:
 
     def close(self) -> None:
         self._root.close()
+        self._databases.close()
+
+    def connection_memory(self) -> ConnectionMemory:
+        """What one more connection may hold."""
+        return ConnectionMemory(self._databases, self._prepare)
+
+    def _prepare(self, database: duckdb.DuckDBPyConnection) -> None:
+        if self._store is not None:
+            connect_store(database, self._store)
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         with self._lock:
@@ -71,7 +73,7 @@ class LakeEngine:
         metrics.BYTES_READ.inc(sum(file.size_bytes for file in plan.data))
         return plan if plan.data else None
 
-    def open(self, query: LakeQuery) -> RowSource:
+    def open(self, query: LakeQuery, memory: ConnectionMemory | None = None) -> RowSource:
         """The answer of a statement, not yet begun; a provably empty one never reaches DuckDB."""
         fields = tuple(output.field for output in query.outputs)
         plan = self.plan(query.scan)
@@ -86,7 +88,10 @@ class LakeEngine:
             tail.append(Fragment("LIMIT CAST(? AS BIGINT)", (query.limit,)))
         if query.offset:
             tail.append(Fragment("OFFSET CAST(? AS BIGINT)", (query.offset,)))
-        return DuckRows(self, fields, self._statement(outputs, plan, query.scan, tail))
+        statement = self._statement(outputs, plan, query.scan, tail)
+        if memory is not None and _holds_much(query, plan):
+            return DuckRows(fields, HeldBatches(memory, statement, self.turns, batch_rows(plan)))
+        return DuckRows(fields, DuckBatches(self.cursor(), statement, self.turns, batch_rows(plan)))
 
     def open_columns(self, scan: TableScan, columns: tuple[ColumnFacts, ...]) -> DuckBatches | None:
         """Whole columns of a scan's candidate rows, or `None` when there are none."""
@@ -94,7 +99,7 @@ class LakeEngine:
         if plan is None:
             return None
         outputs = _listed(tuple(Fragment(column.sql) for column in columns) or (Fragment("NULL"),))
-        return DuckBatches(self.cursor(), self._statement(outputs, plan, scan, []), self.turns)
+        return DuckBatches(self.cursor(), self._statement(outputs, plan, scan, []), self.turns, batch_rows(plan))
 
     def _statement(self, outputs: Fragment, plan: ScanPlan, scan: TableScan, tail: list[Fragment]) -> Fragment:
         parts = [Fragment("SELECT"), outputs, Fragment("FROM"), self._source(plan, scan)]
@@ -143,39 +148,70 @@ def _listed(fragments: tuple[Fragment, ...]) -> Fragment:
     return Fragment(", ".join(texts), tuple(value for fragment in fragments for value in fragment.parameters))
 
 
+def _holds_much(query: LakeQuery, plan: ScanPlan) -> bool:
+    """Whether DuckDB must keep more than a little before the first row leaves: a sort that is no short top, or many row deletes."""
+    is_sort = bool(query.order) and not (query.limit is not None and query.limit + query.offset <= _SHORT_TOP_ROWS)
+    sorted_bytes = max(plan.row_count * 32, sum(file.size_bytes for file in plan.data)) if is_sort else 0
+    deleted_bytes = sum(delete.record_count for delete in plan.deletes) * 64
+    return sorted_bytes + deleted_bytes > _LITTLE_BYTES
+
+
+def batch_rows(plan: ScanPlan) -> int:
+    """Rows per batch: fewer where rows are wide, so that a batch stays near a bounded size."""
+    size = sum(file.size_bytes for file in plan.data)
+    wide = max(1, 4 * size // max(1, plan.row_count))
+    return max(_FEWEST_BATCH_ROWS, min(_BATCH_ROWS, _BATCH_BYTES // wide))
+
+
 class DuckBatches:
     """Arrow batches of one DuckDB statement; so many statements compute at once, others wait for their turn."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection, statement: Fragment, turns: threading.BoundedSemaphore) -> None:
+    def __init__(
+        self,
+        cursor: duckdb.DuckDBPyConnection | None,
+        statement: Fragment,
+        turns: threading.BoundedSemaphore,
+        rows: int = _BATCH_ROWS,
+    ) -> None:
         self._turns = turns
         self._cursor = cursor
         self._statement = statement
+        self._rows = rows
         self._reader: pa.RecordBatchReader | None = None
         self._stopped = False
 
     def next_batch(self) -> pa.RecordBatch | None:
         """The next batch with rows in it."""
+        cursor = self._opened()
         while not self._turns.acquire(timeout=_TURN_SECONDS):
             if self._stopped:
                 raise Cancelled
         try:
-            return self._computed()
+            return self._computed(cursor)
         finally:
             self._turns.release()
 
-    def _computed(self) -> pa.RecordBatch | None:
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        if self._cursor is None:
+            raise Cancelled
+        return self._cursor
+
+    def _computed(self, cursor: duckdb.DuckDBPyConnection) -> pa.RecordBatch | None:
         try:
             if self._stopped:
                 raise Cancelled
             if self._reader is None:
                 values: list[Parameter] = list(self._statement.parameters)
-                self._reader = self._cursor.execute(self._statement.text, values).to_arrow_reader(_BATCH_ROWS)
+                self._reader = cursor.execute(self._statement.text, values).to_arrow_reader(self._rows)
             for batch in self._reader:
                 if batch.num_rows:
                     return batch
             return None
         except (duckdb.Error, pa.ArrowException, OSError) as problem:
-            raise _translated(problem) from problem
+            raise self._problem(problem) from problem
+
+    def _problem(self, problem: BaseException) -> Exception:
+        return _translated(problem)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         while (batch := self.next_batch()) is not None:
@@ -183,19 +219,49 @@ class DuckBatches:
 
     def interrupt(self) -> None:
         self._stopped = True
-        self._cursor.interrupt()
+        if self._cursor is not None:
+            self._cursor.interrupt()
 
     def close(self) -> None:
         self._reader = None
-        self._cursor.close()
+        if self._cursor is not None:
+            self._cursor.close()
+
+
+class HeldBatches(DuckBatches):
+    """Batches of a statement that holds rows, under its connection's own limit."""
+
+    def __init__(self, memory: ConnectionMemory, statement: Fragment, turns: threading.BoundedSemaphore, rows: int) -> None:
+        super().__init__(None, statement, turns, rows)
+        self._memory = memory
+        self._closed = False
+
+    def _opened(self) -> duckdb.DuckDBPyConnection:
+        if self._closed:
+            raise Cancelled
+        if self._cursor is None:
+            self._cursor = self._memory.take(lambda: self._stopped)
+        return self._cursor
+
+    def _problem(self, problem: BaseException) -> Exception:
+        told = _translated(problem)
+        if not isinstance(told, MemoryError):
+            return told
+        limit = self._memory.limit_bytes // 1_000_000
+        return StatementTooLarge(f"The statement needs more than the {limit} MB of memory that one connection may use.")
+
+    def close(self) -> None:
+        cursor, self._cursor, self._reader, self._closed = self._cursor, None, None, True
+        if cursor is not None:
+            self._memory.give_back(cursor)
 
 
 class DuckRows:
     """A DuckDB statement as a row source."""
 
-    def __init__(self, engine: LakeEngine, fields: tuple[Field, ...], statement: Fragment) -> None:
+    def __init__(self, fields: tuple[Field, ...], batches: DuckBatches) -> None:
         self._fields = fields
-        self._batches = DuckBatches(engine.cursor(), statement, engine.turns)
+        self._batches = batches
 
     def fields(self) -> tuple[Field, ...]:
         return self._fields

@@ -6,6 +6,7 @@ from thermocline.core.names import TableName
 from thermocline.errors import StatementRefused
 from thermocline.gateway import statements
 from thermocline.gateway.answers import Answers, ResultStream
+from thermocline.gateway.memory import ConnectionMemory
 from thermocline.gateway.parameters import constants_of
 from thermocline.gateway.sources import ConstantRows
 from thermocline.gateway.transaction import Portal
@@ -21,12 +22,12 @@ ROWS = (
 )
 
 
-def open_portal(answers: Answers, portal: Portal, analyzed: set[TableName]) -> ResultStream:
+def open_portal(answers: Answers, portal: Portal, analyzed: set[TableName], memory: ConnectionMemory) -> ResultStream:
     """The portal's rows, not yet begun. ANALYZE's questions are remembered in `analyzed`."""
     match portal.statement:
         case statements.Select() | statements.CopyOut():
             constants = constants_of(portal.parameters, portal.oids)
-            return answers.open_select(portal.statement.sql, constants, portal.parameters, analyzed=frozenset(analyzed))
+            return answers.open_select(portal.statement.sql, constants, portal.parameters, analyzed=frozenset(analyzed), memory=memory)
         case statements.Explain():
             return answers.open_explain(portal.statement.sql, constants_of(portal.parameters, portal.oids))
         case statements.RelationSize():

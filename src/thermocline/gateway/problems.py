@@ -12,6 +12,7 @@ from thermocline.errors import (
     LakeFileUnreadable,
     PostgresUnreachable,
     StatementRefused,
+    StatementTooLarge,
     ThermoclineError,
     UnknownLakeTable,
     UnknownSnapshot,
@@ -28,6 +29,7 @@ _SQLSTATES: tuple[tuple[type[ThermoclineError], str], ...] = (
     (StatementRefused, "0A000"),
     (GatewayBusy, "53000"),
     (CandidatesTooLarge, "54000"),
+    (StatementTooLarge, "53200"),
     (PostgresUnreachable, "58000"),
 )
 

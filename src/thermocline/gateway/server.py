@@ -38,9 +38,7 @@ class GatewayServer:
         self.config = config or GatewayConfig(dsn=dsn, host=host, port=port)
         self.port = self.config.port
         self._directory = LakeDirectory(self.config.dsn, evaluations=self.config.evaluations)
-        self._engine = LakeEngine(
-            threads=self.config.duckdb_threads, memory_limit_bytes=self.config.memory_limit_bytes, at_once=self.config.workers
-        )
+        self._engine = LakeEngine(threads=self.config.duckdb_threads, memory=self.config.memory, at_once=self.config.workers)
         self._answers = Answers(self._engine, self._directory)
         # Statements that wait for Postgres wait in threads of their own number, so the workers are never all taken by them.
         threads = self.config.workers + self.config.evaluations.queued

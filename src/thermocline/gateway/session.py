@@ -40,6 +40,7 @@ class Session:
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}
         self._out = bytearray()
+        self._memory = answers.connection_memory()
 
     async def answer(self, message: FrontendMessage) -> bool:
         """Answers one message; False when the rest up to Sync must be skipped."""
@@ -156,7 +157,9 @@ class Session:
 
     async def _opened(self, portal: Portal) -> ResultStream:
         if portal.stream is None:
-            portal.stream = await self._stopping.blocking(partial(open_portal, self._answers, portal, self._transaction.analyzed))
+            portal.stream = await self._stopping.blocking(
+                partial(open_portal, self._answers, portal, self._transaction.analyzed, self._memory)
+            )
         return portal.stream
 
     async def _perform(self, portal: Portal, *, describe: bool, max_rows: int | None) -> None:
@@ -187,7 +190,7 @@ class Session:
         analyzed = frozenset(self._transaction.analyzed)
 
         def open_stream() -> ResultStream:
-            return self._answers.open_select(statement.sql, constants, portal.parameters, analyzed=analyzed)
+            return self._answers.open_select(statement.sql, constants, portal.parameters, analyzed=analyzed, memory=self._memory)
 
         stream = await self._stopping.blocking(open_stream)
         self._cursors[statement.name] = Cursor(open=open_stream, stream=stream)
