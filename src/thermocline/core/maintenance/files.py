@@ -35,6 +35,7 @@ class DataSeen:
     order: int = 0
     """The file's place in the order the table was written in."""
     first_row_id: int | None = None
+    manifest: str = ""
     ends: Mapping[int, Ends] = field(default_factory=dict)
     null_counts: Mapping[int, int] = field(default_factory=dict)
     value_counts: Mapping[int, int] = field(default_factory=dict)
@@ -63,6 +64,7 @@ class DeleteSeen:
     offset: int = 0
     length: int = 0
     format: str = "parquet"
+    manifest: str = ""
     ends: Mapping[int, Ends] = field(default_factory=dict)
     null_counts: Mapping[int, int] = field(default_factory=dict)
     value_counts: Mapping[int, int] = field(default_factory=dict)

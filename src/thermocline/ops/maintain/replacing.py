@@ -1,0 +1,221 @@
+"""Finished bins put into the table: looked at again on the head of the moment, deletes that arrived meanwhile moved along, one commit.
+
+A bin whose inputs are all still there is committed whatever else was committed meanwhile, with the files it has written. A position delete
+that arrived on one of its inputs is moved to where the row is now. A bin that cannot follow is left out alone.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from thermocline.cold.table_files import TableFiles
+from thermocline.core.maintenance.bins import Bin, CompactionPlan
+from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, plain_path, unneeded_deletes
+from thermocline.errors import LostRace
+from thermocline.lake_files import open_location
+from thermocline.ops.maintain.context import PassContext
+from thermocline.ops.maintain.observe import read_seen
+from thermocline.ops.maintain.publish import commit_and_publish
+from thermocline.ops.maintain.writer import back_off
+from thermocline.spark.commit import LakeHead, OpStamp, load_table
+from thermocline.spark.jobs.compact import Staging
+from thermocline.spark.kernels.compaction.row_map import Positions, moved_rows
+from thermocline.spark.kernels.compaction.task import BinResult, RowMap
+from thermocline.spark.kernels.fold_deletes import DeleteTarget, write_deletes
+from thermocline.spark.rewrite import NewData, NewDelete, Rewrite, rewrite_files
+
+STALE = "stale plan: table head changed since planning"
+USED_UP = "compaction commit failed after retries"
+_IN_ORDER = ("splice", "reencode")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A bin that is written and not yet committed."""
+
+    bin: Bin
+    result: BinResult
+
+    @property
+    def paths(self) -> list[str]:
+        return [output.path for output in self.result.outputs]
+
+
+@dataclass(slots=True, kw_only=True)
+class Replacing:
+    """The commits of one pass, and what they did so far."""
+
+    context: PassContext
+    plan: CompactionPlan
+    files: TableFiles
+    staging: Staging
+    kind: str = "compact"
+    last: int
+    """The snapshot the next commit expects, for policies that do not rebase."""
+    committed: list[Finished] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    commits: int = 0
+    conflicts: int = 0
+    files_reused: int = 0
+    deletes_dropped: int = 0
+    deletes_moved: int = 0
+
+    def commit(self, finished: Sequence[Finished], dangling: Sequence[DeleteSeen] = ()) -> None:
+        """One commit of what is finished; on a lost race again, with the same files."""
+        left = list(finished)
+        for attempt in range(max(self.context.policy.max_commit_retries, 1)):
+            head = load_table(self.context.spark(), self.context.target.name)
+            if head.snapshot_id != self.last and not self.context.policy.rebase:
+                self.refused.append(STALE)
+                return
+            prepared = self._prepare(head, left, dangling)
+            left = list(prepared.finished)
+            if prepared.rewrite.is_empty:
+                return
+            try:
+                self._put(head, prepared)
+                return
+            except LostRace:
+                self.conflicts += 1
+                self.files_reused += sum(len(found.paths) for found in left)
+                time.sleep(back_off(attempt))
+        self.refused.append(USED_UP)
+
+    def _put(self, head: LakeHead, prepared: Prepared) -> None:
+        paths = [*(path for found in prepared.finished for path in found.paths), *(new.path for new in prepared.rewrite.new_deletes)]
+        merged = sum(len(found.bin.files) for found in prepared.finished)
+        counters = {"files_merged": merged, "files_written": len(prepared.rewrite.added), "deletes_dropped": len(prepared.rewrite.dropped)}
+        message = f"replaced {merged} data files by {len(prepared.rewrite.added)}, dropped {len(prepared.rewrite.dropped)} delete files"
+        self.last = commit_and_publish(
+            self.context, self.kind, _on_exactly(head, prepared.rewrite), paths=paths, counters=counters, message=message
+        )
+        self.commits += 1
+        self.committed += prepared.finished
+        self.deletes_dropped += len(prepared.rewrite.dropped) - len(prepared.moved)
+        self.deletes_moved += len(prepared.moved)
+
+    def _prepare(self, head: LakeHead, finished: Sequence[Finished], dangling: Sequence[DeleteSeen]) -> Prepared:
+        seen = read_seen(self.files, head)
+        live, index = {file.path: file for file in seen.data}, DeleteIndex(seen)
+        kept: list[Finished] = []
+        late: dict[tuple[str, int], DeleteSeen] = {}
+        for found in finished:
+            arrived = _late_deletes(found, live, index)
+            if isinstance(arrived, str):
+                self.refused.append(arrived)
+            else:
+                kept.append(found)
+                late |= {delete.key: delete for delete in arrived}
+        moved = tuple(late.values())
+        removed = [live[file.path] for found in kept for file in found.bin.files]
+        later = [_as_seen(found, self.plan.seen.sequence_number, path) for found in kept for path in found.paths]
+        unneeded = unneeded_deletes(seen, [file.path for file in removed], later) if kept or dangling else ()
+        dropped = {delete.key: delete for delete in (*unneeded, *moved)}
+        rewrite = Rewrite(
+            removed=removed,
+            added=[new for found in kept for new in _new_data(found, live, self.plan)],
+            dropped=tuple(dropped.values()),
+            new_deletes=self._move(head, seen, kept, moved),
+            sequence_number=self.plan.seen.sequence_number,
+        )
+        return Prepared(rewrite=rewrite, finished=tuple(kept), moved=moved)
+
+    def _move(self, head: LakeHead, seen: TableSeen, finished: Sequence[Finished], late: Sequence[DeleteSeen]) -> list[NewDelete]:
+        """The deletes that arrived meanwhile, with rows of replaced files where they are now."""
+        moves = {plain_path(file.path): (found, _maps_of(found, file)) for found in finished for file in found.bin.files}
+        live = {plain_path(file.path) for file in seen.data}
+        made = []
+        for delete in late:
+            positions: dict[str, list[Positions]] = {}
+            for path, rows in _read_positions(delete).items():
+                if (move := moves.get(plain_path(path))) is not None:
+                    for part in moved_rows(move[1], rows):
+                        positions.setdefault(move[0].paths[part.output], []).append(part.rows)
+                elif plain_path(path) in live:
+                    positions.setdefault(path, []).append(rows)
+            if positions:
+                target = DeleteTarget(directory=head.location, stem=f"{self.staging.pass_id}-{uuid.uuid4().hex[:8]}", compression_level=1)
+                merged = {path: np.unique(np.concatenate(rows)) for path, rows in positions.items()}
+                file = write_deletes(target, None, merged, self.staging.registrar(self.context.conn))
+                referenced = next(iter(merged)) if len(merged) == 1 else None
+                made.append(NewDelete(path=file.path, size_bytes=file.size_bytes, rows=file.rows, like=delete, referenced_file=referenced))
+        return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A commit as it fits the head that was looked at."""
+
+    rewrite: Rewrite
+    finished: tuple[Finished, ...]
+    moved: tuple[DeleteSeen, ...]
+
+
+def _on_exactly(looked_at: LakeHead, rewrite: Rewrite) -> Callable[[LakeHead, OpStamp], int]:
+    def commit(head: LakeHead, stamp: OpStamp) -> int:
+        if head.snapshot_id != looked_at.snapshot_id:
+            raise LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.")
+        return rewrite_files(head, rewrite, stamp)
+
+    return commit
+
+
+def _late_deletes(found: Finished, live: dict[str, DataSeen], index: DeleteIndex) -> list[DeleteSeen] | str:
+    """Position deletes on the bin's inputs that its kernel did not know; or why the bin cannot be committed any more."""
+    late = []
+    for file in found.bin.files:
+        if (now := live.get(file.path)) is None:
+            return f"source file {file.path} no longer in snapshot; compaction obsolete"
+        known = {delete.key for delete in found.bin.deletes.get(file.path, ())}
+        for delete in index.of(now):
+            # Newer equality deletes reach the output too, which keeps the age of the snapshot that was planned on.
+            if delete.key in known or delete.kind == "equality":
+                continue
+            if delete.kind == "vector" or found.result.kernel not in _IN_ORDER:
+                return f"deletes arrived on {file.path} while it was rewritten; its bin is left to the next pass"
+            late.append(delete)
+    return late
+
+
+def _maps_of(found: Finished, file: DataSeen) -> list[RowMap]:
+    return [part for part in found.result.row_maps if plain_path(part.input_path) == plain_path(file.path)]
+
+
+def _read_positions(delete: DeleteSeen) -> dict[str, Positions]:
+    """Rows that a file of position deletes names, by data file."""
+    filesystem, inner = open_location(delete.path)
+    with filesystem.open_input_file(inner) as source:
+        table = pq.ParquetFile(source, read_dictionary=["file_path"]).read(["file_path", "pos"], use_threads=False).combine_chunks()
+    if not table.num_rows:
+        return {}
+    paths = table.column("file_path").chunk(0)
+    codes, rows = paths.indices.to_numpy(zero_copy_only=False), table.column("pos").to_numpy()
+    return {str(path): rows[codes == code] for code, path in enumerate(paths.dictionary.to_pylist())}
+
+
+def _as_seen(found: Finished, sequence_number: int, path: str) -> DataSeen:
+    like = found.bin.files[0]
+    return DataSeen(
+        path=path, size_bytes=0, record_count=0, sequence_number=sequence_number, spec_id=like.spec_id, partition=like.partition
+    )
+
+
+def _new_data(found: Finished, live: dict[str, DataSeen], plan: CompactionPlan) -> list[NewData]:
+    order_id = plan.clustering.order_id if plan.clustering is not None and found.result.kernel == "sort" else 0
+    return [
+        NewData(
+            path=output.path,
+            size_bytes=output.size_bytes,
+            rows=output.rows,
+            split_offsets=output.split_offsets,
+            like=live[found.bin.files[0].path],
+            sort_order_id=order_id,
+        )
+        for output in found.result.outputs
+    ]

@@ -1,0 +1,196 @@
+"""Replacing files of a lake table by others with the same rows: Iceberg's rewrite, put on exactly the head that was looked at.
+
+The files that leave are handed to Iceberg as its own manifests describe them, never by path: taking a file away by its text would delete
+the file itself. They are picked out inside the JVM, because a call per file through py4j would cost more than the commit.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from thermocline.core.maintenance.files import DataSeen, DeleteSeen
+from thermocline.errors import LakeLayoutUnsupported
+from thermocline.spark.commit import LakeHead, OpStamp, commit_snapshot, find_op
+
+_SEPARATOR = "\x01\x02"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewData:
+    """A data file to add, in the spec and partition of a file that is in the table now."""
+
+    path: str
+    size_bytes: int
+    rows: int
+    split_offsets: tuple[int, ...]
+    like: DataSeen
+    sort_order_id: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewDelete:
+    """A file of position deletes to add; `referenced_file` when it names one data file only."""
+
+    path: str
+    size_bytes: int
+    rows: int
+    like: DataSeen | DeleteSeen
+    referenced_file: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """What leaves and what comes, in one commit. New data files count as old as `sequence_number`, so later equality deletes reach them."""
+
+    removed: Sequence[DataSeen] = ()
+    added: Sequence[NewData] = ()
+    dropped: Sequence[DeleteSeen] = ()
+    new_deletes: Sequence[NewDelete] = ()
+    sequence_number: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.removed or self.dropped)
+
+
+def rewrite_files(head: LakeHead, rewrite: Rewrite, stamp: OpStamp) -> int:
+    """Replace files on exactly this head; the new snapshot's id."""
+    if (done := find_op(head, stamp.op_id)) is not None:
+        return done
+    jvm: Any = head.spark._jvm
+    likes: list[DataSeen | DeleteSeen] = [*(file.like for file in rewrite.added), *(file.like for file in rewrite.new_deletes)]
+    data = _pick(head, [*rewrite.removed, *(like for like in likes if isinstance(like, DataSeen))], deletes=False)
+    deletes = _pick(head, [*rewrite.dropped, *(like for like in likes if isinstance(like, DeleteSeen))], deletes=True)
+    gone = _among(jvm, data, [file.path for file in rewrite.removed])
+    dropped = _among_deletes(jvm, deletes, rewrite.dropped)
+    by_path = {file.path: _partition_of(data, deletes, file) for file in {like.path: like for like in likes}.values()}
+    added = jvm.java.util.HashSet()
+    for file in rewrite.added:
+        added.add(_data_file(head, file, by_path[file.like.path]))
+    new_deletes = jvm.java.util.HashSet()
+    for delete in rewrite.new_deletes:
+        new_deletes.add(_delete_file(head, delete, by_path[delete.like.path]))
+    update = head.table.newRewrite().rewriteFiles(gone, dropped, added, new_deletes)
+    update.validateFromSnapshot(head.snapshot_id)
+    if rewrite.sequence_number is not None and rewrite.added and head.told.get("format-version", 1) > 1:
+        update.dataSequenceNumber(rewrite.sequence_number)
+    for key, value in stamp.summary().items():
+        update.set(key, value)
+    return commit_snapshot(head, update, stamp.op_id)
+
+
+def _pick(head: LakeHead, files: Iterable[DataSeen | DeleteSeen], *, deletes: bool) -> Any:
+    """The table's own entries of these files: a Java map by location (data), or a list (deletes; vectors share a location)."""
+    jvm: Any = head.spark._jvm
+    wanted: dict[str, set[str]] = defaultdict(set)
+    for file in files:
+        wanted[file.manifest].add(file.path)
+    found = jvm.java.util.ArrayList() if deletes else jvm.java.util.HashMap()
+    if not wanted:
+        return found
+    common = jvm.org.apache.iceberg.relocated.com.google.common
+    snapshot, io = head.table.snapshot(head.snapshot_id), head.table.io()
+    location = _location_function(head)
+    for manifest in snapshot.deleteManifests(io) if deletes else snapshot.dataManifests(io):
+        if not (paths := wanted.get(str(manifest.path()))):
+            continue
+        read = jvm.org.apache.iceberg.ManifestFiles.readDeleteManifest if deletes else jvm.org.apache.iceberg.ManifestFiles.read
+        entries = read(manifest, io, head.table.specs())
+        try:
+            is_wanted = common.base.Predicates.compose(getattr(common.base.Predicates, "in")(_string_set(jvm, paths)), location)
+            here = common.collect.Iterables.filter(entries, is_wanted)
+            if deletes:
+                found.addAll(common.collect.Lists.newArrayList(here))
+            else:
+                found.putAll(common.collect.Maps.uniqueIndex(here, location))
+        finally:
+            entries.close()
+    return found
+
+
+def _location_function(head: LakeHead) -> Any:
+    """A Java function from a file to its location."""
+    jvm: Any = head.spark._jvm
+    loader = head.table.getClass().getClassLoader()
+    content_file = loader.loadClass("org.apache.iceberg.ContentFile")
+    function = loader.loadClass("org.apache.iceberg.relocated.com.google.common.base.Function")
+    text = loader.loadClass("java.lang.String")
+    invoke = jvm.java.lang.invoke
+    handle = invoke.MethodHandles.publicLookup().findVirtual(content_file, "location", invoke.MethodType.methodType(text))
+    return invoke.MethodHandleProxies.asInterfaceInstance(function, handle)
+
+
+def _string_set(jvm: Any, texts: Iterable[str]) -> Any:
+    """A Java set of many strings in two calls."""
+    splitter = jvm.org.apache.iceberg.relocated.com.google.common.base.Splitter.on(_SEPARATOR)
+    return jvm.java.util.HashSet(splitter.splitToList(_SEPARATOR.join(texts)))
+
+
+def _among(jvm: Any, files: Any, paths: Sequence[str]) -> Any:
+    """The files of these paths as a Java set."""
+    chosen = jvm.java.util.HashMap(files)
+    if paths:
+        chosen.keySet().retainAll(_string_set(jvm, paths))
+    else:
+        chosen.clear()
+    if chosen.size() != len(paths):
+        raise LakeLayoutUnsupported(f"{len(paths) - chosen.size()} files to be replaced are not in the lake table.")
+    return jvm.java.util.HashSet(chosen.values())
+
+
+def _among_deletes(jvm: Any, files: Any, wanted: Sequence[DeleteSeen]) -> Any:
+    keys = {delete.key for delete in wanted}
+    chosen = jvm.java.util.HashSet()
+    for file in files:
+        if (str(file.location()), int(file.contentOffset() or 0)) in keys:
+            chosen.add(file)
+    if chosen.size() != len(keys):
+        raise LakeLayoutUnsupported(f"{len(keys) - chosen.size()} delete files to be dropped are not in the lake table.")
+    return chosen
+
+
+def _partition_of(data: Any, deletes: Any, like: DataSeen | DeleteSeen) -> Any:
+    """The partition of a file as Iceberg holds it."""
+    if isinstance(like, DataSeen):
+        return data.get(like.path).partition()
+    return next(file.partition() for file in deletes if str(file.location()) == like.path)
+
+
+def _data_file(head: LakeHead, file: NewData, partition: Any) -> Any:
+    jvm: Any = head.spark._jvm
+    iceberg = jvm.org.apache.iceberg
+    gateway: Any = head.spark.sparkContext._gateway
+    source = head.table.io().newInputFile(file.path, file.size_bytes)
+    metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forTable(head.table))
+    if metrics.recordCount() != file.rows:
+        raise LakeLayoutUnsupported(f"The lake file {file.path} has {metrics.recordCount()} rows, and {file.rows} were written.")
+    offsets = gateway.new_array(jvm.long, len(file.split_offsets))
+    for position, offset in enumerate(file.split_offsets):
+        offsets[position] = offset
+    spec = head.table.specs().get(file.like.spec_id)
+    builder = iceberg.DataFiles.builder(spec).withPath(file.path).withFileSizeInBytes(file.size_bytes)
+    builder = builder.withFormat(iceberg.FileFormat.PARQUET).withMetrics(metrics)
+    builder = builder.withSplitOffsets(iceberg.relocated.com.google.common.primitives.Longs.asList(offsets))
+    if spec.isPartitioned():
+        builder = builder.withPartition(partition)
+    if file.sort_order_id:
+        builder = builder.withSortOrder(head.table.sortOrders().get(file.sort_order_id))
+    return builder.build()
+
+
+def _delete_file(head: LakeHead, file: NewDelete, partition: Any) -> Any:
+    jvm: Any = head.spark._jvm
+    iceberg = jvm.org.apache.iceberg
+    source = head.table.io().newInputFile(file.path, file.size_bytes)
+    metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forPositionDelete())
+    spec = head.table.specs().get(file.like.spec_id)
+    builder = iceberg.FileMetadata.deleteFileBuilder(spec).ofPositionDeletes().withPath(file.path)
+    builder = builder.withFileSizeInBytes(file.size_bytes).withFormat(iceberg.FileFormat.PARQUET).withMetrics(metrics)
+    if spec.isPartitioned():
+        builder = builder.withPartition(partition)
+    if file.referenced_file is not None:
+        builder = builder.withReferencedDataFile(file.referenced_file)
+    return builder.build()
