@@ -122,3 +122,17 @@ class ExpiryRaced(TryAgainError):
     """The table moved at every try."""
 
     code = "TC632"
+
+
+class StillWaiting(TryAgainError):
+    """Waited past the limit; the request stays, and a worker will run it."""
+
+    code = "TC613"
+    hint = "Look again with `thermocline show TABLE`, or wait longer with --timeout."
+
+
+class PolicyScopeUnknown(UsageError):
+    """A policy belongs to a table, to all tables of a namespace, or to all tables."""
+
+    code = "TC614"
+    hint = "Name schema.table, 'namespace.*' or '*'."

@@ -69,7 +69,7 @@ def read_resolved_policy(conn: Connection, seen: Target, settings: Settings) -> 
     return resolve_policy(
         PolicyLayers(
             environment=environment_layer(settings),
-            environment_names=_environment_names(settings),
+            environment_names=environment_names(settings),
             catalog=read_policy(conn, NamespaceScope()),
             namespace=read_policy(conn, NamespaceScope(namespace=seen.target.name.schema)),
             properties=read_lake_table(seen.metadata_location).metadata.properties,
@@ -87,7 +87,7 @@ def environment_layer(settings: Settings) -> PolicyChanges:
     return PolicyChanges(values={**others.values, **named.values}, preset=settings.maintenance_preset)
 
 
-def _environment_names(settings: Settings) -> dict[str, str]:
+def environment_names(settings: Settings) -> dict[str, str]:
     names = dict.fromkeys(environment_layer(settings).values, f"environment {PREFIX}MAINTENANCE_POLICY")
     for key in _ENVIRONMENT_KEYS:
         if (value := getattr(settings, key)) is not None:

@@ -1,0 +1,164 @@
+"""maintain, policy, lake: the upkeep of Iceberg tables."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from thermocline.cli.options import (
+    DirOption,
+    DryRunOption,
+    DsnOption,
+    JsonOption,
+    LocalOption,
+    NoWaitOption,
+    TableArgument,
+    read_settings,
+)
+from thermocline.cli.output import print_json, print_lines, print_table, tell
+from thermocline.core.maintenance.operations import parse_operations
+from thermocline.core.names import parse_table_name
+from thermocline.errors import UsageError
+from thermocline.stack.locate import require_dsn
+
+ActionArgument = Annotated[str, typer.Argument(metavar="ACTION", help="add, list or remove")]
+OptionalTable = Annotated[str | None, typer.Argument(metavar="[NAMESPACE.TABLE]", help="in the Iceberg catalog", show_default=False)]
+
+
+def _option(flag: str, text: str) -> Any:
+    return typer.Option(flag, help=text, show_default=False)
+
+
+def add_commands(app: typer.Typer) -> None:
+    app.command("maintain")(maintain)
+    app.command("policy")(policy)
+    app.command("lake")(lake)
+
+
+def maintain(
+    table: TableArgument,
+    operations: Annotated[str, _option("--operations", "Operations, comma-separated. [default: all]")] = "",
+    where: Annotated[str | None, _option("--where", "Partitions to compact: day = '2026-03-15'. [default: all]")] = None,
+    engine: Annotated[
+        str | None,
+        _option("--engine", "spark, spark-procedures or external. [env: THERMOCLINE_MAINTENANCE_ENGINE] [default: spark]"),
+    ] = None,
+    ignore_pacing: Annotated[bool, _option("--ignore-pacing", "Run in quiet windows and at full speed. [default: off]")] = False,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    dry_run: DryRunOption = False,
+    local: LocalOption = False,
+    no_wait: NoWaitOption = False,
+    timeout_seconds: Annotated[float, _option("--timeout", "Longest wait for the worker, in seconds. [default: 120]")] = 120,
+    json: JsonOption = False,
+) -> None:
+    """Run a maintenance pass over a table's lake, now."""
+    from thermocline.ops.maintain.ask import force_pass
+    from thermocline.ops.maintain.engines import engine_named
+    from thermocline.ops.maintain.run import PassWish
+
+    name = parse_table_name(table)
+    if engine is not None:
+        engine_named(engine)
+    wish = PassWish(operations=parse_operations(operations), where=where, engine=engine, dry_run=dry_run, ignore_pacing=ignore_pacing)
+    loaded = read_settings(dir=directory, dsn=dsn)
+    report = force_pass(
+        require_dsn(loaded),
+        name,
+        settings=loaded.values,
+        wish=wish,
+        talk=tell if not json else lambda _line: None,
+        local=local,
+        wait=not no_wait,
+        timeout_seconds=timeout_seconds,
+    )
+    if json:
+        print_json(report)
+    else:
+        print_lines(render_report(report))
+    if report.get("status") == "failed":
+        raise typer.Exit(1)
+
+
+def render_report(report: dict[str, Any]) -> list[str]:
+    """The result sentence; for a dry run also what each operation would do and the bounds it must honour."""
+    if "sentence" not in report:
+        return [f"{report['table']}: request {report['request']} is {report['state']}"]
+    lines = [report["sentence"]]
+    if report["dry_run"]:
+        lines += [f"{outcome['operation']}: {detail}" for outcome in report["outcomes"] for detail in outcome["details"]]
+        if bounds := report["bounds"]:
+            holder = f", held by {bounds['floor_holder']}" if bounds["floor_holder"] else ""
+            lines.append(f"bounds: floor snapshot {bounds['floor_snapshot']}{holder}; {bounds['protected_files']} protected files")
+    return [*lines, *(f"warning: {warning}" for warning in report["warnings"])]
+
+
+def policy(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="schema.table; 'namespace.*' or '*' for many")],
+    set_: Annotated[list[str] | None, _option("--set", "key=value; may be repeated. [default: none]")] = None,
+    unset: Annotated[list[str] | None, _option("--unset", "Key to return to its default; may be repeated. [default: none]")] = None,
+    preset: Annotated[str | None, _option("--preset", "modak, seaweedfs or artemis. [default: unchanged]")] = None,
+    reset: Annotated[bool, _option("--reset", "Return every key to its default. [default: off]")] = False,
+    s3_tables: Annotated[Path | None, _option("--s3-tables", "JSON file with settings in the S3 Tables style. [default: none]")] = None,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show or change the maintenance policy of a table, each value with its origin."""
+    from thermocline.core.maintenance.resolve import PolicyChanges, parse_changes
+    from thermocline.core.maintenance.s3_tables import parse_s3_tables
+    from thermocline.ops.maintain.policies import PolicyWish, policy_of
+
+    changes = parse_changes(set_ or [], preset)
+    if s3_tables is not None:
+        given = parse_s3_tables(_read_json(s3_tables))
+        changes = PolicyChanges(values={**given.values, **changes.values}, preset=changes.preset)
+    loaded = read_settings(dir=directory, dsn=dsn)
+    view = policy_of(require_dsn(loaded), table, PolicyWish(changes=changes, unset=unset or (), reset=reset), loaded.values)
+    if json:
+        print_json(view)
+    else:
+        print_lines(view.text)
+
+
+def _read_json(path: Path) -> object:
+    try:
+        return json_module.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"{path} cannot be read as JSON: {problem}.") from None
+
+
+def lake(
+    action: ActionArgument,
+    table: OptionalTable = None,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Take Iceberg tables that Postgres does not know under maintenance: add, list, remove."""
+    from thermocline.ops.maintain import registry
+
+    if action not in ("add", "list", "remove"):
+        raise UsageError(f"unknown action {action!r}; there are add, list and remove.")
+    where = require_dsn(read_settings(dir=directory, dsn=dsn))
+    if action == "list":
+        listed = registry.read_list(where)
+        if json:
+            print_json(listed)
+        else:
+            print_table(
+                ["table", "lake", "registered", "next pass", "state"],
+                ([line.table, line.lake, "yes" if line.registered else "no", line.next_pass, line.state] for line in listed),
+            )
+        return
+    if table is None:
+        raise UsageError(f"`lake {action}` needs the table's NAMESPACE.TABLE.")
+    change = registry.add_table if action == "add" else registry.remove_table
+    done = change(where, parse_table_name(table))
+    if json:
+        print_json(done)
+    else:
+        print_lines([done.sentence])

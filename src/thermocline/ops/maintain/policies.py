@@ -1,0 +1,109 @@
+"""Viewing and changing policies: of a table, of a namespace, of the whole catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from thermocline.catalog.policies import WHOLE_CATALOG, NamespaceScope, apply_policy, read_policy
+from thermocline.catalog.tables import insert_event
+from thermocline.core.maintenance.resolve import (
+    NOTHING,
+    PolicyChanges,
+    PolicyLayers,
+    PolicyLine,
+    ResolvedPolicy,
+    change_policy,
+    policy_to_json,
+    render_policy,
+    resolve_policy,
+)
+from thermocline.core.names import parse_table_name
+from thermocline.maintenance_errors import PolicyScopeUnknown
+from thermocline.ops.maintain.targets import Target, environment_layer, environment_names, find_target, read_resolved_policy
+from thermocline.pg import Connection, connect
+from thermocline.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyWish:
+    """One command: several changes apply together or not at all."""
+
+    changes: PolicyChanges = NOTHING
+    unset: Sequence[str] = ()
+    reset: bool = False
+
+    @property
+    def changes_something(self) -> bool:
+        return bool(self.changes.values or self.changes.preset or self.unset or self.reset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyView:
+    """The policy in force, key by key, and the scope's own layer as it is stored."""
+
+    scope: str
+    preset: str
+    keys: tuple[PolicyLine, ...]
+    own: dict[str, Any]
+    warnings: tuple[str, ...]
+    text: tuple[str, ...]
+
+
+def policy_of(dsn: str, scope: str, wish: PolicyWish, settings: Settings) -> PolicyView:
+    """Change the policy of `schema.table`, `namespace.*` or `*` as wished; then what is in force."""
+    with connect(dsn, autocommit=True, application_name="thermocline policy") as conn:
+        if scope == "*" or scope.endswith(".*"):
+            namespace = _parse_namespace(scope)
+            _change(conn, namespace, None, scope, wish)
+            return _view(scope, _resolve_namespace(conn, namespace, settings), read_policy(conn, namespace))
+        seen = find_target(conn, parse_table_name(scope))
+        _change(conn, seen, seen.owner.table_id, seen.label, wish)
+        return _view(seen.label, read_resolved_policy(conn, seen, settings), read_policy(conn, seen.owner))
+
+
+def _parse_namespace(scope: str) -> NamespaceScope:
+    if scope == "*":
+        return NamespaceScope(namespace=WHOLE_CATALOG)
+    try:
+        return NamespaceScope(namespace=parse_table_name(f"{scope[:-2]}.x").schema)
+    except Exception:
+        raise PolicyScopeUnknown(f"{scope!r} names no table and no namespace.") from None
+
+
+def _change(conn: Connection, scope: Target | NamespaceScope, table_id: int | None, label: str, wish: PolicyWish) -> None:
+    if not wish.changes_something:
+        return
+    with conn.transaction():
+        owner = scope.owner if isinstance(scope, Target) else scope
+        before, after = apply_policy(conn, owner, lambda stored: change_policy(stored, wish.changes, wish.unset, reset=wish.reset))
+        row = conn.execute("select session_user").fetchone()
+        who = row[0] if row else "somebody"
+        told = f"{label}: {who} changed the maintenance policy from {policy_to_json(before)} to {policy_to_json(after)}."
+        insert_event(conn, table_id, "policy", told)
+
+
+def _resolve_namespace(conn: Connection, scope: NamespaceScope, settings: Settings) -> ResolvedPolicy:
+    """What holds for a table without properties and without a policy of its own."""
+    return resolve_policy(
+        PolicyLayers(
+            environment=environment_layer(settings),
+            environment_names=environment_names(settings),
+            catalog=read_policy(conn, NamespaceScope()),
+            namespace=read_policy(conn, scope) if scope.namespace != WHOLE_CATALOG else NOTHING,
+            properties={},
+            table=NOTHING,
+        )
+    )
+
+
+def _view(scope: str, resolved: ResolvedPolicy, own: PolicyChanges) -> PolicyView:
+    return PolicyView(
+        scope=scope,
+        preset=resolved.policy.preset,
+        keys=resolved.lines,
+        own=policy_to_json(own),
+        warnings=resolved.warnings,
+        text=tuple(render_policy(resolved)),
+    )

@@ -1,0 +1,74 @@
+"""Iceberg tables of the configured catalog that Postgres does not know: taking them under maintenance, and letting go of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from thermocline.catalog import lake_tables, tables
+from thermocline.catalog.maintenance_requests import read_schedule
+from thermocline.catalog.tables import insert_event
+from thermocline.cold.metadata import read_lake_table
+from thermocline.core.names import TableName
+from thermocline.errors import LakeTableMissing
+from thermocline.maintenance_errors import LakeTableIsRegistered, LakeTableUnknown
+from thermocline.pg import connect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeChange:
+    """What adding or removing a table came to."""
+
+    table: str
+    sentence: str
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintainedLine:
+    """One table under maintenance, registered or not, in one list."""
+
+    table: str
+    lake: str
+    registered: bool
+    next_pass: datetime | None
+    state: str | None
+
+
+def add_table(dsn: str, name: TableName) -> LakeChange:
+    """Take an Iceberg table under maintenance; nothing of it is changed."""
+    with connect(dsn, autocommit=True, application_name="thermocline lake") as conn:
+        if (heap := lake_tables.read_heap_of(conn, name)) is not None:
+            raise LakeTableIsRegistered(f"{name} is the lake of {heap}, which is maintained already.")
+        location = tables.read_lake_metadata_location(conn, name.schema, name.table)
+        if location is None:
+            raise LakeTableMissing(f"There is no Iceberg table {name} in the catalog.")
+        read_lake_table(location)
+        with conn.transaction():
+            is_new = lake_tables.add_lake_table(conn, name)
+            if is_new:
+                insert_event(conn, None, "lake add", f"{name} is under maintenance.")
+    return LakeChange(table=str(name), sentence=f"{name} is under maintenance{'' if is_new else ' already'}", changed=is_new)
+
+
+def remove_table(dsn: str, name: TableName) -> LakeChange:
+    """Let go of a table, its policy and its history of passes; the Iceberg table stays as it is."""
+    with connect(dsn, autocommit=True, application_name="thermocline lake") as conn:
+        entry = lake_tables.read_lake_table_entry(conn, name)
+        if entry is None:
+            raise LakeTableUnknown(f"{name} was not added by `thermocline lake add`.")
+        with conn.transaction():
+            lake_tables.remove_lake_table(conn, entry.id)
+            insert_event(conn, None, "lake remove", f"{name} is no longer under maintenance.")
+    return LakeChange(table=str(name), sentence=f"{name} is no longer under maintenance", changed=True)
+
+
+def read_list(dsn: str) -> tuple[MaintainedLine, ...]:
+    with connect(dsn, autocommit=True, application_name="thermocline lake") as conn:
+        lines = []
+        for one in lake_tables.read_maintained(conn):
+            next_pass, state = read_schedule(conn, one.owner)
+            lines.append(
+                MaintainedLine(table=one.label, lake=str(one.lake), registered=one.heap is not None, next_pass=next_pass, state=state)
+            )
+        return tuple(lines)
