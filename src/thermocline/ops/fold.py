@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
@@ -29,7 +29,7 @@ from thermocline.hot.odd_values import read_key_of_value
 from thermocline.hot.partitions import why_not_forget
 from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
 from thermocline.ops.lake_listing import read_files
-from thermocline.ops.resolve import check_head_is_published, resolve_unfinished
+from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.spanning import SpanningTable, objects_of, read_spanning
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
@@ -156,7 +156,7 @@ def _fold_once(work: Folding, max_rows: int) -> bool:
     started = time.monotonic()
     registered = work.table.registered
     head = load_table(work.spark(), TableName(registered.lake_namespace, registered.lake_name))
-    check_head_is_published(head, registered.name, work.cut)
+    work = replace(work, cut=adopt_head(work.conn, registered, head, work.cut, work.worker))
     op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="fold", fence=work.cut.fence, t=work.cut.t, base=work.cut.s)
     journal.begin(work.conn, op, work.worker)
     fault_point("fold-intent")

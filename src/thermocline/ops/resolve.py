@@ -6,6 +6,7 @@ them. So nobody has to remember, over a crash, which versions it had read.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal
-from thermocline.catalog.tables import RegisteredTable
+from thermocline.catalog.tables import RegisteredTable, insert_event
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.errors import ForeignLakeCommit
@@ -64,9 +65,34 @@ def resolve_unfinished(conn: Connection, registered: RegisteredTable, spark: Cal
     return Resolved(moved=tuple(moved), notes=tuple(notes))
 
 
-def check_head_is_published(head: LakeHead, name: TableName, cut: CutLine) -> None:
-    """Refuse to build on rows nobody published: the lake's head must be S."""
-    if head.snapshot_id != cut.s:
+def adopt_head(conn: Connection, registered: RegisteredTable, head: LakeHead, cut: CutLine, worker: str) -> CutLine:
+    """The cut-line with S at the lake's head, or a refusal to build on rows nobody published.
+
+    What others committed since S is adopted, and published at once, when it only replaced files by others with the same rows.
+    """
+    if head.snapshot_id == cut.s:
+        return cut
+    replacements = _replacements_since(head, cut.s)
+    if replacements is None or head.snapshot_id is None:
         raise ForeignLakeCommit(
-            f"The lake table of {name} is at snapshot {head.snapshot_id}, but {cut.s} is published: others committed to it."
+            f"The lake table of {registered.name} is at snapshot {head.snapshot_id}, but {cut.s} is published: others committed to it."
         )
+    op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="adopt", fence=cut.fence, t=cut.t, base=cut.s)
+    message = f"adopted {replacements} snapshots in which another program replaced files"
+    with conn.transaction():
+        journal.begin(conn, op, worker)
+        journal.publish(conn, op, snapshot=head.snapshot_id, paths=(), counters={"snapshots": replacements}, message=message)
+    insert_event(conn, registered.id, "adopt", f"{registered.name}: {message}.")
+    return journal.read_cutline(conn, registered.id)
+
+
+def _replacements_since(head: LakeHead, published: int | None) -> int | None:
+    """How many snapshots lie between S and the head; None when one of them did more than replace files, or S is none of their ancestors."""
+    told = {snapshot["snapshot-id"]: snapshot for snapshot in head.told.get("snapshots", ())}
+    at, count = head.snapshot_id, 0
+    while at != published:
+        snapshot = told.get(at)
+        if published is None or snapshot is None or snapshot.get("summary", {}).get("operation") != "replace":
+            return None
+        at, count = snapshot.get("parent-snapshot-id"), count + 1
+    return count

@@ -20,7 +20,7 @@ from thermocline.errors import LostRace, ThermoclineError
 from thermocline.faults import fault_point
 from thermocline.hot.retention import apply_expiry, raise_line, read_bounds, read_line
 from thermocline.ops.lake_listing import read_files
-from thermocline.ops.resolve import check_head_is_published, expiring
+from thermocline.ops.resolve import adopt_head, expiring
 from thermocline.pg import Connection
 from thermocline.settings import Settings
 from thermocline.spark.commit import LakeHead, OpStamp, apply_row_delta, load_table
@@ -68,7 +68,7 @@ def retain(
     if (line := plan_line(cut.t, registered.lake_retention, bounds, lowest_held, published)) is None:
         return Retained()
     head = load_table(spark(), TableName(registered.lake_namespace, registered.lake_name))
-    check_head_is_published(head, registered.name, cut)
+    cut = adopt_head(conn, registered, head, cut, worker)
     tier_key = next(column for column in registered.columns if column.name == registered.tier_key)
     files = read_files(head, tier_key.field_id)
     plan = plan_retention(line, [FileRange(path=file.path, lower=file.lower_key, upper=file.upper_key) for file in files])

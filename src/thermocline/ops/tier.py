@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import psycopg
 from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ from thermocline.hot.premake import apply_premake, read_grid
 from thermocline.hot.retention import read_line
 from thermocline.hot.seam import apply_line
 from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
-from thermocline.ops.resolve import check_head_is_published, resolve_unfinished
+from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.retain import retain
 from thermocline.ops.spanning import SpanningTable, read_spanning
 from thermocline.pg import Connection, connect
@@ -205,7 +205,7 @@ def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
         apply_seal(conn, work.table.seam, partition, seen.cut.t, work.settings.lock_timeout_ms)
         fault_point("sealed")
     head = load_table(spark, TableName(registered.lake_namespace, registered.lake_name))
-    check_head_is_published(head, seen.table, seen.cut)
+    seen = replace(seen, cut=adopt_head(conn, registered, head, seen.cut, work.worker))
     op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="tier", fence=seen.cut.fence, t=plan.new_t, base=seen.cut.s)
     journal.begin(conn, op, work.worker)
     fault_point("intent")

@@ -17,7 +17,7 @@ from thermocline.errors import CommitFailed, LostRace
 from thermocline.faults import fault_point
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.writer import writer_lock
-from thermocline.ops.resolve import check_head_is_published, resolve_unfinished
+from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.spark.commit import LakeHead, OpStamp, load_table, settle
 from thermocline.spark.inspect import read_added_files
 
@@ -49,7 +49,7 @@ def _on_registered(
     resolve_unfinished(conn, registered, context.spark, cut.fence)
     cut = journal.read_cutline(conn, registered.id)
     head = load_table(context.spark(), context.target.name)
-    check_head_is_published(head, registered.name, cut)
+    cut = adopt_head(conn, registered, head, cut, context.worker)
     op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind=kind, fence=cut.fence, t=cut.t, base=cut.s)
     with conn.transaction():
         journal.begin(conn, op, context.worker)
