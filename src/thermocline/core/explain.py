@@ -1,0 +1,162 @@
+"""What a statement would do to the two tiers, said before it runs.
+
+Pure: the report that `thermocline.explain_json()` made in Postgres, with what the lake would cost, and the lines that say it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeCost:
+    """What one question to the lake would read. Footers and rows are read one after the other, so two requests per file at the least."""
+
+    files: int = 0
+    delete_files: int = 0
+    files_skipped: int = 0
+    bytes: int = 0
+    rows: int = 0
+    requests: int = 0
+
+    def __add__(self, other: LakeCost) -> LakeCost:
+        return LakeCost(
+            files=self.files + other.files,
+            delete_files=self.delete_files + other.delete_files,
+            files_skipped=self.files_skipped + other.files_skipped,
+            bytes=self.bytes + other.bytes,
+            rows=self.rows + other.rows,
+            requests=self.requests + other.requests,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathTaken:
+    """Where rows of one side go."""
+
+    operation: str
+    side: str
+    path: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsCounted:
+    """The literal rows of an INSERT by where they would go."""
+
+    recent: int
+    historical: int
+    expired: int
+    unknown: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableExplained:
+    """One spanning table in a statement, under the name it was given there."""
+
+    table: str
+    seam: str
+    named: str
+    mode: str
+    operation: str
+    verdict: str
+    deciding: str | None
+    t: str
+    s: int | None
+    r: str | None
+    heap: tuple[str, ...]
+    spill: bool
+    delta: bool
+    questions: tuple[str, ...]
+    paths: tuple[PathTaken, ...]
+    rows: RowsCounted | None
+    refusal: str | None
+    warnings: tuple[str, ...]
+    tier_key: str
+    cost: LakeCost | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """The whole report; `refusal` is Postgres' own sentence when it would not take the statement."""
+
+    statement: str
+    refusal: str | None
+    sqlstate: str | None
+    tables: tuple[TableExplained, ...]
+
+
+def parse_explanation(told: Mapping[str, Any]) -> Explanation:
+    """The document of `thermocline.explain_json()`."""
+    refused: Mapping[str, Any] = told["refusal"] or {}
+    return Explanation(
+        statement=told["statement"],
+        refusal=refused.get("sentence"),
+        sqlstate=refused.get("sqlstate"),
+        tables=tuple(_parse_table(table) for table in told["tables"]),
+    )
+
+
+def _parse_table(told: Mapping[str, Any]) -> TableExplained:
+    plain = {name: told[name] for name in ("table", "seam", "named", "mode", "operation", "verdict", "deciding", "t", "s", "r", "tier_key")}
+    return TableExplained(
+        **plain,
+        spill=told["spill"],
+        delta=told["delta"],
+        refusal=told["refusal"],
+        heap=tuple(told["heap"]),
+        questions=tuple(told["lake"]),
+        paths=tuple(PathTaken(**path) for path in told["paths"]),
+        rows=None if told["rows"] is None else RowsCounted(**told["rows"]),
+        warnings=tuple(told["warnings"]),
+    )
+
+
+def render_explanation(report: Explanation) -> list[str]:
+    """The report in lines, as `thermocline.explain()` writes them, with the lake's cost."""
+    if report.refusal:
+        return [f"refused by Postgres ({report.sqlstate}): {report.refusal}"]
+    if not report.tables:
+        return ["no spanning table is touched"]
+    return [line for table in report.tables for line in _render_table(table)]
+
+
+def _render_table(table: TableExplained) -> list[str]:
+    lines = [f"{table.operation} on {table.table} ({table.mode}), named by its {table.named}"]
+    lines.append(f"  {table.verdict}" + (f": {table.deciding}" if table.deciding else ""))
+    lines.append(f"  T = {table.t}, S = {'none' if table.s is None else table.s}, R = {table.r or 'none'}")
+    if table.rows is not None:
+        lines.append(
+            f"  rows: {table.rows.recent} recent, {table.rows.historical} historical, {table.rows.expired} below the retention line,"
+            f" {table.rows.unknown} not known before it runs"
+        )
+    if table.operation != "insert":
+        lines.append(
+            f"  heap: {', '.join(table.heap) or 'not read'}; spill: {_said(table.spill, 'read')};"
+            f" lake: {_said(bool(table.questions), 'asked')}; delta: {_said(table.delta, 'read')}"
+        )
+    if table.cost is not None:
+        lines.append(_render_cost(table.cost))
+    lines += [f"  {path.side} rows, {path.operation}: {path.sentence}" for path in table.paths]
+    lines += [f"  warning: {warning}" for warning in table.warnings]
+    return lines + ([f"  refused: {table.refusal}"] if table.refusal else [])
+
+
+def _render_cost(cost: LakeCost) -> str:
+    if not cost.files:
+        return f"  lake: reads no file; {cost.files_skipped:,} skipped by their bounds"
+    deletes = f" and {cost.delete_files:,} delete files" if cost.delete_files else ""
+    return (
+        f"  lake: {cost.files:,} files{deletes}, {cost.bytes:,} bytes at the most, {cost.requests:,} requests at the least;"
+        f" {cost.files_skipped:,} files skipped by their bounds"
+    )
+
+
+def _said(is_so: bool, verb: str) -> str:
+    return verb if is_so else f"not {verb}"
+
+
+def total_cost(costs: Sequence[LakeCost]) -> LakeCost:
+    return sum(costs, LakeCost())
