@@ -287,6 +287,11 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def template(postgres: PostgresServer) -> str:
+    return make_template(postgres)
+
+
+def make_template(postgres: PostgresServer) -> str:
+    """A database with our catalog and a login in it, cloned for each site."""
     with psycopg.connect(postgres.dsn(), autocommit=True) as conn:
         conn.execute("create database gateway_template")
     with psycopg.connect(postgres.dsn("gateway_template"), autocommit=True) as conn:
@@ -321,7 +326,8 @@ class Site:
 
 
 @contextmanager
-def _site(postgres: PostgresServer, template: str, warehouse: Path) -> Iterator[Site]:
+def open_site(postgres: PostgresServer, template: str, warehouse: Path) -> Iterator[Site]:
+    """A fresh database with a gateway in front of a lake in this directory."""
     with _fresh_database(postgres, template) as dsn, psycopg.connect(dsn, autocommit=True) as conn, start_in_thread(dsn) as gateway:
         connect_server(conn, gateway.port)
         yield Site(dsn=dsn, conn=conn, gateway=gateway, lake=Lake(warehouse=warehouse, conn=conn))
@@ -329,13 +335,13 @@ def _site(postgres: PostgresServer, template: str, warehouse: Path) -> Iterator[
 
 @pytest.fixture
 def site(postgres: PostgresServer, template: str, tmp_path: Path) -> Iterator[Site]:
-    with _site(postgres, template, tmp_path / "ware house%20") as site:
+    with open_site(postgres, template, tmp_path / "ware house%20") as site:
         yield site
 
 
 @pytest.fixture(scope="module")
 def shared_site(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with _site(postgres, template, tmp_path_factory.mktemp("lake") / "ware house%20") as site:
+    with open_site(postgres, template, tmp_path_factory.mktemp("lake") / "ware house%20") as site:
         yield site
 
 

@@ -69,14 +69,25 @@ class ScramExchange:
     Written out here because libpq leaves the name in the SASL message empty (the startup message's name counts), which scramp refuses.
     """
 
-    def __init__(self, user: str, verifier_text: str | None, *, mechanism: str = MECHANISM, end_point: bytes | None = None) -> None:
-        """`end_point` is the hash of the certificate that the client saw, where there is one: then both mechanisms are offered."""
+    def __init__(
+        self,
+        user: str,
+        verifier_text: str | None,
+        *,
+        mechanism: str = MECHANISM,
+        end_point: bytes | None = None,
+        nonce: str | None = None,
+    ) -> None:
+        """`end_point` is the hash of the certificate that the client saw, where there is one: then both mechanisms are offered.
+
+        `nonce` is random unless an exchange of the past is gone through again.
+        """
         self._flags = ("p=tls-server-end-point",) if mechanism == BOUND_MECHANISM else ("n", "y") if end_point is None else ("n",)
         self._end_point = end_point if mechanism == BOUND_MECHANISM else b""
         known = parse_verifier(verifier_text) if verifier_text else None
         self._exists = known is not None
         self._verifier = known or _stand_in(user)
-        self._nonce = base64.b64encode(secrets.token_bytes(18)).decode()
+        self._nonce = nonce if nonce is not None else base64.b64encode(secrets.token_bytes(18)).decode()
         self._client_first_bare = ""
         self._server_first = ""
         self._binding = ""
