@@ -63,7 +63,7 @@ def test_somebody_in_between_with_a_certificate_of_their_own_is_found_out(site: 
     """The one in between ends the client's TLS and speaks TLS to the gateway, passing every byte on."""
     theirs = _certificate(tmp_path, "theirs")
     with _gateway(site, _certificate(tmp_path)) as dsn, socket.create_server(("127.0.0.1", 0)) as listening:
-        port = int(psycopg.conninfo.conninfo_to_dict(dsn)["port"])
+        port = int(str(psycopg.conninfo.conninfo_to_dict(dsn)["port"]))
         threading.Thread(target=_sit_between, args=(listening, port, theirs), daemon=True).start()
         through = make_conninfo(dsn, port=listening.getsockname()[1], sslmode="require", channel_binding="require")
         with pytest.raises(psycopg.OperationalError, match="password authentication failed"):

@@ -74,7 +74,7 @@ def _log_in(line: socket.socket, startup: bytes) -> list[bytes]:
     client.set_server_first(_next_message(line)[9:].decode())
     _say(line, client.get_client_final().encode())
     client.set_server_final(_next_message(line)[9:].decode())
-    said = []
+    said: list[bytes] = []
     while not said or said[-1][:1] != b"Z":
         said.append(_next_message(line))
     return said
