@@ -25,6 +25,8 @@ class LakeField:
     kind: str
     precision: int = 0
     scale: int = 0
+    missing: str | None = None
+    """What rows of files that were written before the column existed read as, in Postgres' text form; `None` is NULL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,18 +92,24 @@ def read_lake_table(location: str) -> LakeTable:
     return LakeTable(
         location=location,
         uuid=str(metadata.table_uuid),
-        fields=tuple(_field(field) for field in metadata.schema().fields),
+        fields=tuple(_field(field, metadata.properties.get(missing_property(field.field_id))) for field in metadata.schema().fields),
         snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
         metadata=metadata,
     )
 
 
-def _field(field: NestedField) -> LakeField:
-    kind = field.field_type
+def missing_property(field_id: int) -> str:
+    """The table property that says what a file without this field reads as; Iceberg itself has such defaults from format 3 on."""
+    return f"thermocline.missing.{field_id}"
+
+
+def _field(field: NestedField, missing: str | None) -> LakeField:
+    kind, precision, scale = field.field_type, 0, 0
     if isinstance(kind, DecimalType):
-        return LakeField(name=field.name, field_id=field.field_id, kind="decimal", precision=kind.precision, scale=kind.scale)
-    name = "binary" if isinstance(kind, FixedType) else str(kind)
-    return LakeField(name=field.name, field_id=field.field_id, kind=name)
+        name, precision, scale = "decimal", kind.precision, kind.scale
+    else:
+        name = "binary" if isinstance(kind, FixedType) else str(kind)
+    return LakeField(name=field.name, field_id=field.field_id, kind=name, precision=precision, scale=scale, missing=missing)
 
 
 @lru_cache(maxsize=64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from thermocline.cold.metadata import LakeField, LakeTable
@@ -82,6 +82,26 @@ class ColumnFacts:
         return _DUCKDB[self.field.kind]
 
 
+class ColumnsByName(Mapping[str, ColumnFacts]):
+    """The columns by the names statements use: the foreign table's, which may stand for a field by its number, and the lake's own."""
+
+    def __init__(self, columns: Iterable[ColumnFacts]) -> None:
+        self._named = {column.name: column for column in columns}
+        self._known = {column.field.name: column for column in self._named.values()} | self._named
+
+    def __getitem__(self, name: str) -> ColumnFacts:
+        return self._known[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._named)
+
+    def __len__(self) -> int:
+        return len(self._named)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TableFacts:
     """A lake table the gateway can answer for."""
@@ -113,7 +133,7 @@ def column_facts(field: LakeField, declared: DeclaredColumn | None) -> ColumnFac
     is_text = field.kind == "string"
     same_type = declared.type_oid in ((25, 1043) if is_text else (20, 21, 23) if field.kind in ("int", "long") else (oid,))
     return ColumnFacts(
-        name=field.name,
+        name=declared.name,
         field=field,
         type_oid=declared.type_oid,
         type_modifier=declared.type_modifier,

@@ -6,11 +6,11 @@ something newer: a snapshot or a column not seen yet.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import psycopg
@@ -19,13 +19,14 @@ from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
 from thermocline.cold.metadata import read_lake_table
 from thermocline.core.names import TableName
 from thermocline.errors import GatewayBusy, PostgresUnreachable, UnknownLakeTable
-from thermocline.gateway.facts import DeclaredColumn, TableFacts, column_facts
+from thermocline.gateway.facts import ColumnsByName, DeclaredColumn, TableFacts, column_facts
 from thermocline.gateway.sources import Cancelled
 from thermocline.pg import SESSION_SETTINGS, load_queries
 
 _QUERIES = load_queries("thermocline.gateway", "queries.sql")
 _FRESH_SECONDS = 60.0
 _TURN_SECONDS = 0.4
+_NUMBERED = re.compile(r"#(\d+)\.\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,10 +160,13 @@ class LakeDirectory:
         if not rows or rows[0][0] is None:
             self._known.pop(name, None)
             raise UnknownLakeTable(f"There is no lake table for {name}.")
-        declared = {row[0]: _declared(row) for row in self._rows("declared_columns", (name.schema, name.table))}
+        declared = [_declared(row) for row in self._rows("declared_columns", (name.schema, name.table))]
+        by_name = {column.name: column for column in declared}
+        # Columns that changed since they were registered are asked for by the field's number: names change hands, numbers never do.
+        by_number = {number[1]: column for column in declared if (number := _NUMBERED.fullmatch(column.name))}
         table = read_lake_table(str(rows[0][0]))
-        columns = {f.name: known for f in table.fields if (known := column_facts(f, declared.get(f.name)))}
-        facts = TableFacts(name=name, table=table, columns=MappingProxyType(columns))
+        found = (column_facts(f, by_number.get(str(f.field_id)) or by_name.get(f.name)) for f in table.fields)
+        facts = TableFacts(name=name, table=table, columns=ColumnsByName(column for column in found if column))
         self._known[name] = _Known(facts, time.monotonic())
         return facts
 

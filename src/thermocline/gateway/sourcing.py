@@ -44,8 +44,18 @@ def source_of(plan: ScanPlan, columns: Sequence[ColumnFacts]) -> Fragment:
 
 
 def _options(columns: Sequence[ColumnFacts]) -> str:
-    types = ", ".join(f"{c.field.field_id}: {{name: '{c.sql}', type: '{c.duckdb_type}', default_value: NULL}}" for c in columns)
+    types = ", ".join(f"{c.field.field_id}: {{name: '{c.sql}', type: '{c.duckdb_type}', default_value: {_missing(c)}}}" for c in columns)
     return f"hive_partitioning = false, union_by_name = false, schema = MAP {{{types}}}"
+
+
+def _missing(column: ColumnFacts) -> str:
+    """What rows of a file without the column read as, in DuckDB's text form."""
+    text = column.field.missing
+    if text is None:
+        return "NULL"
+    if column.field.kind == "binary":
+        text = "".join(f"\\x{text[at : at + 2]}" for at in range(2, len(text), 2))
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _equality_joins(plan: ScanPlan, columns: Sequence[ColumnFacts], paths: list[str]) -> list[Fragment]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import psycopg
@@ -26,6 +27,16 @@ class ExportedSnapshot:
         if not self.conn.broken:
             self.conn.rollback()
         self.conn.close()
+
+
+@contextmanager
+def closing_on_error(snapshot: ExportedSnapshot) -> Iterator[None]:
+    """Let the snapshot go when what is done here fails; else it stays open."""
+    try:
+        yield
+    except BaseException:
+        snapshot.close()
+        raise
 
 
 def export_snapshot(dsn: str, partitions: Sequence[TableName], lock_timeout_ms: int) -> ExportedSnapshot:

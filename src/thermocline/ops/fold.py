@@ -22,12 +22,13 @@ from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.plan.folding import MAX_ROWS, FileBounds, FoldPlan, files_of, plan_folding, plan_range_rows, render_fold_plan
-from thermocline.errors import ChecksumMismatch, LostRace, NoLakeForm, ThermoclineError
+from thermocline.errors import ChecksumMismatch, LostRace, NoLakeForm, SchemaNotFollowed, ThermoclineError
 from thermocline.faults import fault_point
 from thermocline.hot.delta import apply_marks, apply_purge, count_pending, pending_condition, read_edges, read_inexact_keys
 from thermocline.hot.odd_values import read_key_of_value
 from thermocline.hot.partitions import why_not_forget
 from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
+from thermocline.ops.follow_schema import check_followed, follow_schema
 from thermocline.ops.lake_listing import read_files
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.spanning import SpanningTable, objects_of, read_spanning
@@ -113,8 +114,10 @@ def fold(
     """Fold what waits below the cut-line: commit by commit until nothing is left, or one commit when not to `drain`."""
     report = FoldReport(table=str(name), dry_run=dry_run)
     with connect(dsn, autocommit=True, application_name="thermocline fold") as conn:
-        table = read_spanning(conn, name)
-        with journal.table_lock(conn, table.registered.id, str(name)):
+        registered = tables.find_table(conn, name)
+        with journal.table_lock(conn, registered.id, str(name)):
+            report.notes += () if dry_run else follow_schema(conn, registered, settings)
+            table = read_spanning(conn, name)
             cut = journal.read_cutline(conn, table.registered.id)
             if dry_run:
                 pending = _count(conn, table, cut)
@@ -162,6 +165,7 @@ def _fold_once(work: Folding, max_rows: int) -> bool:
     fault_point("fold-intent")
     try:
         with closing(export_snapshot(work.dsn, [work.table.seam.objects.delta], work.settings.lock_timeout_ms)) as snapshot:
+            check_followed(work.conn, registered)
             plan = _plan(work, snapshot, max_rows)
             if not plan.ranges:
                 journal.abandon(work.conn, op, "nothing was left to fold")
@@ -169,7 +173,7 @@ def _fold_once(work: Folding, max_rows: int) -> bool:
             done = _write(work, head, op, snapshot, plan)
         fault_point("fold-written")
         _commit_and_publish(work, plan, head, op, done)
-    except (LostRace, ChecksumMismatch) as problem:
+    except (LostRace, ChecksumMismatch, SchemaNotFollowed) as problem:
         journal.abandon(work.conn, op, str(problem))
         raise
     work.report.seconds += time.monotonic() - started

@@ -40,7 +40,8 @@ from thermocline.hot.partitions import (
 from thermocline.hot.premake import apply_premake, read_grid
 from thermocline.hot.retention import read_line
 from thermocline.hot.seam import apply_line
-from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
+from thermocline.hot.snapshot import ExportedSnapshot, closing_on_error, export_snapshot
+from thermocline.ops.follow_schema import check_followed, follow_schema
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.retain import retain
 from thermocline.ops.spanning import SpanningTable, read_spanning
@@ -118,8 +119,11 @@ def tier(
     """One tiering cycle of one table; `spark` is asked for a session only when there is something to copy or to settle."""
     report = TierReport(table=str(name), dry_run=dry_run)
     with connect(dsn, autocommit=True, application_name="thermocline tier") as conn:
-        table = read_spanning(conn, name)
-        with journal.table_lock(conn, table.registered.id, str(name)):
+        registered = tables.find_table(conn, name)
+        with journal.table_lock(conn, registered.id, str(name)):
+            followed = () if dry_run else follow_schema(conn, registered, settings)
+            report.notes += followed
+            table = read_spanning(conn, name)
             work = Tiering(conn=conn, dsn=dsn, table=table, spark=spark, settings=settings, worker=worker, talk=talk, report=report)
             if not dry_run:
                 cut = journal.claim(conn, table.registered.id)
@@ -212,6 +216,8 @@ def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
     apply_state(conn, registered.id, [p.oid for p in plan.move], "tiering")
     try:
         snapshot = export_snapshot(work.dsn, [p.name for p in plan.move], work.settings.lock_timeout_ms)
+        with closing_on_error(snapshot):
+            check_followed(conn, registered)
     except ThermoclineError as problem:
         journal.abandon(conn, op, str(problem))
         raise

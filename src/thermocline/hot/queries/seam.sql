@@ -38,6 +38,7 @@ select {delta_columns}
 -- The one delete that is no correction is a fold's own: the row it takes out of the spill lies in the lake. Only whoever may publish can
 -- write that transaction's number into the cut-line, so nobody else can keep a delete from being captured.
 begin
+    {refuse_unfollowed}
     if tg_op = 'DELETE' and exists (select 1 from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id}
                                        and c.folding_xid operator(pg_catalog.=) pg_catalog.pg_current_xact_id()) then
         return null;
@@ -55,6 +56,13 @@ begin
     end if;
     return null;
 end
+
+-- name: refuse_unfollowed
+-- A column this function does not know would be lost with the row.
+    if (select h.relnatts from pg_catalog.pg_class h where h.oid operator(pg_catalog.=) {heap_oid}::pg_catalog.oid) operator(pg_catalog.<>) {heap_natts} then
+        raise exception 'the columns of {heap_text} changed, and the change was not followed yet' using errcode = 'object_not_in_prerequisite_state',
+            hint = 'The worker follows it in its next cycle, `thermocline tier` at once; then run the transaction again.';
+    end if;
 
 -- name: refuse_expired
 -- The share lock keeps the line where it is until this transaction ends; an older snapshot that cannot see it raised fails to serialize.

@@ -1,0 +1,101 @@
+"""The lake's schema brought to the table's columns: a new metadata file beside the old one. The caller swaps the catalog's pointer.
+
+The file is the old one with a schema added, word for word otherwise: whatever other programs keep in there stays. Nobody sees it until the
+catalog row points at it; `remove_evolved` takes it away when that does not happen.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from thermocline.cold.metadata import missing_property
+from thermocline.cold.storage import LakeReader
+from thermocline.core.coltypes import LakeColumn
+from thermocline.core.plan.schema_change import LakeFieldSeen
+from thermocline.errors import LakeFileUnreadable, LakeNotWritable
+from thermocline.lake_files import delete_file, open_location
+from thermocline.locations import local_path
+
+_READER = LakeReader()
+_VERSION = re.compile(r"^(\d+)-")
+
+
+def read_metadata(location: str) -> dict[str, Any]:
+    """A metadata file as it is written."""
+    with _READER.new_input(location).open() as stream:
+        held = stream.read()
+    try:
+        told: dict[str, Any] = json.loads(gzip.decompress(held) if held[:2] == b"\x1f\x8b" else held)
+    except (ValueError, OSError) as problem:
+        raise LakeFileUnreadable(f"Lake metadata {location} cannot be read: {problem}") from problem
+    return told
+
+
+def fields_of(told: Mapping[str, Any]) -> tuple[LakeFieldSeen, ...]:
+    """The fields of the current schema."""
+    schema = next(schema for schema in told["schemas"] if schema["schema-id"] == told["current-schema-id"])
+    return tuple(LakeFieldSeen(field_id=f["id"], name=f["name"], lake_type=str(f["type"])) for f in schema["fields"])
+
+
+def write_evolved(told: Mapping[str, Any], location: str, columns: Sequence[LakeColumn], missing: Mapping[int, str], *, now_ms: int) -> str:
+    """Write the successor of a metadata file with these columns as its schema; its location."""
+    schema_id = max(schema["schema-id"] for schema in told["schemas"]) + 1
+    schema = {
+        "type": "struct",
+        "schema-id": schema_id,
+        "identifier-field-ids": [column.field_id for column in columns if column.required],
+        "fields": [{"id": c.field_id, "name": c.name, "required": c.required, "type": c.lake_type} for c in columns],
+    }
+    names = {column.name for column in columns}
+    changed = {
+        **told,
+        "last-updated-ms": max(now_ms, told["last-updated-ms"]),
+        "last-column-id": max(told["last-column-id"], *(column.field_id for column in columns)),
+        "schemas": [*told["schemas"], schema],
+        "current-schema-id": schema_id,
+        "partition-specs": [_without_clashes(spec, names) for spec in told["partition-specs"]],
+        "properties": {**told.get("properties", {}), **{missing_property(number): text for number, text in missing.items()}},
+        "metadata-log": [*told.get("metadata-log", ()), {"metadata-file": location, "timestamp-ms": told["last-updated-ms"]}],
+    }
+    folder, _, name = location.rpartition("/")
+    version = int(found[1]) + 1 if (found := _VERSION.match(name)) else 1
+    successor = f"{folder}/{version:05d}-{uuid.uuid4()}.metadata.json"
+    try:
+        _write(successor, json.dumps(changed).encode())
+    except OSError as problem:
+        raise LakeNotWritable(f"The lake's metadata {successor} cannot be written: {problem}.") from problem
+    return successor
+
+
+def remove_evolved(location: str) -> None:
+    """Take away a metadata file that no catalog points at."""
+    delete_file(location)
+
+
+def _without_clashes(spec: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    """The spec with its fields named apart from the columns, as Iceberg asks of all but identities."""
+    fields = []
+    for field in spec["fields"]:
+        label = field["name"]
+        while field["transform"] != "identity" and label in names:
+            label += "_"
+        fields.append({**field, "name": label})
+    return {**spec, "fields": fields}
+
+
+def _write(location: str, content: bytes) -> None:
+    filesystem, path = open_location(location)
+    with filesystem.open_output_stream(path) as sink:
+        sink.write(content)
+    if (file := local_path(location)) is not None:
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,94 @@
+"""What the lake's schema needs to hold the table's columns as they are now.
+
+Pure: the lake's fields and the columns wished for in, the changes or a refusal out. A field is known by its number, never by its name: a
+renamed column keeps its values, and one that was dropped and added again does not get its old ones back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from thermocline.core.coltypes import LakeColumn
+
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeFieldSeen:
+    """A field of the lake's schema as it is."""
+
+    field_id: int
+    name: str
+    lake_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldChange:
+    """One change of the lake's schema; `before` and `after` are names or types."""
+
+    kind: Literal["add", "drop", "rename", "promote"]
+    field_id: int
+    name: str
+    before: str | None = None
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeSchemaRefusal:
+    """Why the lake cannot take the columns, in one sentence without its end."""
+
+    reason: str
+
+
+def plan_lake_schema(
+    fields: Sequence[LakeFieldSeen], last_field_id: int, wished: Sequence[LakeColumn]
+) -> tuple[FieldChange, ...] | LakeSchemaRefusal:
+    """The changes in the order drop, rename, promote, add; none when the lake has the columns already."""
+    held = {field.field_id: field for field in fields}
+    wanted = {column.field_id for column in wished}
+    changes = [FieldChange(kind="drop", field_id=f.field_id, name=f.name) for f in fields if f.field_id not in wanted]
+    for column in wished:
+        field = held.get(column.field_id)
+        if field is None:
+            if column.field_id <= last_field_id:
+                return LakeSchemaRefusal(reason=f"field {column.field_id} of the lake, wished for column {column.name}, was used by others")
+            changes.append(FieldChange(kind="add", field_id=column.field_id, name=column.name, after=column.lake_type))
+            continue
+        if field.name != column.name:
+            changes.append(FieldChange(kind="rename", field_id=field.field_id, name=column.name, before=field.name, after=column.name))
+        if same_type(field.lake_type, column.lake_type):
+            continue
+        if not can_promote(field.lake_type, column.lake_type):
+            return LakeSchemaRefusal(reason=f"column {column.name} is {field.lake_type} in the lake and cannot become {column.lake_type}")
+        changes.append(
+            FieldChange(kind="promote", field_id=field.field_id, name=column.name, before=field.lake_type, after=column.lake_type)
+        )
+    order = ("drop", "rename", "promote", "add")
+    return tuple(sorted(changes, key=lambda change: order.index(change.kind)))
+
+
+def same_type(held: str, wished: str) -> bool:
+    return held.replace(" ", "") == wished.replace(" ", "")
+
+
+def can_promote(held: str, wished: str) -> bool:
+    """Whether Iceberg reads files of the one type as the other, every value the same."""
+    if (held, wished) in (("int", "long"), ("float", "double")):
+        return True
+    before, after = _DECIMAL.fullmatch(held), _DECIMAL.fullmatch(wished)
+    return before is not None and after is not None and before[2] == after[2] and int(before[1]) <= int(after[1])
+
+
+def render_change(change: FieldChange) -> str:
+    match change.kind:
+        case "add":
+            return f"column {change.name} {change.after} added to the lake"
+        case "drop":
+            return f"column {change.name} dropped from the lake's schema"
+        case "rename":
+            return f"column {change.before} of the lake renamed to {change.after}"
+        case "promote":
+            return f"column {change.name} of the lake widened from {change.before} to {change.after}"

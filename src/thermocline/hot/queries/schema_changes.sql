@@ -1,0 +1,27 @@
+-- name: following
+select thermocline.shape_of(t.heap_oid) is distinct from t.shape, t.lake_behind from thermocline.tables t where t.id = %(table_id)s
+
+-- name: quiet
+select set_config('thermocline.following', 'on', true)
+
+-- name: follow
+select thermocline.follow_schema(%(table_id)s)
+
+-- name: missing
+select field_id, missing from thermocline.columns where table_id = %(table_id)s and missing is not null
+
+-- name: renumber
+with numbered as (
+    select c.position, (%(first_free)s + row_number() over (order by c.position) - 1)::integer as number
+      from thermocline.columns c where c.table_id = %(table_id)s and c.absent),
+told as (
+    update thermocline.columns c set field_id = n.number from numbered n where c.table_id = %(table_id)s and c.position = n.position)
+update thermocline.tables t set last_field_id = (select max(n.number) from numbered n)
+ where t.id = %(table_id)s and exists (select from numbered)
+
+-- name: swap_metadata
+update thermocline_iceberg.iceberg_tables set metadata_location = %(after)s, previous_metadata_location = %(before)s
+ where catalog_name = 'thermocline' and table_namespace = %(namespace)s and table_name = %(name)s and metadata_location = %(before)s
+
+-- name: finish
+select thermocline.finish_following(%(table_id)s)
