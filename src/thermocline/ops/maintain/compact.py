@@ -94,7 +94,8 @@ def _run_bins(
 
     tasks = plan_tasks(context, head, plan)
     for done, result in enumerate(
-        run_bins(context.spark(), staging, tasks, parallel=context.policy.max_parallel_tasks, is_over=is_over), start=1
+        run_bins(context.spark(), staging, tasks, parallel=context.policy.max_parallel_tasks, is_over=is_over, pace=context.pace),
+        start=1,
     ):
         context.talk(f"compact bin {done}/{total}")
         if isinstance(result, BinFailed):

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.maintenance.bounds import Bounds
+from thermocline.core.maintenance.pacing import UNPACED, Pace
 from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
 from thermocline.pg import Connection
@@ -51,3 +52,5 @@ class PassContext:
     """Keep the bounds an operation went by with the pass."""
     why_pause: Callable[[], str | None] = lambda: None
     """Asked between bins: a reason to stop here and keep what is finished, such as a quiet window that began."""
+    pace: Callable[[], Pace] = lambda: UNPACED
+    """Asked before each task: what all tasks of this worker together may take."""

@@ -5,22 +5,90 @@ Asked when a pass starts an operation that rewrites data, and between its bins; 
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from thermocline.core.maintenance.outcome import Operation
+from thermocline.core.maintenance.pacing import UNPACED, Backoff, Pace, plan_pace
 from thermocline.core.maintenance.policy import Policy
 from thermocline.core.maintenance.quiet_windows import parse_quiet_windows, quiet_until
+from thermocline.ops.maintain.latency import LatencyProbe
+from thermocline.settings import Settings
 
+_LOG = logging.getLogger("thermocline.maintain")
 PACED: frozenset[Operation] = frozenset({"convert_deletes", "compact", "rewrite_position_delete_files"})
 """What reads and writes data files; the others touch metadata or delete, and finish quickly."""
+_LOOK_EVERY_SECONDS = 5.0
+_SLOW_PAUSE = timedelta(minutes=5)
 
 
-def render_pause(reason: str, until: datetime | None) -> str:
-    return f"paused: {reason}, resumes {until:%Y-%m-%d %H:%M} UTC" if until else f"paused: {reason}, resumes when it is over"
+def render_pause(reason: str, until: datetime) -> str:
+    return f"paused: {reason}, resumes {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
-def why_pause(policy: Policy, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> str | None:
-    """The pause that holds now, as a sentence."""
-    until = quiet_until(parse_quiet_windows(policy.quiet_windows), clock())
-    return render_pause(f"quiet window {policy.quiet_windows}", until.astimezone(UTC)) if until else None
+@dataclass(slots=True, kw_only=True)
+class Pacing:
+    """The pace of one pass. `measured_bytes_per_s` is the store's read bandwidth where a share of it is asked for and none declared."""
+
+    policy: Policy
+    probe: LatencyProbe
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    look_every_seconds: float = _LOOK_EVERY_SECONDS
+    measured_bytes_per_s: float = 0
+    resumes_at: datetime | None = None
+    _backoff: Backoff = field(default_factory=Backoff)
+    _looked: float = field(default=-1e9)
+
+    def why_pause(self) -> str | None:
+        """The pause that holds now, as a sentence; a pass that hears it stops at the next bin."""
+        if (until := quiet_until(parse_quiet_windows(self.policy.quiet_windows), self.clock())) is not None:
+            self.resumes_at = until
+            return render_pause(f"quiet window {self.policy.quiet_windows}", until)
+        latency = self._look()
+        if not self._backoff.is_paused:
+            return None
+        self.resumes_at = self.clock() + _SLOW_PAUSE
+        figure = f" ({latency:.0f} ms)" if latency is not None else ""
+        return render_pause(f"queries take longer than {self.policy.latency_threshold_ms:g} ms{figure}", self.resumes_at)
+
+    def pace(self) -> Pace:
+        """What a task that starts now may take."""
+        return plan_pace(self.policy, self.measured_bytes_per_s).slowed(self._backoff.factor or 1)
+
+    def _look(self) -> float | None:
+        threshold = self.policy.latency_threshold_ms
+        if threshold <= 0 or time.monotonic() - self._looked < self.look_every_seconds:
+            return None
+        self._looked = time.monotonic()
+        latency = self.probe.read_ms()
+        before, self._backoff = self._backoff, self._backoff.after(latency, threshold)
+        if latency is not None and self._backoff != before:
+            verb = "slows down" if self._backoff.factor < before.factor else "speeds up"
+            told = (
+                f"maintenance {verb} to {self._backoff.factor:.1%} of its rate: queries take {latency:.0f} ms, the limit is {threshold:g}"
+            )
+            _LOG.info(told, extra={"action": "maintain"})
+        return latency
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoPacing:
+    """For `--ignore-pacing`."""
+
+    resumes_at: datetime | None = None
+
+    def why_pause(self) -> str | None:
+        return None
+
+    def pace(self) -> Pace:
+        return UNPACED
+
+
+def pacing_of(policy: Policy, settings: Settings, *, ignore: bool) -> Pacing | NoPacing:
+    if ignore:
+        return NoPacing()
+    probe = LatencyProbe(gateway_http=settings.gateway_http_listen, prometheus_url=settings.prometheus_url, query=policy.latency_query)
+    return Pacing(policy=policy, probe=probe)

@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -21,6 +20,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from thermocline.catalog import passes
+from thermocline.catalog.maintenance_requests import note_schedule
 from thermocline.catalog.pauses import read_paused_since
 from thermocline.catalog.tables import insert_event
 from thermocline.core.maintenance.bounds import Bounds
@@ -32,7 +32,7 @@ from thermocline.core.names import TableName
 from thermocline.errors import Paused, ThermoclineError
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.engines import MaintenanceEngine, engine_named
-from thermocline.ops.maintain.pacing import PACED, why_pause
+from thermocline.ops.maintain.pacing import PACED, NoPacing, Pacing, pacing_of
 from thermocline.ops.maintain.targets import Target, find_target, read_resolved_policy
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
@@ -85,6 +85,7 @@ class _Run:
     context: PassContext
     seen: Target
     wish: PassWish
+    pacing: Pacing | NoPacing
     engine: MaintenanceEngine
 
 
@@ -120,6 +121,7 @@ def run_pass_on(
     """Run one pass over a table that was found; `conn` is in autocommit mode and holds the pass's lock meanwhile."""
     resolved = read_resolved_policy(conn, seen, settings)
     policy = resolved.policy if wish.where is None else replace(resolved.policy, where=wish.where)
+    pacing = pacing_of(policy, settings, ignore=wish.ignore_pacing)
     context = PassContext(
         conn=conn,
         dsn=dsn,
@@ -132,9 +134,12 @@ def run_pass_on(
         dry_run=wish.dry_run,
         forced=wish.forced,
         talk=talk,
-        why_pause=(lambda: None) if wish.ignore_pacing else partial(why_pause, policy),
+        why_pause=pacing.why_pause,
+        pace=pacing.pace,
     )
-    run = _Run(context=context, seen=seen, wish=wish, engine=engine or engine_named(wish.engine or settings.maintenance_engine))
+    run = _Run(
+        context=context, seen=seen, wish=wish, pacing=pacing, engine=engine or engine_named(wish.engine or settings.maintenance_engine)
+    )
     if wish.dry_run or (not wish.forced and not policy.maintenance_enabled):
         return _run_unrecorded(run, resolved.warnings)
     if seen.owner.table_id is not None and (since := read_paused_since(conn, seen.owner.table_id)) is not None:
@@ -173,6 +178,9 @@ def _run_recorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
     passes.finish_pass(conn, pass_id, outcomes, counters=counters_to_keep(outcomes), sentence=sentence, error=error_of(outcomes))
     if wish.forced or status_of(outcomes) in ("done", "failed"):
         insert_event(conn, seen.owner.table_id, "maintain", f"{seen.label}: {sentence}.")
+    is_paused = any(outcome.status == "paused" for outcome in outcomes)
+    pause = next((outcome.sentence for outcome in outcomes if outcome.status == "paused"), None)
+    note_schedule(conn, seen.owner, pause, run.pacing.resumes_at if is_paused else None)
     passes.prune_passes(conn, seen.owner, run.context.policy.op_log_retention_days)
     bounds = kept[-1] if kept else None
     return _report(run, outcomes, warnings, bounds=bounds, seconds=time.monotonic() - started, pass_id=pass_id)

@@ -15,9 +15,11 @@ from py4j.protocol import Py4JError
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from thermocline.core.maintenance.pacing import UNPACED, Pace
 from thermocline.errors import SparkTaskFailed, ThermoclineError
 from thermocline.pg import Connection, connect
 from thermocline.spark.jobs.tasks import render_reason
+from thermocline.spark.kernels.compaction.pace import keep_pace
 from thermocline.spark.kernels.compaction.run import run_bin
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask
 
@@ -51,10 +53,20 @@ class BinFailed:
 
 
 def run_bins(
-    spark: SparkSession, staging: Staging, tasks: Sequence[BinTask], *, parallel: int, is_over: Callable[[], bool] = lambda: False
+    spark: SparkSession,
+    staging: Staging,
+    tasks: Sequence[BinTask],
+    *,
+    parallel: int,
+    is_over: Callable[[], bool] = lambda: False,
+    pace: Callable[[], Pace] = lambda: UNPACED,
 ) -> Iterator[BinResult | BinFailed]:
-    """Results in the order they come. `is_over` is asked before each job: true lets those under way finish and starts no more."""
+    """Results in the order they come. `is_over` is asked before each job: true lets those under way finish and starts no more.
+
+    `pace` is asked then too: what all jobs at once may take, of which each gets its part.
+    """
     waiting = list(_shares(tasks))
+    at_once = min(max(parallel, 1), len(waiting))
     running: set[Future[list[BinResult | BinFailed]]] = set()
     with ThreadPoolExecutor(max_workers=max(parallel, 1), thread_name_prefix="compact") as pool:
         while waiting or running:
@@ -62,7 +74,7 @@ def run_bins(
                 if is_over():
                     waiting.clear()
                     break
-                running.add(pool.submit(_run_share, spark, staging, waiting.pop(0)))
+                running.add(pool.submit(_run_share, spark, staging, waiting.pop(0), pace().shared_by(at_once)))
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for finished in done:
                 yield from finished.result()
@@ -82,11 +94,11 @@ def _shares(tasks: Sequence[BinTask]) -> Iterator[list[BinTask]]:
         yield share
 
 
-def _run_share(spark: SparkSession, staging: Staging, share: Sequence[BinTask]) -> list[BinResult | BinFailed]:
+def _run_share(spark: SparkSession, staging: Staging, share: Sequence[BinTask], pace: Pace) -> list[BinResult | BinFailed]:
     """One Spark task over a few bins."""
 
     def run(bins: Sequence[BinTask]) -> list[BinResult | BinFailed]:
-        return _run_on_executor(staging, bins)
+        return _run_on_executor(staging, bins, pace)
 
     try:
         found: list[list[BinResult | BinFailed]] = spark.sparkContext.parallelize([share], 1).map(run).collect()
@@ -96,17 +108,17 @@ def _run_share(spark: SparkSession, staging: Staging, share: Sequence[BinTask]) 
         return [BinFailed(number=task.number, reason=reason) for task in share]
 
 
-def _run_on_executor(staging: Staging, bins: Sequence[BinTask]) -> list[BinResult | BinFailed]:
+def _run_on_executor(staging: Staging, bins: Sequence[BinTask], pace: Pace) -> list[BinResult | BinFailed]:
     context = TaskContext.get()
     attempt = context.taskAttemptId() if context else 0
     with closing(connect(staging.dsn, autocommit=True, application_name="thermocline compact")) as conn:
-        register = staging.registrar(conn)
-        return [_run_one(replace(task, name_prefix=f"{task.name_prefix}-{attempt}"), register) for task in bins]
+        register, paced = staging.registrar(conn), keep_pace(pace)
+        return [_run_one(replace(task, name_prefix=f"{task.name_prefix}-{attempt}"), register, paced) for task in bins]
 
 
-def _run_one(task: BinTask, register: Callable[[str], None]) -> BinResult | BinFailed:
+def _run_one(task: BinTask, register: Callable[[str], None], paced: Callable[[int, int], None]) -> BinResult | BinFailed:
     try:
-        return run_bin(task, register, lambda _read, _written: None)
+        return run_bin(task, register, paced)
     except ThermoclineError as refusal:
         return BinFailed(number=task.number, reason=refusal)
     except Exception as problem:
