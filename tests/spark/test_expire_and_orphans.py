@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.spark.ground import Ground
-from tests.spark.lake import Lake, make_lake
+from tests.spark.swept_lake import Lake, make_lake
 
 from thermocline.catalog import safety
 from thermocline.maintenance_errors import GcForbidden, SpellingsDiffer
