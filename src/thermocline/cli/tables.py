@@ -74,6 +74,12 @@ def register(
         _option("--profile", "Storage profile the lake is made in. [default: the default profile, else the settings' warehouse]"),
     ] = None,
     seam_schema: Annotated[str | None, _option("--seam-schema", "Schema of the spanning view. [default: <schema>_all]")] = None,
+    adopt_lake: Annotated[
+        bool, _option("--adopt-lake", "Take up the lake that an earlier unregistration of this table left. [default: off]")
+    ] = False,
+    incarnation: Annotated[
+        str | None, _option("--incarnation", "Take the lake up although the table was made anew since: the lake's id. [default: none]")
+    ] = None,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -96,6 +102,8 @@ def register(
         premake=premake,
         profile=profile,
         seam_schema=seam_schema,
+        adopt_lake=adopt_lake,
+        incarnation=incarnation,
         dry_run=dry_run,
     )
     loaded = read_settings(dir=directory, dsn=dsn)

@@ -19,15 +19,19 @@ from psycopg import sql
 from thermocline.catalog import journal, kept_lakes, tables
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.cold.create import CreatedLake, create_lake_table, plan_location, remove_lake_files
-from thermocline.core.axis import parse_duration, render_axis
+from thermocline.core.axis import AXIS_MIN, parse_duration, render_axis
 from thermocline.core.layout import parse_layout
 from thermocline.core.names import TableName
+from thermocline.core.observation import PartitionSeen
 from thermocline.errors import AlreadyRegistered, HeapMoving, LockNotGranted, MissingPrivilege, RegistrationUnknown
 from thermocline.faults import fault_point
 from thermocline.hot.facts import HeapFacts, read_heap, read_partitions
 from thermocline.hot.gateway_server import apply_gateway_server
+from thermocline.hot.partitions import apply_discovery, apply_late_capture
+from thermocline.hot.retention import raise_line
 from thermocline.hot.seam import SeamDefinition, apply_grants, apply_seam_objects
 from thermocline.hot.truncation import apply_truncation
+from thermocline.ops.adopt import Adoption
 from thermocline.ops.init_database import check_privileges
 from thermocline.ops.register_plan import (
     RegisterPlan,
@@ -105,6 +109,13 @@ def _refusals_named(request: RegisterRequest, settings: Settings) -> Iterator[No
 
 
 def _apply(conn: Connection, plan: RegisterPlan, request: RegisterRequest, settings: Settings) -> None:
+    if plan.adoption is not None:
+        with conn.transaction():
+            _lock_unchanged(conn, plan, request, settings)
+            _apply_in_transaction(conn, plan, plan.adoption.lake, settings)
+            fault_point("register-applied")
+        fault_point("register-committed")
+        return
     name, lake_uuid = plan.heap.name, uuid.uuid4()
     warehouse = plan.profile.warehouse if plan.profile else settings.warehouse_location
     location = plan_location(warehouse, name, lake_uuid)
@@ -170,9 +181,11 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
         partition_width=plan.partition_width,
         premake=plan.premake,
         profile=plan.profile.name if plan.profile else None,
+        lake_until=plan.adoption.until if plan.adoption else None,
     )
     table_id = tables.insert_table(conn, new, plan.columns, tuple(c.attnum for c in heap.columns), plan.t)
-    tables.insert_lake_table(conn, new.lake_namespace, new.lake_name, lake.metadata_location)
+    if plan.adoption is None:
+        tables.insert_lake_table(conn, new.lake_namespace, new.lake_name, lake.metadata_location)
     _apply_schemas(conn, objects.seam.schema, heap.owner)
     apply_gateway_server(conn, heap.owner, host=host, port=port, password=secrets.token_urlsafe(24))
     seam = SeamDefinition(
@@ -191,9 +204,24 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
         apply_retention_row(conn, table_id, heap.owner)
     apply_seam_objects(conn, seam, plan.t)
     apply_truncation(conn, seam)
+    if plan.adoption is not None:
+        _adopt(conn, plan, plan.adoption, seam, settings)
     apply_grants(conn, objects, heap.grants)
     _apply_constraint_exclusion(conn)
     tables.insert_event(conn, table_id, "register", f"{heap.name} is registered in mode {new.mode_label}; its seam is {objects.seam}.")
+
+
+def _adopt(conn: Connection, plan: RegisterPlan, adoption: Adoption, seam: SeamDefinition, settings: Settings) -> None:
+    """Publish what the lake holds, and carry what the heap has below the line into the delta."""
+    held = adoption.r if seam.expires else None
+    kept_lakes.adopt_kept(conn, seam.table_id, snapshot=adoption.snapshot, r=held, past=adoption.past)
+    kept_lakes.forget_kept(conn, adoption.lake.uuid)
+    if held is not None:
+        raise_line(conn, seam.table_id, held, settings.lock_timeout_ms)
+    states = apply_discovery(conn, seam.table_id, plan.partitions)
+    for late in adoption.late:
+        partition = PartitionSeen(oid=late.oid, name=late.name, lo=late.lo, hi=late.hi, state=states[late.oid], size_bytes=0)
+        apply_late_capture(conn, seam, partition, settings.lock_timeout_ms, AXIS_MIN if held is None else held)
 
 
 def apply_retention_row(conn: Connection, table_id: int, owner: str) -> None:

@@ -14,9 +14,19 @@ from thermocline.core.layout import parse_layout, plan_layout
 from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName, joined_name, suffixed
 from thermocline.core.plan.tiering import render_gap
 from thermocline.core.refusals import key_type_of, why_not_partitioned
-from thermocline.errors import BadDuration, CannotRegister, MissingPrivilege, ModeNotBuilt, NoSuchColumn, UsageError, WrongCombination
+from thermocline.errors import (
+    BadDuration,
+    CannotRegister,
+    LakeNotAdoptable,
+    MissingPrivilege,
+    ModeNotBuilt,
+    NoSuchColumn,
+    UsageError,
+    WrongCombination,
+)
 from thermocline.hot.facts import HeapFacts, HeapPartition, read_partitions
 from thermocline.hot.seam import HIDDEN_COLUMNS, SeamObjects
+from thermocline.ops.adopt import Adoption, find_rows_the_heap_lacks, plan_adoption
 from thermocline.pg import Connection
 from thermocline.settings import Settings
 
@@ -42,6 +52,8 @@ class RegisterRequest:
     premake: int | None = None
     profile: str | None = None
     seam_schema: str | None = None
+    adopt_lake: bool = False
+    incarnation: str | None = None
     dry_run: bool = False
 
 
@@ -64,6 +76,7 @@ class RegisterPlan:
     profile: StorageProfile | None
     objects: SeamObjects
     t: int
+    adoption: Adoption | None = None
 
 
 def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterRequest, settings: Settings) -> RegisterPlan:
@@ -86,23 +99,25 @@ def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterReques
             hint="Give --partition-width too.",
         )
     objects = plan_objects(heap.name, request.seam_schema)
-    check_names_free(conn, heap, objects)
+    check_names_free(conn, heap, objects, adopts=request.adopt_lake)
+    adoption = _plan_adoption(conn, heap, key.name, key_type, partitions, request) if request.adopt_lake else None
     return RegisterPlan(
         heap=heap,
         partitions=partitions,
         key=key.name,
         key_type=key_type,
-        columns=plan_lake_columns(heap.columns, tuple(c.name for c in heap.primary_key)),
+        columns=adoption.columns if adoption else plan_lake_columns(heap.columns, tuple(c.name for c in heap.primary_key)),
         tiering_lag=tiering_lag,
         reclaim_lag=tiering_lag if reclaim is None else parse_duration(key_type, reclaim),
         lake_retention=retention,
         partition_width=width,
         premake=DEFAULT_PREMAKE if request.premake is None else request.premake,
         keep_heap=request.keep_heap,
-        layout=_layout(key_type, bounds, width, request.lake_partition),
-        profile=find_profile(conn, request.profile),
+        layout=adoption.layout if adoption else _layout(key_type, bounds, width, request.lake_partition),
+        profile=_profile(conn, request, adoption),
         objects=objects,
-        t=partitions[0].lo,
+        t=adoption.t if adoption else partitions[0].lo,
+        adoption=adoption,
     )
 
 
@@ -115,6 +130,28 @@ def _tier_key(heap: HeapFacts) -> tuple[HeapColumn, KeyType]:
             hint="A tier key is smallint, integer, bigint, date, timestamp or timestamptz.",
         )
     return key, key_type
+
+
+def _profile(conn: Connection, request: RegisterRequest, adoption: Adoption | None) -> StorageProfile | None:
+    if adoption is None:
+        return find_profile(conn, request.profile)
+    return find_profile(conn, adoption.profile) if adoption.profile else None
+
+
+def _plan_adoption(
+    conn: Connection, heap: HeapFacts, key: str, key_type: KeyType, partitions: tuple[HeapPartition, ...], request: RegisterRequest
+) -> Adoption:
+    adoption = plan_adoption(conn, heap, key, key_type, partitions, request.incarnation)
+    if request.lake_partition is not None and parse_layout(key_type, request.lake_partition) != adoption.layout:
+        raise LakeNotAdoptable(f"The lake of {heap.name} is partitioned by {adoption.layout}.", hint="Leave --lake-partition out.")
+    if request.profile is not None and request.profile != adoption.profile:
+        raise LakeNotAdoptable(f"The lake of {heap.name} lies in {adoption.lake.location}.", hint="Leave --profile out.")
+    if request.keep_heap and (lacking := find_rows_the_heap_lacks(heap.name, adoption, key)) is not None:
+        raise LakeNotAdoptable(
+            f"With --keep-heap the heap holds every row, and only the lake holds those at {render_axis(key_type, lacking)}.",
+            hint="Register without --keep-heap, then bring history back by `thermocline unregister --restore-heap`.",
+        )
+    return adoption
 
 
 def _positive(key_type: KeyType, option: str, text: str) -> int:
@@ -149,6 +186,8 @@ def check_options(request: RegisterRequest) -> None:
         raise WrongCombination("--lake-retention does not go with --keep-heap: keep-heap means nothing is deleted anywhere.")
     if request.keep_heap and request.reclaim_lag is not None:
         raise WrongCombination("--reclaim-lag does not go with --keep-heap: no partition is ever dropped.", hint="Leave it out.")
+    if request.incarnation is not None and not request.adopt_lake:
+        raise WrongCombination("--incarnation belongs to --adopt-lake.")
     if request.premake is not None and not 0 <= request.premake <= MAX_PREMAKE:
         raise UsageError(f"--premake {request.premake} is out of range.", hint=f"Give a number from 0 (off) to {MAX_PREMAKE}.")
 
@@ -192,17 +231,17 @@ def plan_objects(heap: TableName, seam_schema: str | None) -> SeamObjects:
     )
 
 
-def check_names_free(conn: Connection, heap: HeapFacts, objects: SeamObjects) -> None:
+def check_names_free(conn: Connection, heap: HeapFacts, objects: SeamObjects, *, adopts: bool = False) -> None:
     """Refuse when something has the name of what will be made."""
     for taken in (objects.seam, objects.delta, objects.lake, objects.spill):
         where = [taken.schema, taken.table]
         query = "select from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %s and c.relname = %s"
         if conn.execute(query, where).fetchone() is not None:
             raise CannotRegister(f"A relation {taken} exists already.", hint="Rename or drop it, or give another --seam-schema.")
-    if tables.read_lake_metadata_location(conn, heap.name.schema, heap.name.table):
+    if not adopts and tables.read_lake_metadata_location(conn, heap.name.schema, heap.name.table):
         raise CannotRegister(
             f"The lake has a table {heap.name} already, from an earlier registration.",
-            hint="It may hold the only copy of that history; take it up or drop it before registering anew.",
+            hint="It may hold the only copy of that history: --adopt-lake takes it up, `unregister --drop-lake` drops it.",
         )
 
 
@@ -284,7 +323,7 @@ def render_steps(plan: RegisterPlan) -> tuple[str, ...]:
     o = plan.objects
     gaps = [(one.hi, other.lo) for one, other in pairwise(plan.partitions) if one.hi < other.lo]
     return (
-        f"lake table {o.heap} ({len(plan.columns)} columns, partitioned by {plan.layout})",
+        f"lake table {o.heap} ({len(plan.columns)} columns, partitioned by {plan.layout})" + (", taken up" if plan.adoption else ""),
         f"delta {o.delta}",
         f"spill {o.spill}, the DEFAULT partition of {o.heap}",
         f"foreign table {o.lake}",

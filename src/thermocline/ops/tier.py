@@ -8,7 +8,7 @@ Every arrow is a place where the process may be killed; `ops/resolve.py` decides
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
@@ -45,9 +45,10 @@ from thermocline.ops.follow_schema import check_followed, follow_schema
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.retain import retain
 from thermocline.ops.spanning import SpanningTable, read_spanning
+from thermocline.ops.take_up import Leaving, find_held, is_taking_up, limit_plan, write_leaving
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
-from thermocline.spark.commit import KeyRange, LakeHead, OpStamp, append_range, load_table
+from thermocline.spark.commit import KeyRange, LakeHead, OpStamp, append_range, apply_row_delta, load_table
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 from thermocline.spark.kernels.copy_in import CopyTask
 
@@ -192,7 +193,7 @@ def _apply(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
             below = render_axis(work.table.registered.key_type, held)
             work.report.notes.append(f"rows of {partition.name} below the retention line {below} stay expired")
     if plan.move:
-        _move(work, seen, plan)
+        _move(work, seen, limit_plan(work.table.registered, plan, seen.cut.t))
         seen = observe(work)
         plan = plan_tiering(seen)
     work.report.notes += plan.notes
@@ -223,7 +224,14 @@ def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
         raise
     with closing(snapshot):
         try:
-            copied = _copy(work, plan, head, op, snapshot)
+            taking_up = is_taking_up(registered, seen.cut.t)
+            held = find_held(head, work.dsn, registered, plan.move, snapshot) if taking_up else {}
+            copied = _copy(work, plan, head, op, snapshot, held)
+            leaving = Leaving()
+            if taking_up:
+                same = [partition for partition in plan.move if partition.oid in held]
+                leaving = write_leaving(head, work.dsn, registered, op, seen.cut.t, same)
+                work.report.notes += [f"the lake held {partition.name} already" for partition in same]
         except NoLakeForm as refusal:
             journal.abandon(conn, op, str(refusal))
             raise _with_row(work, plan, refusal) from None
@@ -232,7 +240,7 @@ def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
             raise
         fault_point("copied")
         try:
-            _commit_and_publish(work, seen, plan, head, op, copied)
+            _commit_and_publish(work, seen, plan, head, op, copied, leaving)
         except LostRace as problem:
             journal.abandon(conn, op, str(problem))
             raise
@@ -249,10 +257,16 @@ def _raise_line(work: Tiering, seen: TableSeen, line: int) -> None:
         journal.raise_seam_line(work.conn, seam.table_id, seen.cut.fence, line)
 
 
-def _copy(work: Tiering, plan: TierPlan, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot) -> list[CopyResult]:
+def _copy(
+    work: Tiering, plan: TierPlan, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot, held: Mapping[int, CopyResult]
+) -> list[CopyResult]:
     registered = work.table.registered
     results: list[CopyResult] = []
     for partition in plan.move:
+        if (known := held.get(partition.oid)) is not None:
+            apply_rows(work.conn, registered.id, partition.oid, known.heap.rows)
+            results.append(known)
+            continue
         ranges = plan_block_ranges(snapshot.sizes[partition.name], work.spark().sparkContext.defaultParallelism)
         work.talk(f"copying {partition.name}: {snapshot.sizes[partition.name]:,} bytes in {len(ranges)} tasks")
         result = copy_partition(
@@ -302,7 +316,9 @@ def _sums(plan: TierPlan, copied: list[CopyResult]) -> list[dict[str, object]]:
     ]
 
 
-def _commit_and_publish(work: Tiering, seen: TableSeen, plan: TierPlan, head: LakeHead, op: journal.Op, copied: list[CopyResult]) -> None:
+def _commit_and_publish(
+    work: Tiering, seen: TableSeen, plan: TierPlan, head: LakeHead, op: journal.Op, copied: list[CopyResult], leaving: Leaving
+) -> None:
     registered, report = work.table.registered, work.report
     files = [file for result in copied for file in result.files]
     counters = {
@@ -315,15 +331,19 @@ def _commit_and_publish(work: Tiering, seen: TableSeen, plan: TierPlan, head: La
     journal.note_phase(work.conn, op, "written", counters=counters | {"sums": _sums(plan, copied)})
     fault_point("written")
     snapshot = None
-    if files:
+    if files or not leaving.is_nothing:
         stamp = OpStamp(op_id=str(op.op_id), kind=op.kind, table_id=registered.id, t=op.t)
-        snapshot = append_range(head, files, stamp, KeyRange(column=registered.tier_key, low=seen.cut.t, high=op.t))
+        if is_taking_up(registered, seen.cut.t):
+            snapshot = apply_row_delta(head, files, leaving.deletes, stamp, remove=leaving.remove)
+        else:
+            snapshot = append_range(head, files, stamp, KeyRange(column=registered.tier_key, low=seen.cut.t, high=op.t))
         fault_point("committed")
         journal.note_phase(work.conn, op, "committed", snapshot=snapshot)
         fault_point("committed-noted")
     line = render_axis(registered.key_type, op.t)
+    paths = [*(file.path for file in files), *(delete.path for delete in leaving.deletes)]
     message = f"moved {counters['rows']:,} rows of {len(plan.move)} partitions; the cut-line is at {line}"
-    journal.publish(work.conn, op, snapshot=snapshot, paths=[file.path for file in files], counters={}, message=message)
+    journal.publish(work.conn, op, snapshot=snapshot, paths=paths, counters={}, message=message)
     fault_point("published")
     tables.insert_event(work.conn, registered.id, "tier", f"{registered.name}: {message}.")
     report.moved += [str(partition.name) for partition in plan.move]

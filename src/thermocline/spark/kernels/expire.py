@@ -5,13 +5,11 @@ Only the tier key is read, and of it only the row groups that can hold a key bel
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from thermocline.core.coltypes import LakeColumn
 from thermocline.pg import connect
@@ -20,8 +18,8 @@ from thermocline.spark.kernels.fold_deletes import DeleteFile, DeleteTarget, Kno
 from thermocline.spark.kernels.fold_in import FileSeen
 from thermocline.spark.kernels.fold_match import Rows
 from thermocline.spark.kernels.lake_form import arrow_type
-from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue, key_numbers, ordinals, partition_value
-from thermocline.spark.kernels.parquet_out import open_location
+from thermocline.spark.kernels.lake_keys import read_keys
+from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue, ordinals, partition_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,32 +57,9 @@ def expire_rows(task: ExpireTask, attempt: int) -> tuple[DeleteFile, ...]:
 
 def _rows_within(task: ExpireTask, file: FileSeen) -> Rows:
     places: list[Rows] = [np.zeros(0, dtype=np.int64)]
-    for keys, first_row in _keys(task, file):
+    for keys, first_row in read_keys(file.path, task.tier_key.field_id, task.low, task.high):
         places.append(np.flatnonzero((keys >= task.low) & (keys < task.high)) + first_row)
     return np.concatenate(places)
-
-
-def _keys(task: ExpireTask, file: FileSeen) -> Iterator[tuple[Rows, int]]:
-    """The tier keys of each row group that can hold one of the range, with the place of its first row."""
-    filesystem, path = open_location(file.path)
-    first_row = 0
-    with filesystem.open_input_file(path) as source:
-        parquet = pq.ParquetFile(source)
-        name = _name_of(parquet, task.tier_key.field_id)
-        at = parquet.schema_arrow.get_field_index(name)
-        for group in range(parquet.metadata.num_row_groups):
-            seen = parquet.metadata.row_group(group)
-            ends = seen.column(at).statistics
-            if ends is None or not ends.has_min_max or (int(ends.min_raw) < task.high and int(ends.max_raw) >= task.low):
-                column = parquet.read_row_group(group, columns=[name], use_threads=False).column(0).combine_chunks()
-                yield key_numbers(column), first_row
-            first_row += seen.num_rows
-
-
-def _name_of(parquet: pq.ParquetFile, field_id: int) -> str:
-    """A file keeps the name its column had when it was written; the id never changes."""
-    wanted = str(field_id).encode()
-    return next(str(column.name) for column in parquet.schema_arrow if (column.metadata or {}).get(b"PARQUET:field_id") == wanted)
 
 
 def _partition_of(task: ExpireTask, file: FileSeen) -> PartitionValue | None:
