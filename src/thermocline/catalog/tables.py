@@ -162,10 +162,18 @@ def insert_event(conn: Connection, table_id: int | None, action: str, sentence: 
 
 def _table(conn: Connection, row: tuple[Any, ...]) -> RegisteredTable:
     columns, attnums = [], []
-    for name, attnum, base_type, pg_type, lake_type, form, field_id, required in conn.execute(_QUERIES["columns"], {"table_id": row[0]}):
+    for name, attnum, base_type, pg_type, lake_type, form, *lake in conn.execute(_QUERIES["columns"], {"table_id": row[0]}):
+        field_id, required, missing = lake
         columns.append(
             LakeColumn(
-                name=name, field_id=field_id, base_type=base_type, pg_type=pg_type, lake_type=lake_type, form=form, required=required
+                name=name,
+                field_id=field_id,
+                base_type=base_type,
+                pg_type=pg_type,
+                lake_type=lake_type,
+                form=form,
+                required=required,
+                missing=missing,
             )
         )
         attnums.append(attnum)

@@ -65,7 +65,8 @@ class HeapColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeColumn:
-    """The same column in the lake. `required` columns are the primary key's."""
+    """The same column in the lake. `required` columns are the primary key's; `missing` is what files written before the column was added
+    read as, in Postgres' text form."""
 
     name: str
     field_id: int
@@ -74,6 +75,7 @@ class LakeColumn:
     lake_type: str
     form: Form
     required: bool
+    missing: str | None = None
 
 
 def why_not_held(column: HeapColumn) -> str | None:

@@ -27,7 +27,7 @@ select id, schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, tier
   from thermocline.tables order by schema_name, table_name
 
 -- name: columns
-select name, attnum, base_type, pg_type, lake_type, form, field_id, required
+select name, attnum, base_type, pg_type, lake_type, form, field_id, required, missing
   from thermocline.columns where table_id = %(table_id)s order by position
 
 -- name: delete_table

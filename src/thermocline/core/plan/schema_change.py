@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import time
 from typing import Literal
 
 from thermocline.core.coltypes import LakeColumn
@@ -92,3 +93,13 @@ def render_change(change: FieldChange) -> str:
             return f"column {change.before} of the lake renamed to {change.after}"
         case "promote":
             return f"column {change.name} of the lake widened from {change.before} to {change.after}"
+
+
+def iceberg_default(text: str, lake_type: str) -> bool | int | str:
+    """A missing value from Postgres' text form in the form Iceberg's JSON has for defaults; times as microseconds."""
+    if lake_type == "boolean":
+        return text in ("t", "true")
+    if lake_type == "time":
+        at = time.fromisoformat(text)
+        return ((at.hour * 60 + at.minute) * 60 + at.second) * 1_000_000 + at.microsecond
+    return text.removeprefix("\\x") if lake_type == "binary" else text

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from thermocline.cold.metadata import read_lake_table
+from thermocline.cold.metadata import missing_property, read_lake_table
 from thermocline.cold.table_files import TableFiles
 from thermocline.core.maintenance.bins import Bin, CompactionPlan
 from thermocline.core.maintenance.clustering import Clustering, OrderTerm, parse_sort_order
 from thermocline.core.maintenance.files import DeleteSeen, TableSeen
 from thermocline.core.maintenance.policy import Policy
+from thermocline.core.plan.schema_change import iceberg_default
 from thermocline.maintenance_errors import FormatVersionUnsupported, SortOrderUnreadable
 from thermocline.ops.maintain.context import PassContext
 from thermocline.spark.commit import LakeHead
@@ -86,6 +87,17 @@ def _schema(head: LakeHead) -> Mapping[str, Any]:
     return dict(next(found for found in head.told["schemas"] if found["schema-id"] == head.told["current-schema-id"]))
 
 
+def _schema_with_missing(head: LakeHead) -> dict[str, Any]:
+    """The schema, with what files without a column read as said the way Iceberg says it from format 3 on, so that a rewrite keeps it."""
+    schema = _schema(head)
+    missing = {field["id"]: head.properties.get(missing_property(field["id"])) for field in schema["fields"]}
+    fields = [
+        {**field, "initial-default": iceberg_default(text, str(field["type"]))} if (text := missing[field["id"]]) is not None else field
+        for field in schema["fields"]
+    ]
+    return {**schema, "fields": fields}
+
+
 def _columns(head: LakeHead) -> dict[str, int]:
     return {column["name"]: column["id"] for column in _schema(head)["fields"]}
 
@@ -109,7 +121,7 @@ def _own_terms(head: LakeHead, columns: Mapping[str, int]) -> tuple[OrderTerm, .
 
 def plan_tasks(context: PassContext, head: LakeHead, plan: CompactionPlan) -> list[BinTask]:
     """The bins as tasks that travel."""
-    schema, properties = json.dumps(_schema(head)), head.properties
+    schema, properties = json.dumps(_schema_with_missing(head)), head.properties
     root = (properties.get("write.data.path") or f"{head.location.rstrip('/')}/data").rstrip("/")
     mark = f"{plan.clustering.mark}-" if plan.clustering is not None else ""
     return [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import time
 
 import numpy as np
 import pyarrow as pa
@@ -47,10 +48,39 @@ def arrow_type(lake_type: str) -> pa.DataType:
     return _PLAIN[lake_type]
 
 
+def lake_type_of_arrow(kind: pa.DataType) -> str:
+    """Iceberg's type of a column as a lake file has it."""
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision}, {kind.scale})"
+    if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16:
+        return "uuid"
+    return next((name for name, known in _PLAIN.items() if known == kind), "string")
+
+
 def travels_whole(lake_type: str) -> bool:
     """Whether the type is a decimal so small that its values travel as 64-bit whole numbers, their point left out."""
     found = _DECIMAL.fullmatch(lake_type)
     return found is not None and int(found[1]) <= _MAX_WHOLE_DIGITS
+
+
+def missing_scalar(text: str | None, lake_type: str) -> pa.Scalar:
+    """What rows of a file without the column read as, from Postgres' text form."""
+    kind = arrow_type(lake_type)
+    if text is None:
+        return pa.scalar(None, kind)
+    match lake_type:
+        case "boolean":
+            return pa.scalar(text in ("t", "true"))
+        case "float" | "double":
+            return pa.scalar(float(text), kind)
+        case "binary":
+            return pa.scalar(bytes.fromhex(text[2:]), kind)
+        case "uuid":
+            return pa.scalar(bytes.fromhex(text.replace("-", "")), kind)
+        case "time":
+            return pa.scalar(time.fromisoformat(text), kind)
+        case _:
+            return pa.scalar(text).cast(kind)
 
 
 def arrow_schema(columns: Sequence[LakeColumn]) -> pa.Schema:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from thermocline.core.coltypes import LakeColumn
 from thermocline.spark.kernels.checksum import RowSum, hash_table, sum_of
 from thermocline.spark.kernels.fold_deletes import KnownDeletes
+from thermocline.spark.kernels.lake_form import arrow_type, lake_type_of_arrow, missing_scalar
 from thermocline.spark.kernels.lake_partition import key_numbers
 from thermocline.spark.kernels.parquet_out import open_location
 
@@ -56,11 +57,16 @@ def why_not_whole(path: str, size_bytes: int) -> str | None:
 
 
 def read_file_rows(path: str, shape: LakeShape, deletes: Sequence[str], known: KnownDeletes) -> FileRows:
-    """Every row of a file hashed; those that position deletes name are left out of all but the sum."""
+    """Every row of a file hashed; those that position deletes name are left out of all but the sum.
+
+    The sum is over the columns the file has, in its own types, as when it was written; the rows are read as the table's columns are now.
+    """
     written, rows, ids, places = RowSum(), [], [], []
-    for group in _groups(path, shape):
+    for whole in _groups(path):
+        own = own_columns(whole.schema)
+        group = as_columns(whole, shape.columns)
         hashes = hash_table(group, shape.columns)
-        written += sum_of(hashes)
+        written += sum_of(hashes if _is_plain(own, shape.columns) else hash_table(whole, own))
         rows.append(hashes)
         ids.append(hash_table(group.select(list(shape.key)), shape.key_columns))
         places.append(key_numbers(group.column(shape.tier_key).combine_chunks()))
@@ -77,16 +83,61 @@ def read_file_rows(path: str, shape: LakeShape, deletes: Sequence[str], known: K
 def read_keys(path: str, shape: LakeShape, ids: U64) -> list[str]:
     """The keys of the rows with these hashes, as text."""
     found: list[str] = []
-    for group in _groups(path, shape):
-        keys = group.select(list(shape.key))
+    for group in _groups(path):
+        keys = as_columns(group, shape.key_columns)
         places = np.flatnonzero(np.isin(hash_table(keys, shape.key_columns), ids))
         found += ["(" + ", ".join(str(value) for value in row.values()) + ")" for row in keys.take(places).to_pylist()]
     return found
 
 
-def _groups(path: str, shape: LakeShape) -> Iterator[pa.Table]:
+def as_columns(table: pa.Table, columns: Sequence[LakeColumn]) -> pa.Table:
+    """A file's rows as the table's columns are now: by field id, widened, and what is missing filled in."""
+    by_id = {_field_id(field): at for at, field in enumerate(table.schema)}
+    arrays: list[pa.ChunkedArray | pa.Array] = []
+    for column in columns:
+        if (at := by_id.get(column.field_id)) is None:
+            arrays.append(_repeated(missing_scalar(column.missing, column.lake_type), table.num_rows))
+        else:
+            held, wanted = table.column(at), arrow_type(column.lake_type)
+            arrays.append(held if held.type == wanted or isinstance(wanted, pa.BaseExtensionType) else held.cast(wanted))
+    return pa.table(arrays, names=[column.name for column in columns])
+
+
+def own_columns(schema: pa.Schema) -> tuple[LakeColumn, ...]:
+    """The columns of a file as its own schema tells them."""
+    return tuple(
+        LakeColumn(
+            name=field.name,
+            field_id=_field_id(field),
+            base_type="",
+            pg_type="",
+            lake_type=lake_type_of_arrow(field.type),
+            form="native",
+            required=not field.nullable,
+        )
+        for field in schema
+    )
+
+
+def _is_plain(own: Sequence[LakeColumn], columns: Sequence[LakeColumn]) -> bool:
+    return [(c.field_id, c.lake_type.replace(" ", "")) for c in own] == [(c.field_id, c.lake_type.replace(" ", "")) for c in columns]
+
+
+def _field_id(field: pa.Field) -> int:
+    return int((field.metadata or {}).get(b"PARQUET:field_id", b"-1"))
+
+
+def _repeated(value: pa.Scalar, rows: int) -> pa.Array:
+    if not value.is_valid:
+        return pa.nulls(rows, value.type)
+    if isinstance(value.type, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(value.type, pa.repeat(value.value, rows))
+    return pa.repeat(value, rows)
+
+
+def _groups(path: str) -> Iterator[pa.Table]:
     filesystem, inner = open_location(path)
     with filesystem.open_input_file(inner) as source:
         file = pq.ParquetFile(source)
         for group in range(file.metadata.num_row_groups):
-            yield file.read_row_group(group, columns=[column.name for column in shape.columns], use_threads=False)
+            yield file.read_row_group(group, use_threads=False)
