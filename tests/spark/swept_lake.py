@@ -1,193 +1,110 @@
-"""Iceberg tables that Postgres does not know, to be maintained: written by Spark and by Iceberg's Java API, read back by two engines."""
+"""An Iceberg table that Postgres does not know, with its files in sight: aged, left behind, counted."""
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import closing, contextmanager
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 from tests.spark.ground import Ground
 
-from thermocline.cold.metadata import read_lake_table
-from thermocline.cold.table_files import TableFiles
-from thermocline.core.maintenance.files import TableSeen
-from thermocline.core.maintenance.outcome import Outcome
+from thermocline.catalog.safety import Owner
 from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
-from thermocline.ops.maintain.compact import run_compact
+from thermocline.locations import without_file_scheme
 from thermocline.ops.maintain.context import LakeTarget, PassContext
-from thermocline.pg import connect
 from thermocline.settings import Settings
 from thermocline.spark.commit import LakeHead, load_table
-
-Row = tuple[Any, ...]
-EAGER = Policy(preset="artemis", rewrite_min_input_files=2, min_input_scope="partition", splice_min_row_group_bytes=0)
-"""Any two small files of a partition are worth merging."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Lake:
-    """One lake table under maintenance."""
+    """The table `lab.<name>` and a connection to its catalog."""
 
     ground: Ground
     name: TableName
     lake_id: int
-    policy: Policy = EAGER
-    now: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-    @classmethod
-    def make(cls, ground: Ground, columns: str, *, table: str = "events", partitioned: str = "", properties: str = "") -> Lake:
-        """A table by Spark's own DDL."""
-        name = TableName("db", table)
-        ground.spark.sql("create namespace if not exists thermocline.db")
-        by = f"partitioned by ({partitioned})" if partitioned else ""
-        options = f"tblproperties ('format-version' = '2', 'write.distribution-mode' = 'none'{properties})"
-        ground.spark.sql(f"create table thermocline.db.{table} ({columns}) using iceberg {by} {options}")
-        return cls(ground=ground, name=name, lake_id=_add(ground, name))
-
-    @property
-    def spark(self) -> SparkSession:
-        return self.ground.spark
+    conn: Any = field(repr=False)
 
     @property
     def sql_name(self) -> str:
         return f"thermocline.{self.name.schema}.{self.name.table}"
 
-    def append(self, rows: Sequence[Row], files: int = 1) -> None:
-        """Rows in so many files, in one commit."""
-        schema = self.spark.table(self.sql_name).schema
-        self.spark.createDataFrame(list(rows), schema).repartition(files).writeTo(self.sql_name).append()
+    @property
+    def owner(self) -> Owner:
+        return Owner(lake_id=self.lake_id)
 
-    def run(self, statement: str) -> None:
-        self.spark.sql(statement.format(t=self.sql_name))
-
+    @property
     def head(self) -> LakeHead:
-        return load_table(self.spark, self.name)
+        return load_table(self.ground.spark, self.name)
 
-    def seen(self) -> TableSeen:
-        head = self.head()
-        assert head.snapshot_id is not None
-        return TableFiles().read(read_lake_table(head.metadata_location).metadata, head.snapshot_id)
+    @property
+    def folder(self) -> Path:
+        return Path(without_file_scheme(self.head.location))
 
-    def rows(self) -> list[Row]:
-        """All rows, as Spark reads them and as DuckDB does; both must agree."""
-        by_spark = _sorted(tuple(row) for row in self.spark.table(self.sql_name).collect())
-        by_duckdb = _sorted(tuple(row.values()) for row in self.ground.lake_by_duckdb(self.name).to_pylist())
-        assert by_spark == by_duckdb
-        return by_spark
-
-    def spark_rows(self) -> list[Row]:
-        return _sorted(tuple(row) for row in self.spark.table(self.sql_name).collect())
-
-    @contextmanager
-    def context(self, **changes: Any) -> Any:
-        policy = replace(self.policy, **changes.pop("policy", {}))
-        with closing(connect(self.ground.dsn, autocommit=True)) as conn:
-            yield PassContext(
-                conn=conn, dsn=self.ground.dsn, spark=lambda: self.spark, settings=Settings(dsn=self.ground.dsn),
-                target=LakeTarget(name=self.name, lake_id=self.lake_id), policy=policy, now=self.now, worker="test",
-                pass_id=uuid.uuid4(), **changes,
-            )  # fmt: skip
-
-    def compact(self, **changes: Any) -> Outcome:
-        context_changes = {key: changes.pop(key) for key in ("dry_run", "why_pause", "talk") if key in changes}
-        with self.context(policy=changes, **context_changes) as context:
-            return run_compact(context)
-
-    def staged(self) -> list[str]:
-        return [row[0] for row in self.ground.rows("select path from thermocline.staged_files")]
-
-    def delete_equal(self, columns: Mapping[str, pa.DataType], keys: Sequence[Row], like: str | None = None) -> str:
-        """Add a file of equality deletes, global or in the partition of the data file `like`; no SQL writes one."""
-        head, path = self.head(), self._new_path("eq")
-        fields = {column.name: column.field_id for column in read_lake_table(head.metadata_location).fields}
-        schema = pa.schema([pa.field(name, kind, metadata={"PARQUET:field_id": str(fields[name])}) for name, kind in columns.items()])
-        arrays = [pa.array([key[at] for key in keys], kind) for at, kind in enumerate(columns.values())]
-        pq.write_table(pa.table(arrays, schema=schema), path.removeprefix("file://"))
-        ids = [fields[name] for name in columns]
-        gateway: Any = self.spark.sparkContext._gateway
-        jvm: Any = self.spark._jvm
-        array = gateway.new_array(jvm.int, len(ids))
-        for at, field_id in enumerate(ids):
-            array[at] = field_id
-        self._add_delete(path, lambda builder: builder.ofEqualityDeletes(array), like, len(keys))
-        return path
-
-    def delete_rows(self, places: Mapping[str, Sequence[int]], like: str | None = None) -> str:
-        """Add one file of position deletes."""
-        path = self._new_path("pos")
-        named = [(said, row) for said in sorted(places) for row in sorted(places[said])]
-        schema = pa.schema(
-            [
-                pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
-                pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
-            ]
+    def context(self, *, later: timedelta = timedelta(), **changes: Any) -> PassContext:
+        """A pass over the table, `later` than now; keywords that are no part of a context are policy."""
+        own = {key: changes.pop(key) for key in ("dry_run", "pass_id", "settings", "spark") if key in changes}
+        made = PassContext(
+            conn=self.conn,
+            dsn=self.ground.dsn,
+            spark=lambda: self.ground.spark,
+            settings=Settings(dsn=self.ground.dsn),
+            target=LakeTarget(name=self.name, lake_id=self.lake_id),
+            policy=Policy(**changes),
+            now=datetime.now(UTC) + later,
+            worker="test",
         )
-        columns = [[said for said, _ in named], [row for _, row in named]]
-        pq.write_table(pa.table(columns, schema=schema), path.removeprefix("file://"))
-        self._add_delete(path, lambda builder: builder.ofPositionDeletes(), like, len(named))
+        return replace(made, **own)
+
+    def sql(self, statement: str) -> Any:
+        """A statement of Spark's; `{t}` stands for the table."""
+        return self.ground.spark.sql(statement.replace("{t}", self.sql_name))
+
+    def append(self, *keys: int) -> int:
+        """One snapshot with these rows."""
+        self.sql("insert into {t} values " + ", ".join(f"({key}, 'row {key}')" for key in keys))
+        snapshot = self.head.snapshot_id
+        assert snapshot is not None
+        return snapshot
+
+    def rows(self, at: int | str | None = None) -> list[Any]:
+        """The rows of the table, of a snapshot, or of a branch or tag, in order."""
+        table = "{t}" if at is None else f"{{t}} version as of {at!r}"
+        return sorted(tuple(row) for row in self.sql(f"select * from {table}").collect())
+
+    def files(self) -> set[str]:
+        """Every file in the table's folder, checksums of Hadoop's left out."""
+        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file() and path.suffix != ".crc"}
+
+    def age(self, path: Path, hours: float) -> Path:
+        """Make a file this old, by the store's clock."""
+        moment = time.time() - hours * 3600
+        os.utime(path, (moment, moment))
         return path
 
-    def _new_path(self, kind: str) -> str:
-        location = self.head().location.replace("file:/", "file:///", 1).replace("file://///", "file:///")
-        folder = Path(location.removeprefix("file://")) / "data"
-        folder.mkdir(parents=True, exist_ok=True)
-        return f"file://{folder}/{kind}-{uuid.uuid4().hex[:8]}.parquet"
-
-    def _add_delete(self, path: str, kind: Any, like: str | None, rows: int) -> None:
-        head = self.head()
-        iceberg = self.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
-        size = Path(path.removeprefix("file://")).stat().st_size
-        data = _find(head, like) if like is not None else None
-        spec = head.table.specs().get(data.specId()) if data is not None else iceberg.PartitionSpec.unpartitioned()
-        if data is None and not head.table.spec().isPartitioned():
-            spec = head.table.spec()
-        config = iceberg.MetricsConfig.forPositionDelete() if "/pos-" in path else iceberg.MetricsConfig.forTable(head.table)
-        metrics = iceberg.parquet.ParquetUtil.fileMetrics(head.table.io().newInputFile(path), config)
-        builder = kind(iceberg.FileMetadata.deleteFileBuilder(spec)).withPath(path).withFileSizeInBytes(size)
-        builder = builder.withFormat(iceberg.FileFormat.PARQUET).withMetrics(metrics).withRecordCount(rows)
-        if data is not None and spec.isPartitioned():
-            builder = builder.withPartition(data.partition())
-        head.table.newRowDelta().addDeletes(builder.build()).commit()
-
-    def summary(self) -> dict[str, str]:
-        snapshot = next(found for found in self.head().told["snapshots"] if found["snapshot-id"] == self.head().snapshot_id)
-        return dict(snapshot["summary"])
-
-    def entries(self) -> list[tuple[int, int, int | None]]:
-        """Status, snapshot and sequence of each entry in the manifests the current snapshot added, deleted ones too."""
-        found = self.spark.sql(f"select status, snapshot_id, sequence_number from {self.sql_name}.entries").collect()
-        return [tuple(row) for row in found]
+    def leave(self, place: str, hours: float) -> Path:
+        """A file of this age that nothing names."""
+        path = self.folder / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"left behind")
+        return self.age(path, hours)
 
 
-def _find(head: LakeHead, path: str) -> Any:
-    tasks = head.table.newScan().planFiles()
+@contextmanager
+def make_lake(ground: Ground, columns: str = "id bigint, body string", *, table: str = "events") -> Iterator[Lake]:
+    """`lab.<table>`, empty, added to what is maintained."""
+    ground.spark.sql("create namespace if not exists thermocline.lab")
+    ground.spark.sql(f"create table thermocline.lab.{table} ({columns}) using iceberg")
+    conn = ground.connect()
     try:
-        found = tasks.iterator()
-        while found.hasNext():
-            if (file := found.next().file()).location() == path:
-                return file
+        row = conn.execute("insert into thermocline.lake_tables (namespace, name) values ('lab', %s) returning id", [table]).fetchone()
+        assert row is not None
+        yield Lake(ground=ground, name=TableName("lab", table), lake_id=row[0], conn=conn)
     finally:
-        tasks.close()
-    raise AssertionError(f"{path} is not in the table")
-
-
-def _add(ground: Ground, name: TableName) -> int:
-    with closing(ground.connect()) as conn:
-        row = conn.execute(
-            "insert into thermocline.lake_tables (namespace, name) values (%s, %s) returning id", [name.schema, name.table]
-        ).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-def _sorted(rows: Any) -> list[Row]:
-    return sorted(rows, key=lambda row: json.dumps(row, default=str))
+        conn.close()
