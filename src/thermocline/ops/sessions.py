@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -15,8 +16,10 @@ from thermocline.spark.session import SparkPlan, spark_session
 def spark_source(dsn: str, settings: Settings) -> Callable[[], SparkSession]:
     """A function that gives the session of this database, starting Spark on its first call."""
 
+    lock = threading.Lock()
+
     @lru_cache(maxsize=1)
-    def session() -> SparkSession:
+    def make() -> SparkSession:
         with connect(dsn, application_name="thermocline spark") as conn:
             endpoint = read_endpoint(conn)
         plan = SparkPlan(
@@ -26,5 +29,9 @@ def spark_source(dsn: str, settings: Settings) -> Callable[[], SparkSession]:
             driver_memory=settings.spark_driver_memory,
         )
         return spark_session(plan)
+
+    def session() -> SparkSession:
+        with lock:  # passes run beside the cycle
+            return make()
 
     return session

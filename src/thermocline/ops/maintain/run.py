@@ -39,6 +39,7 @@ from thermocline.settings import Settings
 
 _LOG = logging.getLogger("thermocline.maintain")
 Talk = Callable[[str], None]
+STOPPING = "paused: the worker stops, resumes with the next pass"
 MAINTENANCE_DISABLED = "maintenance is disabled for this table"
 
 
@@ -117,6 +118,7 @@ def run_pass_on(
     worker: str,
     talk: Talk,
     engine: MaintenanceEngine | None = None,
+    is_stopping: Callable[[], bool] = lambda: False,
 ) -> PassReport:
     """Run one pass over a table that was found; `conn` is in autocommit mode and holds the pass's lock meanwhile."""
     resolved = read_resolved_policy(conn, seen, settings)
@@ -134,7 +136,7 @@ def run_pass_on(
         dry_run=wish.dry_run,
         forced=wish.forced,
         talk=talk,
-        why_pause=pacing.why_pause,
+        why_pause=lambda: STOPPING if is_stopping() else pacing.why_pause(),
         pace=pacing.pace,
     )
     run = _Run(

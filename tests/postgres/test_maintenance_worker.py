@@ -1,0 +1,166 @@
+"""Forced passes and passes that are due, as a worker serves them; health of tables that nobody maintains."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from thermocline.catalog import maintenance_requests as queue
+from thermocline.catalog.lake_tables import add_lake_table, read_maintained
+from thermocline.catalog.passes import pass_lock
+from thermocline.catalog.policies import NamespaceScope, apply_policy
+from thermocline.catalog.safety import Owner
+from thermocline.catalog.tables import insert_lake_table
+from thermocline.cold.create import create_lake_table
+from thermocline.core.coltypes import LakeColumn
+from thermocline.core.maintenance.operations import ALL_DISABLED
+from thermocline.core.maintenance.resolve import change_policy, parse_changes
+from thermocline.core.names import TableName
+from thermocline.maintenance_errors import StillWaiting
+from thermocline.ops.maintain.ask import force_pass
+from thermocline.ops.maintain.health import collect_health, read_health
+from thermocline.ops.maintain.run import PassWish
+from thermocline.pg import connect
+from thermocline.settings import Settings
+from thermocline.worker.maintenance import MaintenanceThreads, serve_due, serve_forced
+
+NAMES = [TableName("lab", name) for name in ("a", "b", "c")]
+OFF = [f"{key}_enabled=false" for key in ("rewrite", "delete_compaction", "manifest_rewrite", "snapshot_expiry", "orphan_sweep")]
+
+
+def no_spark() -> SparkSession:
+    raise AssertionError("every operation is switched off here")
+
+
+@pytest.fixture
+def conn(database: str, tmp_path: Path) -> Iterator[psycopg.Connection[Any]]:
+    """Three lake tables under maintenance, with every operation switched off, so that passes need no Spark."""
+    column = LakeColumn(name="id", field_id=1, base_type="int8", pg_type="bigint", lake_type="long", form="native", required=True)
+    with closing(connect(database, autocommit=True)) as conn:
+        for name in NAMES:
+            made = create_lake_table(str(tmp_path), name, (column,), "id", "none", table_uuid=uuid.uuid4())
+            insert_lake_table(conn, name.schema, name.table, made.metadata_location)
+            add_lake_table(conn, name)
+        apply_policy(conn, NamespaceScope(), lambda before: change_policy(before, parse_changes(OFF)))
+        yield conn
+
+
+def threads(database: str, tmp_path: Path, **settings: Any) -> MaintenanceThreads:
+    chosen = Settings(dsn=database, warehouse=str(tmp_path), **settings)
+    return MaintenanceThreads(database, chosen, no_spark, "w1", threading.Event())
+
+
+def owners(conn: psycopg.Connection[Any]) -> dict[str, Owner]:
+    return {one.lake.table: one.owner for one in read_maintained(conn)}
+
+
+@pytest.mark.conforms("M-148")
+def test_one_request_per_table_waits_is_refreshed_claimed_once_and_never_run_beside_another_pass(
+    conn: psycopg.Connection[Any], database: str, tmp_path: Path
+) -> None:
+    worker, owner = threads(database, tmp_path), owners(conn)["a"]
+    first = queue.file_forced_pass(conn, owner, {"operations": []})
+    assert queue.file_forced_pass(conn, owner, {"operations": ["compact"]}) == first
+    with closing(connect(database, autocommit=True)) as other:
+        with pass_lock(other, owner, "a"):
+            assert serve_forced(worker, conn) == 0
+        seen = queue.read_forced_pass(conn, first)
+        assert seen is not None
+        assert seen.state == "pending"
+        taken = [queue.take_forced_pass(conn, "w1"), queue.take_forced_pass(other, "w2")]
+    assert [found is not None for found in taken] == [True, False]
+    assert taken[0] is not None
+    assert taken[0].wish == {"operations": ["compact"]}
+
+
+def test_a_request_of_a_dead_worker_is_pending_again(conn: psycopg.Connection[Any], database: str, tmp_path: Path) -> None:
+    owner = owners(conn)["a"]
+    request = queue.file_forced_pass(conn, owner, {})
+    assert queue.take_forced_pass(conn, "a worker that is no more")
+    assert serve_forced(threads(database, tmp_path), conn) == 1
+    seen = queue.read_forced_pass(conn, request)
+    assert seen is not None
+    assert seen.result is not None
+    assert (seen.state, seen.result["sentence"]) == ("done", ALL_DISABLED)
+
+
+@pytest.mark.conforms("M-147")
+def test_a_forced_pass_waits_for_its_worker_and_the_request_stays_past_the_limit(
+    conn: psycopg.Connection[Any], database: str, tmp_path: Path
+) -> None:
+    worker = threads(database, tmp_path)
+    with closing(connect(database, autocommit=True, application_name="thermocline worker")) as alive:
+        alive.execute("insert into thermocline.workers (name, pid, host, backend_pid) values ('w1', 1, 'h', pg_backend_pid())")
+        with pytest.raises(StillWaiting) as waited:
+            force_pass(database, NAMES[0], settings=worker.settings, wish=PassWish(), timeout_seconds=0.3)
+        assert waited.value.exit_code == 1
+        assert conn.execute("select state from thermocline.maintenance_requests").fetchall() == [("pending",)]
+        server = threading.Timer(0.3, lambda: _serve(worker, database))
+        server.start()
+        report = force_pass(database, NAMES[0], settings=worker.settings, wish=PassWish(), timeout_seconds=60)
+        server.join()
+    assert report["sentence"] == ALL_DISABLED
+
+
+def _serve(worker: MaintenanceThreads, database: str) -> None:
+    with closing(connect(database, autocommit=True)) as conn:
+        serve_forced(worker, conn)
+
+
+@pytest.mark.conforms("M-146")
+def test_every_table_gets_a_pass_per_interval_at_times_of_its_own(conn: psycopg.Connection[Any], database: str, tmp_path: Path) -> None:
+    worker = threads(database, tmp_path)
+    assert serve_due(worker, conn) == 0
+    first = conn.execute("select next_at, now() from thermocline.maintenance_schedule").fetchall()
+    assert len({at for at, _ in first}) == 3
+    assert all(0 <= (at - now).total_seconds() <= 3600 for at, now in first)
+    conn.execute("update thermocline.maintenance_schedule set next_at = now()")
+    assert serve_due(worker, conn) == 3
+    assert serve_due(worker, conn) == 0
+    waits = [
+        (at - now).total_seconds() for at, now in conn.execute("select next_at, now() from thermocline.maintenance_schedule").fetchall()
+    ]
+    assert len(set(waits)) == 3
+    assert all(3600 * 0.89 <= wait <= 3600 * 1.1 for wait in waits)
+
+
+@pytest.mark.conforms("M-036")
+def test_switched_off_by_the_environment_no_scheduled_pass_runs_but_on_the_table_that_is_switched_on(
+    conn: psycopg.Connection[Any], database: str, tmp_path: Path
+) -> None:
+    worker = threads(database, tmp_path, maintenance_enabled=False)
+    apply_policy(conn, owners(conn)["b"], lambda before: change_policy(before, parse_changes(["maintenance_enabled=true"])))
+    queue.schedule_new_tables(conn, 3600)
+    conn.execute("update thermocline.maintenance_schedule set next_at = now()")
+    serve_due(worker, conn)
+    ran = conn.execute("select l.name from thermocline.op_log o join thermocline.lake_tables l on l.id = o.lake_id").fetchall()
+    assert ran == [("b",)]
+
+
+@pytest.mark.conforms("M-156")
+def test_health_is_collected_for_lake_tables_also_with_maintenance_off_and_an_unreadable_one_does_not_end_it(
+    conn: psycopg.Connection[Any], database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(dsn=database, warehouse=str(tmp_path), maintenance_enabled=False)
+    conn.execute("update thermocline_iceberg.iceberg_tables set metadata_location = '/nowhere/v1.metadata.json' where table_name = 'b'")
+    with caplog.at_level(logging.INFO, logger="thermocline.health"):
+        for _ in range(2):
+            assert collect_health(conn, settings) == 3
+    rows = conn.execute(
+        "select l.name, s.problem is null, s.stats ->> 'files', s.policy ->> 'maintenance_enabled'"
+        " from thermocline.lake_stats s join thermocline.lake_tables l on l.id = s.lake_id order by 1"
+    ).fetchall()
+    assert rows == [("a", True, "0", "false"), ("b", False, None, None), ("c", True, "0", "false")]
+    assert len([record for record in caplog.records if "cannot be read" in record.getMessage()]) == 1
+    report = read_health(database, NAMES[0], settings)
+    assert report.stats["snapshots"] == 0
+    assert {status.status for status in report.operations} == {"not yet run"}
