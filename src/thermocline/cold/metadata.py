@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestFile
 from pyiceberg.serializers import FromInputFile
@@ -50,13 +50,18 @@ class LakeFile:
         return bool(self.equality_ids)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SnapshotFiles:
     """All live files of one snapshot."""
 
     snapshot_id: int
     data: tuple[LakeFile, ...]
     deletes: tuple[LakeFile, ...]
+
+    @cached_property
+    def data_bytes(self) -> int:
+        """The size of all data files."""
+        return sum(file.size_bytes for file in self.data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,7 +8,7 @@ Floats are never compared: their bounds leave NaN out.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Literal
@@ -48,6 +48,7 @@ class ScanPlan:
     data: tuple[LakeFile, ...]
     deletes: tuple[LakeFile, ...]
     files_skipped: int
+    bytes_skipped: int = 0
 
     @property
     def row_count(self) -> int:
@@ -71,7 +72,28 @@ def plan_scan(table: LakeTable, snapshot_id: int, bounds: tuple[Bound, ...]) -> 
         data=data,
         deletes=_applicable(files.deletes, data),
         files_skipped=len(files.data) - len(data),
+        bytes_skipped=files.data_bytes - sum(file.size_bytes for file in data),
     )
+
+
+def thin_scan(plan: ScanPlan, rows: int, offset: float) -> ScanPlan:
+    """Every n-th file of a scan, beginning at `offset` (0 to 1) of the first n: at least so many rows, from all over the table."""
+    step = min(plan.row_count // max(1, rows), len(plan.data) // _FEWEST_SAMPLED_FILES)
+    if step < 2:
+        return plan
+    data = plan.data[int(offset * step) :: step]
+    left = len(plan.data) - len(data)
+    dropped = sum(file.size_bytes for file in plan.data) - sum(file.size_bytes for file in data)
+    return replace(
+        plan,
+        data=data,
+        deletes=_applicable(plan.deletes, data),
+        files_skipped=plan.files_skipped + left,
+        bytes_skipped=plan.bytes_skipped + dropped,
+    )
+
+
+_FEWEST_SAMPLED_FILES = 50
 
 
 _PATH_FIELD_ID = 2_147_483_546

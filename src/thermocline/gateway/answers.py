@@ -15,7 +15,6 @@ from thermocline.gateway.facts import TableFacts
 from thermocline.gateway.fallback import PostgresRows
 from thermocline.gateway.lookup import LakeDirectory
 from thermocline.gateway.memory import ConnectionMemory
-from thermocline.gateway.predicates import Fragment
 from thermocline.gateway.pushdown import LakeQuery, PostgresQuery, parse_select, plan_select, table_names
 from thermocline.gateway.rows import TEXT, EncodedRows, Shape
 from thermocline.gateway.sources import ConstantRows, RowSource
@@ -110,8 +109,7 @@ class Answers:
         query = self._plan(sample.sql if sample else sql, constants, analyzed)
         if isinstance(query, LakeQuery):
             if sample:
-                chance = Fragment("random() < CAST(? AS DOUBLE)", (sample.share,))
-                query = replace(query, scan=replace(query.scan, condition=(*query.scan.condition, chance)))
+                query = _sampled(query, sample.share)
             return ResultStream(self._engine.open(query, memory))
         metrics.POSTGRES_EVALUATED.inc()
         log.debug("evaluated by Postgres: %s", query.reason)
@@ -177,3 +175,11 @@ class Answers:
             return 0, 0
         data = facts.table.files(snapshot_id).data
         return sum(file.record_count for file in data), sum(file.size_bytes for file in data)
+
+
+def _sampled(query: LakeQuery, share: float) -> LakeQuery:
+    scan = query.scan
+    if scan.snapshot_id is None or not scan.facts.table.has_snapshot(scan.snapshot_id):
+        return query
+    rows = sum(file.record_count for file in scan.facts.table.files(scan.snapshot_id).data)
+    return replace(query, scan=replace(scan, sampled_rows=max(1, round(share * rows))))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
 
 import duckdb
 import pyarrow as pa
 
-from thermocline.cold.scan import ScanPlan, plan_scan
+from thermocline.cold.scan import ScanPlan, plan_scan, thin_scan
 from thermocline.cold.storage import readable_path
 from thermocline.errors import LakeFileUnreadable, StatementTooLarge, UnknownSnapshot
 from thermocline.gateway import metrics
@@ -25,6 +26,7 @@ from thermocline.object_store import ObjectStore, current_store, is_object_locat
 
 _BATCH_ROWS, _FEWEST_BATCH_ROWS = 32_768, 2_048
 _BATCH_BYTES = 64 << 20
+_SAMPLED_FROM = 20
 _SHORT_TOP_ROWS = 10_000
 _LITTLE_BYTES = 32 << 20
 _TURN_SECONDS = 0.2
@@ -68,8 +70,11 @@ class LakeEngine:
         if not scan.facts.table.has_snapshot(scan.snapshot_id):
             raise UnknownSnapshot(f"The lake table of {scan.facts.name} has no snapshot {scan.snapshot_id}.")
         plan = plan_scan(scan.facts.table, scan.snapshot_id, scan.bounds)
+        if scan.sampled_rows is not None:
+            plan = thin_scan(plan, _SAMPLED_FROM * scan.sampled_rows, random.random())
         metrics.FILES_SCANNED.inc(len(plan.data))
         metrics.FILES_SKIPPED.inc(plan.files_skipped)
+        metrics.BYTES_SKIPPED.inc(plan.bytes_skipped)
         metrics.BYTES_READ.inc(sum(file.size_bytes for file in plan.data))
         return plan if plan.data else None
 
@@ -102,13 +107,17 @@ class LakeEngine:
         return DuckBatches(self.cursor(), self._statement(outputs, plan, scan, []), self.turns, batch_rows(plan))
 
     def _statement(self, outputs: Fragment, plan: ScanPlan, scan: TableScan, tail: list[Fragment]) -> Fragment:
-        parts = [Fragment("SELECT"), outputs, Fragment("FROM"), self._source(plan, scan)]
-        if scan.condition:
-            parts += [Fragment("WHERE"), join(" AND ", scan.condition)]
+        parts = [Fragment("SELECT"), outputs, Fragment("FROM"), self.source(plan, scan)]
+        condition = scan.condition
+        if scan.sampled_rows is not None:
+            condition = (*condition, Fragment("random() < CAST(? AS DOUBLE)", (scan.sampled_rows / plan.row_count,)))
+        if condition:
+            parts += [Fragment("WHERE"), join(" AND ", condition)]
         parts += tail
         return Fragment(" ".join(part.text for part in parts), tuple(value for part in parts for value in part.parameters))
 
-    def _source(self, plan: ScanPlan, scan: TableScan) -> Fragment:
+    def source(self, plan: ScanPlan, scan: TableScan) -> Fragment:
+        """The rows of a plan, as they stand after FROM."""
         files = [*plan.data, *(delete for delete in plan.deletes if delete.equality_ids)]
         paths = [readable_path(file.path) for file in files]
         self._connect_store(paths)

@@ -48,6 +48,8 @@ class TableScan:
     start: int
     end: int
     alias: str | None
+    sampled_rows: int | None = None
+    """About so many rows at random, where ANALYZE asks; none: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

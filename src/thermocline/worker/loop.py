@@ -28,12 +28,16 @@ from thermocline.ops.ask import perform, render_report
 from thermocline.ops.fold import fold, has_work
 from thermocline.ops.janitor import remove_leftover_lakes, remove_stray_files
 from thermocline.ops.sessions import spark_source
+from thermocline.ops.statistics import refresh_statistics
 from thermocline.ops.tier import tier
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
+from thermocline.worker.maintenance import MaintenanceThreads
 
 _LOG = logging.getLogger("thermocline.worker")
 _RECONNECT_SECONDS = 1.0
+_STOP_SECONDS = 5.0
+_STATISTICS_RETRY_SECONDS = 300.0
 
 
 class Worker:
@@ -47,6 +51,7 @@ class Worker:
         self._spark = spark_source(dsn, settings)
         self._last_problem: dict[str, str] = {}
         self._waiting_since: dict[int, float] = {}
+        self._statistics_due: dict[int, float] = {}
 
     def stop(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
         self.stopping.set()
@@ -82,7 +87,7 @@ class Worker:
             if self.stopping.is_set():
                 break
             try:
-                report = tier(self.dsn, table.name, settings=self.settings, spark=self._session, worker=self.name)
+                report = tier(self.dsn, table.name, settings=self.settings, spark=self.session, worker=self.name)
                 if report.op_id is None:  # one lake commit per table and cycle
                     self._fold(conn, table)
             except (AnotherWriter, Paused):
@@ -95,6 +100,7 @@ class Worker:
                 note_cycle(conn, table.id, str(problem), problem_code=getattr(problem, "code", None))
                 continue
             self._last_problem.pop(str(table.name), None)
+            self._refresh_statistics(conn, table)
             if report.moved or report.dropped:
                 _LOG.info(report.sentence, extra={"action": "tier", "table": report.table, "op_id": report.op_id})
         if swept := sweep_pins(conn):
@@ -105,6 +111,27 @@ class Worker:
             _LOG.info("deleted %d lakes that no table has", removed, extra={"action": "janitor"})
         return well
 
+    def _refresh_statistics(self, conn: Connection, table: RegisteredTable) -> None:
+        """Keep the planner's picture of the lake fresh; where that fails (no gateway, say) it is tried again, and nothing else waits."""
+        if time.monotonic() < self._statistics_due.get(table.id, 0.0):
+            return
+        try:
+            seen = refresh_statistics(conn, table, self.settings)
+        except (ThermoclineError, psycopg.Error) as problem:
+            if conn.broken:
+                raise
+            self._statistics_due[table.id] = time.monotonic() + _STATISTICS_RETRY_SECONDS
+            self._complain(f"statistics of {table.name}", str(problem))
+            return
+        self._last_problem.pop(f"statistics of {table.name}", None)
+        if seen is not None:
+            _LOG.info(
+                "%s: the planner knows of %d rows in the lake now",
+                table.name,
+                seen.rows,
+                extra={"action": "statistics", "table": str(table.name)},
+            )
+
     def _fold(self, conn: Connection, table: RegisteredTable) -> None:
         """Fold when enough corrections wait, or when some have waited long enough; purge what an earlier fold left."""
         waiting = has_work(conn, table)
@@ -114,7 +141,7 @@ class Worker:
             return
         if waiting < self.settings.fold_min_rows and time.monotonic() - since < self.settings.fold_interval_seconds:
             return
-        report = fold(self.dsn, table.name, settings=self.settings, spark=self._session, worker=self.name, drain=False)
+        report = fold(self.dsn, table.name, settings=self.settings, spark=self.session, worker=self.name, drain=False)
         self._waiting_since.pop(table.id, None)
         if report.commits:
             _LOG.info(report.sentence, extra={"action": "fold", "table": report.table, "op_id": report.op_id})
@@ -128,7 +155,7 @@ class Worker:
                     self.dsn,
                     names[request.table_id],
                     settings=self.settings,
-                    spark=self._session,
+                    spark=self.session,
                     worker=self.name,
                     talk=self._teller(conn, request.id),
                 )
@@ -144,7 +171,7 @@ class Worker:
     def _teller(self, conn: Connection, request_id: int) -> Callable[[str], None]:
         return lambda line: requests.note_progress(conn, request_id, line)
 
-    def _session(self) -> SparkSession:
+    def session(self) -> SparkSession:
         return self._spark()
 
     def _complain(self, what: str, problem: str) -> None:
@@ -161,7 +188,12 @@ def run_worker(settings: Settings, *, once: bool = False) -> None:
         signal.signal(signum, worker.stop)
     try:
         if not once:
+            maintenance = MaintenanceThreads(settings.dsn, settings, worker.session, worker.name, worker.stopping)
+            maintenance.start()
             worker.run()
+            maintenance.join(_STOP_SECONDS)
+            if maintenance.spark_ended:
+                raise Py4JNetworkError("Spark ended during a maintenance pass")
             return
         with connect(settings.dsn, autocommit=True, application_name=requests.WORKER_APPLICATION) as conn:
             if not worker.run_cycle(conn):
