@@ -1,9 +1,9 @@
-"""register, unregister, tables, show, tier: tables that span."""
+"""register, unregister, tables, tier: tables that span."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -23,15 +23,11 @@ from thermocline.core.names import parse_column_names, parse_table_name
 from thermocline.errors import NameNotTyped
 from thermocline.stack.locate import require_dsn
 
-if TYPE_CHECKING:
-    from thermocline.catalog.pauses import CycleState
-
 
 def add_commands(app: typer.Typer) -> None:
     app.command("register")(register)
     app.command("unregister")(unregister)
     app.command("tables")(tables)
-    app.command("show")(show)
     app.command("tier")(tier)
 
 
@@ -122,6 +118,7 @@ def unregister(
     directory: DirOption = None,
     dsn: DsnOption = None,
     fold_first: Annotated[bool, _option("--fold", "Fold corrections that wait into the lake first. [default: off]")] = False,
+    restore_heap: Annotated[bool, _option("--restore-heap", "Copy history back into partitions of the heap first. [default: off]")] = False,
     drop_lake: Annotated[
         bool, _option("--drop-lake", "Delete the lake and every row in it; asks for the table's name. [default: off]")
     ] = False,
@@ -139,7 +136,14 @@ def unregister(
         check_name_typed(str(name), yes_drop)
     loaded = read_settings(dir=directory, dsn=dsn)
     report = apply_unregister(
-        require_dsn(loaded), name, settings=loaded.values, fold_first=fold_first, drop_lake=drop_lake, dry_run=dry_run
+        require_dsn(loaded),
+        name,
+        settings=loaded.values,
+        fold_first=fold_first,
+        restore_heap=restore_heap,
+        drop_lake=drop_lake,
+        dry_run=dry_run,
+        talk=tell if not json else lambda _line: None,
     )
     if json:
         print_json(report)
@@ -147,6 +151,8 @@ def unregister(
     verb = "would remove" if dry_run else "removed"
     lines = [] if report.was_registered else [f"{report.table} is not registered"]
     lines += [f"{verb} {what}" for what in report.removed]
+    if report.restored:
+        lines.append(f"{report.rows_restored:,} rows are in the heap again, in {', '.join(report.restored)}")
     if report.lake_kept_at:
         lines.append(f"the lake is kept in {report.lake_kept_at}; " + "; ".join(report.notes))
     print_lines(lines)
@@ -187,44 +193,6 @@ def tables(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption 
                 for t in found
             ),
         )
-
-
-def show(table: TableArgument, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
-    """Show one registered table: its line, its partitions, what was done last."""
-    from thermocline.ops.overview import read_detail
-
-    loaded = read_settings(dir=directory, dsn=dsn)
-    detail = read_detail(require_dsn(loaded), parse_table_name(table), connect_timeout_seconds=loaded.values.connect_timeout_seconds)
-    if json:
-        print_json(detail)
-        return
-    seen = detail.overview
-    print_lines(
-        [
-            f"table        {seen.table} ({seen.mode}), primary key ({', '.join(detail.primary_key)})",
-            f"seam         {seen.seam}",
-            f"lake         {detail.lake}, partitioned by {detail.lake_partition}, in {detail.lake_location}",
-            f"T            {seen.cut_line} on {seen.tier_key} ({detail.key_type})",
-            f"S            {seen.snapshot if seen.snapshot is not None else 'nothing is published yet'}",
-            f"corrections  {seen.pending_corrections} pending",
-            *([f"paused       since {seen.paused_since:%Y-%m-%d %H:%M:%S}"] if seen.paused_since else []),
-            *(render_cycle(detail.cycle) if detail.cycle else []),
-            "",
-        ]
-    )
-    print_table(
-        ["partition", "from", "to", "state", "rows in lake"],
-        ([p.name, p.lower, p.upper, p.state, p.rows_in_lake] for p in detail.partitions),
-    )
-    print_lines(["", *(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.sentence}" for event in detail.events)])
-
-
-def render_cycle(cycle: CycleState) -> list[str]:
-    """What the last cycle said, what it put off, what comes next."""
-    failed = f"failed ({cycle.problem_code or 'Postgres'}): " if cycle.problem_code else ""
-    lines = [f"last cycle   {cycle.at:%Y-%m-%d %H:%M:%S}  {failed}{cycle.sentence}"]
-    lines += [f"deferred     {reason}" for reason in cycle.deferred]
-    return [*lines, *([f"next         {cycle.next_step}"] if cycle.next_step else [])]
 
 
 def tier(

@@ -25,14 +25,17 @@ from thermocline.hot.truncation import remove_truncation
 from thermocline.ops.fold import fold
 from thermocline.ops.register import SEAM_SCHEMA_COMMENT
 from thermocline.ops.resolve import resolve_unfinished
+from thermocline.ops.restore import Restoring, attach_restored, drop_all_filled, fill_history, note_restored
 from thermocline.ops.sessions import spark_source
-from thermocline.ops.spanning import objects_of
+from thermocline.ops.spanning import objects_of, read_spanning
 from thermocline.pg import Connection, connect, load_queries
 from thermocline.settings import Settings
 
 _QUERIES = load_queries("thermocline.ops", "queries/unregister.sql")
 
 ONLY_COPY = "it may hold the only copy of the table's history"
+WHOLE_HEAP = "the heap has every row of it too"
+Talk = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,8 @@ class UnregisterReport:
     removed: tuple[str, ...]
     lake_kept_at: str | None
     notes: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
+    rows_restored: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +61,10 @@ class Leaving:
     objects: SeamObjects
     settings: Settings
     spark: Callable[[], SparkSession]
+    restore_heap: bool
     drop_lake: bool
     dry_run: bool
+    talk: Talk
 
 
 def unregister(
@@ -67,8 +74,10 @@ def unregister(
     settings: Settings,
     spark: Callable[[], SparkSession] | None = None,
     fold_first: bool = False,
+    restore_heap: bool = False,
     drop_lake: bool = False,
     dry_run: bool = False,
+    talk: Talk = lambda _: None,
 ) -> UnregisterReport:
     """Remove the registration of a table; one that is not registered is left as it is, but for a lake that is to be dropped."""
     with connect(dsn, autocommit=True, application_name="thermocline unregister") as conn:
@@ -87,8 +96,10 @@ def unregister(
             objects=objects_of(table),
             settings=settings,
             spark=source,
+            restore_heap=restore_heap,
             drop_lake=drop_lake,
             dry_run=dry_run,
+            talk=talk,
         )
         return _leave(work)
 
@@ -99,37 +110,49 @@ def _leave(work: Leaving) -> UnregisterReport:
         return _report(table.name, work, keep_lake=_keeps_lake(work))
     with journal.table_lock(conn, table.id, str(table.name)):
         cut = journal.claim(conn, table.id, even_paused=True)
-        if not work.drop_lake:
+        if work.restore_heap or not work.drop_lake:
             # The lake's files that nobody published yet are part of it or not: afterwards nobody could tell.
             resolve_unfinished(conn, table, work.spark, cut.fence)
         # Under the table's lock: nobody publishes between this look and the end.
         keep_lake = _keeps_lake(work)
-        _apply(work, keep_lake)
-    return _report(table.name, work, keep_lake=keep_lake)
+        restoring = fill_history(conn, read_spanning(conn, table.name), work.talk) if work.restore_heap else None
+        attached = _apply(work, keep_lake, restoring)
+    return _report(table.name, work, keep_lake=keep_lake, attached=attached, rows=restoring.rows if restoring else 0)
 
 
 def _keeps_lake(work: Leaving) -> bool:
     return journal.read_cutline(work.conn, work.table.id).s is not None and not work.drop_lake
 
 
-def _apply(work: Leaving, keep_lake: bool) -> None:
+def _apply(work: Leaving, keep_lake: bool, restoring: Restoring | None) -> tuple[TableName, ...]:
+    """The one transaction; the partitions that history was put into."""
     conn, table = work.conn, work.table
+    attached: tuple[TableName, ...] = ()
     try:
         with short_locks(conn, work.settings.lock_timeout_ms, [table.heap_oid], f"unregister {table.name}"):
             _lock(conn, work.objects)
             _check_nothing_pending(work)
-            _forget(work, keep_lake)
+            if restoring is None:
+                drop_all_filled(conn, table.id)
+            else:
+                note_restored(conn, restoring)
+            owner = _forget(work, keep_lake)
             fault_point("unregister-forgotten")
+            if restoring is not None:
+                attached = attach_restored(conn, restoring)
+                fault_point("unregister-restored")
+            _remove_login(conn, owner)
     except psycopg.errors.DependentObjectsStillExist as problem:
         detail = (problem.diag.message_detail or "").splitlines()
         raise SeamInUse(f"{table.name} stays registered: {detail[0] if detail else problem.diag.message_primary}.") from problem
     fault_point("unregister-committed")
     if not keep_lake:
         _remove_files(conn, table.lake_location)
+    return attached
 
 
-def _forget(work: Leaving, keep_lake: bool) -> None:
-    """Everything that registration made, in one transaction."""
+def _forget(work: Leaving, keep_lake: bool) -> str | None:
+    """Remove what registration made for this table alone; the role that owned it."""
     conn, table, objects = work.conn, work.table, work.objects
     owner = _read_owner(conn, objects.delta)
     captured = conn.execute(_QUERIES["captured"], {"function": f"{objects.functions}_capture"}).fetchall()
@@ -141,9 +164,9 @@ def _forget(work: Leaving, keep_lake: bool) -> None:
         tables.delete_lake_table(conn, table.lake_namespace, table.lake_name)
         kept_lakes.leave_location(conn, table.lake_location)
     tables.delete_table(conn, table.id)
-    _remove_login(conn, owner)
     _remove_seam_schema(conn, objects.seam.schema)
     tables.insert_event(conn, None, "unregister", f"{table.name} is no longer registered.")
+    return owner
 
 
 def _remove_files(conn: Connection, location: str) -> None:
@@ -186,10 +209,11 @@ def _check_nothing_pending(work: Leaving) -> None:
     pending, spilled = 0, 0
     if _exists(conn, objects.delta):
         condition = sql.SQL("d._folded is null and thermocline.axis(d.{}) < {}").format(sql.Identifier(table.tier_key), sql.Literal(cut.t))
-        # With keep-heap the heap has them too.
-        pending = 0 if table.keep_heap else _count(conn, objects.delta, condition)
+        # With keep-heap the heap has them too; where it is restored, they are applied to it.
+        pending = 0 if table.keep_heap or work.restore_heap else _count(conn, objects.delta, condition)
     if _exists(conn, objects.spill):
-        spilled = _count(conn, objects.spill, sql.SQL("true"))
+        ahead = sql.SQL("thermocline.axis(d.{}) >= {}").format(sql.Identifier(table.tier_key), sql.Literal(cut.t))
+        spilled = _count(conn, objects.spill, ahead if work.restore_heap and not table.keep_heap else sql.SQL("true"))
     if pending or spilled:
         raise DeltaNotEmpty(
             f"{objects.heap} has {pending} corrections that are not in the lake yet and {spilled} rows in the spill.",
@@ -229,7 +253,9 @@ def _remove_seam_schema(conn: Connection, schema: str) -> None:
         conn.execute(sql.SQL("drop schema {}").format(sql.Identifier(schema)))
 
 
-def _report(name: TableName, work: Leaving | None, *, keep_lake: bool = False) -> UnregisterReport:
+def _report(
+    name: TableName, work: Leaving | None, *, keep_lake: bool = False, attached: tuple[TableName, ...] = (), rows: int = 0
+) -> UnregisterReport:
     if work is None:
         return UnregisterReport(table=str(name), was_registered=False, removed=(), lake_kept_at=None)
     objects, table = work.objects, work.table
@@ -242,8 +268,14 @@ def _report(name: TableName, work: Leaving | None, *, keep_lake: bool = False) -
     )
     if not keep_lake:
         held = "and every row in it" if work.drop_lake else "(it held nothing)"
-        return UnregisterReport(
-            table=str(name), was_registered=True, removed=(*lines, f"lake table {table.lake_location} {held}"), lake_kept_at=None
-        )
-    note = "the heap has every row of it too" if table.keep_heap else ONLY_COPY
-    return UnregisterReport(table=str(name), was_registered=True, removed=lines, lake_kept_at=table.lake_location, notes=(note,))
+        lines = (*lines, f"lake table {table.lake_location} {held}")
+    note = WHOLE_HEAP if table.keep_heap or work.restore_heap else ONLY_COPY
+    return UnregisterReport(
+        table=str(name),
+        was_registered=True,
+        removed=lines,
+        lake_kept_at=table.lake_location if keep_lake else None,
+        notes=(note,) if keep_lake else (),
+        restored=tuple(str(partition) for partition in attached),
+        rows_restored=rows,
+    )

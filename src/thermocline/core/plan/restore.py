@@ -1,0 +1,67 @@
+"""Which ranges of history go back into the heap, and into which partitions.
+
+Pure. Every key below T ends up in exactly one range: partitions that the heap still has, whole or in part; partitions that left it, made
+again under their names; and what lies between, which has rows only when somebody wrote there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from thermocline.core.axis import AXIS_MIN
+from thermocline.core.names import TableName
+
+Standing = Literal["whole", "partial", "gone"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPartition:
+    """A partition below T: the heap has all of its rows, some of them, or none any more."""
+
+    name: TableName
+    lo: int
+    hi: int
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreRange:
+    """A range to fill from lake and delta, as a new partition or `into` one that the heap has in part; a gap only when it has rows."""
+
+    name: TableName
+    lo: int
+    hi: int
+    into: TableName | None = None
+    is_gap: bool = False
+
+
+def plan_restore(heap: TableName, partitions: Sequence[KnownPartition], t: int) -> tuple[RestoreRange, ...]:
+    """The ranges to fill, in the order of their keys; the heap's own partitions come before those that left it."""
+    covered: list[tuple[int, int]] = []
+    planned: list[RestoreRange] = []
+    for partition in sorted(partitions, key=lambda p: (p.standing == "gone", p.lo, p.hi)):
+        low, high = partition.lo, min(partition.hi, t)
+        for lo, hi in _uncovered(covered, low, high):
+            if partition.standing == "partial":
+                planned.append(RestoreRange(name=partition.name, lo=lo, hi=hi, into=partition.name))
+            elif partition.standing == "gone":
+                planned.append(RestoreRange(name=partition.name, lo=lo, hi=hi))
+        covered.append((low, high))
+    schema = partitions[0].name.schema if partitions else heap.schema
+    between = TableName(schema, f"{heap.table}_restored")
+    planned += [RestoreRange(name=between, lo=lo, hi=hi, is_gap=True) for lo, hi in _uncovered(covered, AXIS_MIN, t)]
+    return tuple(sorted(planned, key=lambda part: part.lo))
+
+
+def _uncovered(covered: Sequence[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
+    """The parts of a range that none of the others covers."""
+    left, at = [], low
+    for lo, hi in sorted(covered):
+        if hi <= at or lo >= high:
+            continue
+        if lo > at:
+            left.append((at, lo))
+        at = max(at, hi)
+    return [*left, (at, high)] if at < high else left

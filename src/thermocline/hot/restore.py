@@ -1,0 +1,175 @@
+"""History on its way back into the heap: tables of our own that are filled one by one and become partitions in one transaction.
+
+Until that transaction they are nobody's: readers and writers go on over the seam, and what is written meanwhile waits in the delta, which
+is applied at the end. So whatever is killed, the lake and the delta are the truth and a filled table is either used or filled again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from thermocline.core.axis import AXIS_MIN, render_axis
+from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName
+from thermocline.core.plan.restore import KnownPartition, RestoreRange
+from thermocline.hot.seam import SeamDefinition, key_expression, key_matches
+from thermocline.pg import Connection, load_queries
+
+_QUERIES = load_queries("thermocline.hot", "queries/restore.sql")
+_PLACE = "thermocline_delta"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilledRange:
+    """A range whose rows are in a table of ours, as lake and delta held them at a snapshot of the lake."""
+
+    lo: int
+    hi: int
+    snapshot_id: int
+    table: TableName
+    rows: int
+
+
+def read_known(conn: Connection, table_id: int, t: int) -> tuple[KnownPartition, ...]:
+    """Every partition below T there was, and how much of it the heap has."""
+    found = []
+    for schema, name, lo, hi, is_there, is_whole in conn.execute(_QUERIES["known"], {"table_id": table_id, "t": t}):
+        standing = "gone" if not is_there else "whole" if is_whole else "partial"
+        found.append(KnownPartition(name=TableName(schema, name), lo=lo, hi=hi, standing=standing))
+    return tuple(found)
+
+
+def read_filled(conn: Connection, table_id: int) -> tuple[FilledRange, ...]:
+    return tuple(
+        FilledRange(lo=lo, hi=hi, snapshot_id=snapshot, table=TableName(schema, name), rows=rows)
+        for lo, hi, snapshot, schema, name, rows in conn.execute(_QUERIES["filled"], {"table_id": table_id})
+    )
+
+
+def drop_filled(conn: Connection, table_id: int, filled: FilledRange) -> None:
+    """Give a filled table up: what it holds is in the lake and the delta."""
+    with conn.transaction():
+        conn.execute(sql.SQL("drop table if exists {}").format(_ident(filled.table)))
+        conn.execute(_QUERIES["forget"], {"table_id": table_id, "lo": filled.lo})
+
+
+def has_rows(conn: Connection, seam: SeamDefinition, part: RestoreRange) -> bool:
+    """Whether readers see a row in the range."""
+    return conn.execute(_filled("has_rows", seam, condition=within(seam, part.lo, part.hi, "s"))).fetchone() == (True,)
+
+
+def fill(conn: Connection, seam: SeamDefinition, part: RestoreRange, snapshot: int) -> FilledRange:
+    """Make a table like the heap and fill it with what readers see of the range, in the caller's transaction."""
+    table = free_name(conn, TableName(_PLACE, part.name.table))
+    writable = [column.name for column in seam.heap.columns if not column.generated]
+    places = {"filled": _ident(table), "writable": _listed(writable), "s_writable": _listed(writable, "s")}
+    conn.execute(_filled("make", seam, **places))
+    conn.execute(sql.SQL("alter table {} owner to {}").format(_ident(table), sql.Identifier(seam.heap.owner)))
+    rows = conn.execute(_filled("fill", seam, condition=within(seam, part.lo, part.hi, "s"), **places)).rowcount
+    # With this, attaching reads no row.
+    conn.execute(_filled("bounded", seam, condition=within(seam, part.lo, part.hi), **places))
+    where = {"table_id": seam.table_id, "lo": part.lo, "hi": part.hi, "snapshot": snapshot, "rows": rows}
+    conn.execute(_QUERIES["note"], where | {"schema": table.schema, "name": table.table})
+    return FilledRange(lo=part.lo, hi=part.hi, snapshot_id=snapshot, table=table, rows=rows)
+
+
+def hold_pending(conn: Connection, seam: SeamDefinition, t: int) -> None:
+    """Keep the corrections that wait below T, for the rest of the transaction that drops the delta."""
+    conn.execute(_filled("hold_pending", seam, t=key_expression(seam.key_type, sql.Literal(str(t)))))
+    conn.execute(_filled("index_pending", seam))
+
+
+def note_partition(conn: Connection, seam: SeamDefinition, part: RestoreRange, filled: FilledRange) -> None:
+    """Write down that the heap has the range whole, for whoever takes the lake up again."""
+    where = {"table_id": seam.table_id, "lo": part.lo, "hi": part.hi, "rows": filled.rows, "filled": str(filled.table)}
+    where |= {"schema": part.name.schema, "name": part.name.table}
+    conn.execute(_QUERIES["adopt_partition" if part.into is None else "make_whole"], where)
+
+
+def attach(conn: Connection, seam: SeamDefinition, part: RestoreRange, filled: FilledRange) -> TableName:
+    """Make a filled table a partition under its name, or put its rows into the partition the heap has; the partition's name."""
+    if part.into is not None:
+        writable = [column.name for column in seam.heap.columns if not column.generated]
+        places = {"filled": _ident(filled.table), "partition": _ident(part.into)}
+        lists = {
+            "writable": _listed(writable),
+            "s_writable": _listed(writable, "s"),
+            "key_is": key_matches(seam.heap.primary_key, "h", "s"),
+        }
+        conn.execute(_filled("fill_existing", seam, **places, **lists))
+        conn.execute(sql.SQL("drop table {}").format(_ident(filled.table)))
+        return part.into
+    name = free_name(conn, part.name)
+    if name.table != filled.table.table:
+        conn.execute(sql.SQL("alter table {} rename to {}").format(_ident(filled.table), sql.Identifier(name.table)))
+    conn.execute(
+        sql.SQL("alter table {} set schema {}").format(sql.Identifier(filled.table.schema, name.table), sql.Identifier(name.schema))
+    )
+    conn.execute(_filled("attach", seam, partition=_ident(name), **_ends(seam, part.lo, part.hi)))
+    conn.execute(sql.SQL("alter table {} drop constraint thermocline_bounds").format(_ident(name)))
+    return name
+
+
+def make_for_pending(conn: Connection, seam: SeamDefinition, gap: RestoreRange) -> TableName | None:
+    """A partition for a range that had no row until a correction came; its name when one was needed."""
+    if conn.execute(_filled("has_pending", seam, condition=within(seam, gap.lo, gap.hi, "d"))).fetchone() != (True,):
+        return None
+    name = free_name(conn, gap.name)
+    conn.execute(_filled("make_empty", seam, partition=_ident(name), **_ends(seam, gap.lo, gap.hi)))
+    return name
+
+
+def apply_pending(conn: Connection, seam: SeamDefinition) -> int:
+    """Apply the corrections that were held; the user's own triggers are kept out where we may. How many they were."""
+    conn.execute("select set_config('session_replication_role', 'replica', true) from pg_roles where rolname = current_user and rolsuper")
+    writable = [column.name for column in seam.heap.columns if not column.generated]
+    conn.execute(_filled("take_pending", seam, key_is=key_matches(seam.heap.primary_key, "h", "d")))
+    done = conn.execute(_filled("put_pending", seam, writable=_listed(writable))).rowcount
+    conn.execute("select set_config('session_replication_role', 'origin', true) from pg_roles where rolname = current_user and rolsuper")
+    return done
+
+
+def within(seam: SeamDefinition, lo: int, hi: int, alias: str | None = None) -> sql.Composed:
+    """The condition that a row lies in a range."""
+    key = sql.Identifier(alias, seam.tier_key) if alias else sql.Identifier(seam.tier_key)
+    below = sql.SQL("{} < {}").format(key, key_expression(seam.key_type, sql.Literal(str(hi))))
+    if lo == AXIS_MIN:
+        return below
+    return sql.SQL("{} >= {} and {}").format(key, key_expression(seam.key_type, sql.Literal(str(lo))), below)
+
+
+def free_name(conn: Connection, wished: TableName) -> TableName:
+    """A name that no relation has, as near to the wished one as can be."""
+    query = "select from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %s and c.relname = %s"
+    candidate, number = wished.table, 1
+    while conn.execute(query, [wished.schema, candidate]).fetchone() is not None:
+        number += 1
+        tail = f"_{number}"
+        candidate = wished.table.encode()[: MAX_IDENTIFIER_BYTES - len(tail)].decode(errors="ignore") + tail
+    return TableName(wished.schema, candidate)
+
+
+def _ends(seam: SeamDefinition, lo: int, hi: int) -> dict[str, sql.Composable]:
+    low: sql.Composable = sql.SQL("minvalue") if lo == AXIS_MIN else sql.Literal(render_axis(seam.key_type, lo))
+    return {"lo": low, "hi": sql.Literal(render_axis(seam.key_type, hi))}
+
+
+def _filled(query: str, seam: SeamDefinition, **more: sql.Composable) -> sql.Composed:
+    objects = seam.objects
+    return sql.SQL(_QUERIES[query]).format(
+        heap=_ident(objects.heap),
+        seam=_ident(objects.seam),
+        delta=_ident(objects.delta),
+        tier_key=sql.Identifier(seam.tier_key),
+        key_columns=_listed([column.name for column in seam.heap.primary_key]),
+        **more,
+    )
+
+
+def _ident(name: TableName) -> sql.Identifier:
+    return sql.Identifier(name.schema, name.table)
+
+
+def _listed(names: list[str], alias: str | None = None) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier(alias, name) if alias else sql.Identifier(name) for name in names)
