@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.unit.bins import Bin, lake_field, local, read_back, read_by_duckdb
 
+from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable, RewriteUnsupported
 from thermocline.spark.kernels.compaction.row_map import moved_rows
 
 SCHEMA = pa.schema([lake_field("id", pa.int64(), 1, False), lake_field("name", pa.string(), 2)])
@@ -99,3 +103,21 @@ def test_each_chunk_of_bytes_is_told_to_the_pace(tmp_path: Path) -> None:
     result = lake.run()
     assert sum(written for _, written in lake.paced) == result.outputs[0].size_bytes
     assert sum(read for read, _ in lake.paced) >= result.outputs[0].size_bytes * 0.95
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32), cut=st.booleans())
+def test_a_damaged_footer_gives_a_sentence_that_names_the_file(tmp_path: Path, seed: int, cut: bool) -> None:
+    lake = Bin(tmp_path)
+    path = Path(local(lake.add(rows(0, 40), write_page_index=True)))
+    data, chance = bytearray(path.read_bytes()), random.Random(seed)
+    if cut:
+        data = data[: chance.randrange(len(data))]
+    else:
+        for _ in range(chance.randrange(1, 6)):
+            data[chance.randrange(max(0, len(data) - 400), len(data))] = chance.randrange(256)
+    path.write_bytes(data)
+    try:
+        lake.run()
+    except (LakeInputUnreadable, RewriteUnsupported) as problem:
+        assert str(path) in problem.message or "part-0" in problem.message  # noqa: PT017

@@ -61,6 +61,8 @@ class Source:
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Exactly these bytes."""
+        if offset < 0 or size < 0 or offset + size > self.size_bytes:
+            raise damaged(self.path, "it points outside of itself")
         if self._tail is not None and offset >= (begin := self.size_bytes - len(self._tail)):
             return self._tail[offset - begin : offset - begin + size]
         return self._read(offset, size)

@@ -90,6 +90,8 @@ def read_footer(source: Source, schema_before: bytes = b"") -> Footer:
     footer.data_end = source.size_bytes - 8 - size
     if any(chunk.start < 4 or chunk.end > footer.data_end for group in footer.groups for chunk in group.chunks):
         raise damaged(source.path, "its footer points outside of the file")
+    if footer.rows != sum(group.rows for group in footer.groups):
+        raise damaged(source.path, "its row groups do not add up")
     return footer
 
 
@@ -137,6 +139,8 @@ class _Cut:
 
     def number(self, at: int, place: Place) -> tuple[int, int]:
         value, after = thrift.read_number(self.data, at)
+        if not 0 <= value < 1 << 62:
+            raise IndexError
         self.group.stretches.append(self.data[self.left : at])
         self.group.numbers.append((place, value, len(self.group.chunks)))
         self.left = after

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from thermocline.spark.kernels.compaction.reencode import reencode
 from thermocline.spark.kernels.compaction.splice import read_footers, splice, why_not_splice
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask
 
@@ -12,8 +13,9 @@ def run_bin(task: BinTask, register: Callable[[str], None], pace: Callable[[int,
     """The outputs. `register` is called with a path before its file is made, `pace` after each chunk with the bytes read and written."""
     if not task.inputs:
         return BinResult(number=task.number, kernel=task.kernel, outputs=(), rows_read=0, rows_written=0, bytes_read=0, bytes_written=0)
+    if task.kernel != "splice":
+        return reencode(task, register, pace)
     footers = read_footers(task, pace)
-    reason = why_not_splice(task, footers)
-    if reason is None:
-        return splice(task, footers, register, pace)
-    raise NotImplementedError(reason)
+    if reason := why_not_splice(task, footers):
+        return reencode(task, register, pace, note=f"re-encoded: {reason}")
+    return splice(task, footers, register, pace)

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thermocline.spark.kernels.compaction.files import Pace, Register, Sink, Source
@@ -25,7 +24,8 @@ from thermocline.spark.kernels.compaction.footer import (
     render_footer,
     render_group,
 )
-from thermocline.spark.kernels.compaction.problems import damaged
+from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable, damaged
+from thermocline.spark.kernels.compaction.reading import naming
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask, InputFile, OutputFile, RowMap
 from thermocline.spark.kernels.parquet_out import open_location
 
@@ -42,7 +42,10 @@ def read_footers(task: BinTask, pace: Pace) -> list[Footer]:
     found: list[Footer] = []
     for file in task.inputs:
         with Source(file.path, pace) as source:
-            found.append(read_footer(source, found[-1].schema if found else b""))
+            footer = read_footer(source, found[-1].schema if found else b"")
+        if file.record_count and footer.rows != file.record_count and not footer.encrypted:
+            raise LakeInputUnreadable(f"Lake file {file.path} holds {footer.rows} rows, the table says {file.record_count}.")
+        found.append(footer)
     return found
 
 
@@ -223,12 +226,9 @@ def _bloom_size(source: Source, offset: int) -> int:
 def check_output(path: str, rows: int, groups: int) -> OutputFile:
     """What the commit needs to know of a finished file, read from the file itself."""
     filesystem, inner = open_location(path)
-    try:
-        with filesystem.open_input_file(inner) as source:
-            size = source.size()
-            metadata = pq.ParquetFile(source).metadata
-    except (pa.ArrowInvalid, OSError) as problem:
-        raise damaged(path, problem) from problem
+    with naming(path), filesystem.open_input_file(inner) as source:
+        size = source.size()
+        metadata = pq.ParquetFile(source).metadata
     if metadata.num_rows != rows or metadata.num_row_groups != groups:
         raise damaged(path, f"{metadata.num_rows} rows in {metadata.num_row_groups} row groups instead of {rows} in {groups}")
     offsets = []

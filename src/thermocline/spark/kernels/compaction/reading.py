@@ -1,0 +1,152 @@
+"""Rows of a bin's inputs, in batches of bounded size, in the table's schema."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from thermocline.spark.kernels.compaction.files import Pace
+from thermocline.spark.kernels.compaction.lake_schema import LakeSchema
+from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable, RewriteUnsupported, damaged, not_parquet
+from thermocline.spark.kernels.compaction.projection import Projection, plan_projection, with_mapped_ids
+from thermocline.spark.kernels.compaction.task import BinTask, InputFile
+from thermocline.spark.kernels.parquet_out import open_location
+
+_BUFFER_BYTES = 1 << 20
+_WHOLE_BYTES = 16 << 20
+"""Column chunks of smaller files are read whole; of larger ones as a stream."""
+_BATCH_BYTES = 16 << 20
+BATCH_ROWS = 1 << 17
+_FEWEST_ROWS = 512
+_MAGIC = b"PAR1"
+
+
+@contextmanager
+def open_parquet(path: str, read_dictionary: Collection[str] = ()) -> Iterator[pq.ParquetFile]:
+    """A Parquet file, read as a stream; whatever is wrong with it is said with its name.
+
+    Columns named in `read_dictionary` come as dictionaries where the file holds them so.
+    """
+    filesystem, inner = open_location(path)
+    with naming(path):
+        source = filesystem.open_input_file(inner)
+    try:
+        with naming(path):
+            size = source.size()
+            if size < 12 or source.read_at(4, size - 4) != _MAGIC:
+                raise not_parquet(path, bytes(source.read_at(min(8, size), 0)))
+            metadata = pq.read_metadata(source)
+            buffer = _BUFFER_BYTES if size > _WHOLE_BYTES else 0
+            names = _dictionary_names(metadata, read_dictionary)
+            file = pq.ParquetFile(source, metadata=metadata, pre_buffer=False, buffer_size=buffer, read_dictionary=names)
+        yield file
+    finally:
+        source.close()
+
+
+def _dictionary_names(metadata: pq.FileMetaData, wanted: Collection[str]) -> list[str]:
+    """Those of the wanted columns that every row group encodes by dictionary: Arrow cannot make dictionaries of all other encodings."""
+    if not wanted:
+        return []
+    numbers = [number for number in range(metadata.num_columns) if metadata.schema.column(number).path in wanted]
+    for place in range(metadata.num_row_groups):
+        group = metadata.row_group(place)
+        numbers = [number for number in numbers if group.column(number).has_dictionary_page]
+    return [metadata.schema.column(number).path for number in numbers]
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """What Arrow says of a file, said with the file's name."""
+    try:
+        yield
+    except pa.ArrowNotImplementedError as problem:
+        raise RewriteUnsupported(f"Lake file {path} cannot be decoded: {problem}.") from problem
+    except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as problem:
+        raise damaged(path, getattr(problem, "strerror", None) or problem) from problem
+
+
+def batches_of(file: pq.ParquetFile, path: str, columns: Sequence[str], row_bytes: float, pace: Pace) -> Iterator[pa.RecordBatch]:
+    """All rows of a file, these columns of them; `row_bytes` is what a row is known to take at least."""
+    metadata = file.metadata
+    stated = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    width = max(row_bytes, stated / max(1, metadata.num_rows), 1.0)
+    rows = int(min(BATCH_ROWS, max(_FEWEST_ROWS, _BATCH_BYTES / width)))
+    with naming(path):
+        found = iter(file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False))
+    share = _compressed_bytes(metadata) / max(1, metadata.num_rows)
+    while True:
+        with naming(path):
+            batch = next(found, None)
+        if batch is None:
+            return
+        pace(int(share * batch.num_rows), 0)
+        yield batch
+
+
+def _compressed_bytes(metadata: pq.FileMetaData) -> int:
+    first = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    return sum(group.column(number).total_compressed_size for group in first for number in range(metadata.num_columns))
+
+
+@dataclass(slots=True)
+class InputReader:
+    """Reads inputs of one bin; plans how once per schema met."""
+
+    task: BinTask
+    lake: LakeSchema
+    pace: Pace
+    also: tuple[int, ...] = ()
+    dictionaries: frozenset[str] = frozenset()
+    """Columns of text that are read, and kept in memory, as dictionaries."""
+    repeating: frozenset[str] = frozenset()
+    """Columns whose values repeat, so that outputs encode them by dictionary."""
+    row_bytes: float = 1.0
+    _schema: pa.Schema | None = None
+    _parquet: pq.ParquetSchema | None = None
+    _projection: Projection | None = None
+
+    def read(self, file: InputFile) -> Iterator[tuple[Projection, pa.RecordBatch]]:
+        """The file's batches as they are in it, with what brings them into the table's schema."""
+        with open_parquet(file.path, self._wanted_dictionaries(file.path)) as opened:
+            if file.record_count and opened.metadata.num_rows != file.record_count:
+                raise LakeInputUnreadable(
+                    f"Lake file {file.path} holds {opened.metadata.num_rows} rows, the table says {file.record_count}."
+                )
+            projection = self.projection_of(opened, file.path)
+            for batch in batches_of(opened, file.path, projection.columns, self.row_bytes, self.pace):
+                yield projection, batch
+
+    def projection_of(self, opened: pq.ParquetFile, path: str) -> Projection:
+        """How this file's columns become the table's."""
+        with naming(path):
+            return self._plan(opened, path)
+
+    def _wanted_dictionaries(self, path: str) -> list[str]:
+        """The names, in the file, of columns that stay dictionaries; those of the file before, which are mostly the same."""
+        if self._projection is None:
+            return sorted(self.dictionaries)
+        plan = self._projection
+        return [plan.file_schema.field(c.source).name for c in plan.targets if c.source >= 0 and c.field.name in self.dictionaries]
+
+    def _plan(self, opened: pq.ParquetFile, path: str) -> Projection:
+        schema = opened.schema_arrow
+        same = self._schema is not None and self._parquet is not None and self._parquet.equals(opened.schema)
+        if same and self._projection is not None and self._schema is not None and self._schema.equals(schema, check_metadata=True):
+            return self._projection
+        _check_readable(opened, path)
+        with_ids = with_mapped_ids(schema, self.task.name_mapping, path)
+        self._projection = plan_projection(with_ids, self.lake, self.task.partition_values or {}, path, self.also)
+        self._schema, self._parquet = schema, opened.schema
+        return self._projection
+
+
+def _check_readable(opened: pq.ParquetFile, path: str) -> None:
+    for number in range(opened.metadata.num_columns):
+        column = opened.schema.column(number)
+        if column.physical_type == "INT96":
+            raise RewriteUnsupported(f"Lake file {path}: column {column.path} is INT96, whose time zone nobody knows.")

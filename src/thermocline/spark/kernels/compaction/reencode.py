@@ -1,0 +1,109 @@
+"""Re-encode: rows decoded, deletes applied, schemas brought together, and encoded anew in the order they were in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+
+from thermocline.spark.kernels.compaction.equality import KeyPlan, plan_keys
+from thermocline.spark.kernels.compaction.files import Pace, Register
+from thermocline.spark.kernels.compaction.kept_rows import Kept, RowFilter, read_kept
+from thermocline.spark.kernels.compaction.lake_schema import LakeSchema, read_lake_schema
+from thermocline.spark.kernels.compaction.reading import InputReader
+from thermocline.spark.kernels.compaction.row_map import Positions, packed_positions
+from thermocline.spark.kernels.compaction.task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
+from thermocline.spark.kernels.compaction.writing import OutputWriter, dictionary_columns
+
+_SAMPLE_ROWS = 20_000
+
+
+def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> BinResult:
+    """The outputs of a bin, rows in the order of the inputs."""
+    lake = read_lake_schema(task.schema_json)
+    plans = plan_keys(task, lake)
+    reader = open_reader(task, lake, plans, pace)
+    rows = RowFilter(task, plans, reader, pace)
+    writer = OutputWriter(task, lake, output_schema(lake, reader.dictionaries), reader.repeating, register, pace)
+    moves = [_Moves(file) for file in task.inputs]
+    rows_read = 0
+    try:
+        for kept in read_kept(task, reader, rows):
+            moves[kept.number].add(kept, *writer.add(kept.batch))
+            rows_read += kept.rows_read
+        outputs = writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
+    maps = tuple(row_map for move in moves for row_map in move.row_maps())
+    return bin_result(task, "reencode", outputs, rows_read, maps, note)
+
+
+def open_reader(task: BinTask, lake: LakeSchema, plans: Sequence[KeyPlan], pace: Pace) -> InputReader:
+    """A reader that knows, from the first rows, which columns repeat and how wide a row is."""
+    reader = InputReader(task=task, lake=lake, pace=pace, also=tuple(sorted({number for plan in plans for number in plan.ids})))
+    sample = _sample(task, reader)
+    if sample is not None and sample.num_rows:
+        reader.row_bytes = max(1.0, sample.nbytes / sample.num_rows)
+        reader.repeating = dictionary_columns(sample)
+        reader.dictionaries = frozenset(name for name in reader.repeating if pa.types.is_string(sample.schema.field(name).type))
+    return reader
+
+
+def _sample(task: BinTask, reader: InputReader) -> pa.RecordBatch | None:
+    for file in task.inputs:
+        for projection, batch in islice(reader.read(file), 1):
+            if batch.num_rows:
+                return projection.apply(batch.slice(0, _SAMPLE_ROWS), frozenset())
+    return None
+
+
+def output_schema(lake: LakeSchema, dictionaries: frozenset[str]) -> pa.Schema:
+    """The outputs' schema, with the columns that stay dictionaries in memory; in the file they are what the table says."""
+    kind = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema([field.with_type(kind) if field.name in dictionaries else field for field in lake.arrow()])
+
+
+def bin_result(
+    task: BinTask, kernel: Kernel, outputs: Sequence[OutputFile], rows_read: int, maps: tuple[RowMap, ...] = (), note: str = ""
+) -> BinResult:
+    used = {delete for file in task.inputs for delete in file.deletes}
+    return BinResult(
+        number=task.number,
+        kernel=kernel,
+        outputs=tuple(outputs),
+        rows_read=rows_read,
+        rows_written=sum(output.rows for output in outputs),
+        bytes_read=sum(file.size_bytes for file in task.inputs) + sum(task.deletes[delete].size_bytes for delete in used),
+        bytes_written=sum(output.size_bytes for output in outputs),
+        row_maps=maps,
+        note=note,
+    )
+
+
+class _Moves:
+    """Where the rows of one input go, batch by batch."""
+
+    def __init__(self, file: InputFile) -> None:
+        self._path = file.path
+        self._runs: list[tuple[int, int, int]] = []
+        self._removed: list[Positions] = [np.zeros(0, dtype=np.int64)]
+
+    def add(self, kept: Kept, output: int, first_row: int) -> None:
+        self._removed.append(kept.removed)
+        rows = kept.batch.num_rows
+        if not rows:
+            return
+        if self._runs and self._runs[-1][0] == output:
+            output, first_row, before = self._runs.pop()
+            rows += before
+        self._runs.append((output, first_row, rows))
+
+    def row_maps(self) -> list[RowMap]:
+        removed, kept, found = packed_positions(np.concatenate(self._removed)), 0, []
+        for output, first_row, rows in self._runs:
+            found.append(RowMap(input_path=self._path, output=output, first_row=first_row, rows=rows, first_kept=kept, removed=removed))
+            kept += rows
+        return found

@@ -1,0 +1,166 @@
+"""Outputs of a rewrite: row groups of bounded size, files cut at the target, each registered before it is made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from thermocline.spark.kernels.compaction.files import Pace, Register
+from thermocline.spark.kernels.compaction.lake_schema import LakeField, LakeSchema
+from thermocline.spark.kernels.compaction.problems import RewriteUnsupported
+from thermocline.spark.kernels.compaction.splice import check_output, output_path
+from thermocline.spark.kernels.compaction.task import BinTask, OutputFile
+from thermocline.spark.kernels.parquet_out import flush_to_disk, not_written, open_location
+
+ROW_GROUP_BYTES = 64 << 20
+ROW_GROUP_ROWS = 1 << 20
+_FEWEST_GROUP_BYTES = 1 << 20
+_TOO_LARGE = 1.6
+_DICTIONARY_SHARE = 0.2
+_CODECS = {"uncompressed": "none", "none": "none"}
+_LEVELLED = frozenset(("zstd", "gzip", "brotli"))
+
+
+def dictionary_columns(sample: pa.RecordBatch) -> frozenset[str]:
+    """Columns whose values repeat often enough in a sample of rows; a dictionary that overflows costs time and gives nothing."""
+    return frozenset(field.name for field in sample.schema if _dictionary_pays(sample.column(field.name)))
+
+
+def _dictionary_pays(column: pa.Array) -> bool:
+    kind = column.type
+    checks = (pa.types.is_string, pa.types.is_binary, pa.types.is_decimal, pa.types.is_integer, pa.types.is_date)
+    if not any(check(kind) for check in checks) or not len(column):
+        return False
+    return bool(pc.count_distinct(column, mode="all").as_py() <= max(1, int(len(column) * _DICTIONARY_SHARE)))
+
+
+class OutputWriter:
+    """Takes batches of the table's schema; `finished` grows as files are closed."""
+
+    def __init__(
+        self, task: BinTask, lake: LakeSchema, schema: pa.Schema, dictionaries: frozenset[str], register: Register, pace: Pace
+    ) -> None:
+        self.finished: list[OutputFile] = []
+        self._task = task
+        self._lake = lake
+        self._schema = schema
+        self._dictionaries = sorted(dictionaries) + [path for field in lake.fields for path in _nested_texts(field)]
+        self._register = register
+        self._pace = pace
+        expected = sum(file.size_bytes for file in task.inputs)
+        self._planned = max(1, round(expected / task.target_bytes))
+        self._full_bytes = expected / self._planned
+        self._group_bytes = int(min(ROW_GROUP_BYTES, max(_FEWEST_GROUP_BYTES, 2 * self._full_bytes)))
+        self._buffer: list[pa.RecordBatch] = []
+        self._buffer_bytes = self._buffer_rows = 0
+        self._rows = self._groups = self._written = 0
+        self._path = self._inner = ""
+        self._sink: pa.NativeFile | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, batch: pa.RecordBatch) -> tuple[int, int]:
+        """Take rows; the output they go to, by index, and the row of it that the first of them becomes."""
+        place = (len(self.finished), self._rows + self._buffer_rows)
+        if batch.num_rows:
+            self._buffer.append(batch)
+            self._buffer_bytes += batch.nbytes
+            self._buffer_rows += batch.num_rows
+        if self._buffer_bytes >= self._group_bytes or self._buffer_rows >= ROW_GROUP_ROWS:
+            self._flush()
+        return place
+
+    def close(self) -> tuple[OutputFile, ...]:
+        """Write what waits and finish the last file."""
+        self._flush()
+        if self._writer is not None:
+            self._finish()
+        return tuple(self.finished)
+
+    def abandon(self) -> None:
+        """Let go after a failure; the paths stay registered, so that somebody clears them away."""
+        if self._sink is not None:
+            self._sink.close()
+
+    def _flush(self) -> None:
+        if not self._buffer_rows:
+            return
+        table = pa.Table.from_batches(self._buffer, self._schema).unify_dictionaries()
+        writer, sink = self._opened()
+        try:
+            writer.write_table(table, row_group_size=table.num_rows)
+            size = int(sink.tell())
+        except pa.ArrowInvalid as problem:
+            raise RewriteUnsupported(f"Rows cannot be written to {self._path}: {problem}.") from problem
+        except OSError as problem:
+            raise not_written(self._path, problem) from problem
+        self._rows += table.num_rows
+        self._groups += 1
+        self._buffer, self._buffer_bytes, self._buffer_rows = [], 0, 0
+        del table
+        pa.default_memory_pool().release_unused()
+        self._pace(0, size - self._written)
+        self._written = size
+        last = len(self.finished) >= self._planned - 1
+        if size >= (_TOO_LARGE * self._task.target_bytes if last else self._full_bytes):
+            self._finish()
+
+    def _opened(self) -> tuple[pq.ParquetWriter, pa.NativeFile]:
+        if self._writer is not None and self._sink is not None:
+            return self._writer, self._sink
+        self._path = output_path(self._task, len(self.finished))
+        filesystem, self._inner = open_location(self._path)
+        self._register(self._path)
+        try:
+            if isinstance(filesystem, pa.fs.LocalFileSystem):
+                os.makedirs(os.path.dirname(self._inner), exist_ok=True)
+            sink = filesystem.open_output_stream(self._inner)
+        except OSError as problem:
+            raise not_written(self._path, problem) from problem
+        codec = _CODECS.get(self._task.compression, self._task.compression)
+        self._sink = sink
+        self._writer = pq.ParquetWriter(
+            sink,
+            self._schema,
+            compression=codec,
+            compression_level=self._task.compression_level if codec in _LEVELLED else None,
+            use_dictionary=self._dictionaries or False,
+            store_schema=False,
+            store_decimal_as_integer=True,
+            version="2.6",
+            write_page_index=True,
+        )
+        self._writer.add_key_value_metadata({"iceberg.schema": self._lake.text})
+        return self._writer, sink
+
+    def _finish(self) -> None:
+        assert self._writer is not None
+        assert self._sink is not None
+        try:
+            self._writer.close()
+            size = int(self._sink.tell())
+            self._sink.close()
+            if not self._path.startswith("s3"):
+                flush_to_disk(self._inner)
+        except OSError as problem:
+            raise not_written(self._path, problem) from problem
+        self._pace(0, size - self._written)
+        self.finished.append(check_output(self._path, self._rows, self._groups))
+        self._writer = self._sink = None
+        self._rows = self._groups = self._written = 0
+
+
+def _nested_texts(field: LakeField, prefix: str = "") -> Iterator[str]:
+    """The Parquet paths of text and binary below lists, maps and structs, where dictionaries mostly pay and are not sampled."""
+    path = f"{prefix}{field.name}"
+    if not field.children:
+        if prefix and (pa.types.is_string(field.kind) or pa.types.is_binary(field.kind)):
+            yield path
+        return
+    below = "list." if pa.types.is_list(field.kind) else "key_value." if pa.types.is_map(field.kind) else ""
+    for child in field.children:
+        yield from _nested_texts(child, f"{path}.{below}")
