@@ -497,6 +497,13 @@ class StatementTooLarge(RefusedError):
     hint = "Ask for less at once (a narrower range, LIMIT, fewer columns), or raise gateway_connection_memory_bytes or gateway_spill_bytes."
 
 
+class WholeQueryRefused(RefusedError):
+    """The statement cannot be answered by DuckDB exactly as Postgres would."""
+
+    code = "TC510"
+    hint = "SET thermocline.engine = auto lets Postgres answer what DuckDB cannot."
+
+
 class GatewayNotStarted(RefusedError):
     """The gateway did not start."""
 

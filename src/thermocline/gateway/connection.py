@@ -16,6 +16,8 @@ from thermocline.gateway.problems import fatal
 from thermocline.gateway.scram import BOUND_MECHANISM, MECHANISM, ScramExchange, WrongCredentials
 from thermocline.gateway.session import Session
 from thermocline.gateway.stopping import Stopping
+from thermocline.gateway.whole.answering import WholeQueries
+from thermocline.gateway.whole.conversation import Conversation
 from thermocline.gateway.whole.frames import ClientFrames, Frame, ServerPieces
 from thermocline.gateway.whole.line import Line
 from thermocline.gateway.whole.logging_in import Login, Visitor
@@ -51,6 +53,8 @@ class Host(Protocol):
 
     @property
     def answers(self) -> Answers: ...
+    @property
+    def whole(self) -> WholeQueries: ...
     def admit(self, connection: Connection) -> bool: ...
     def cancel(self, pid: int, secret: int) -> None: ...
     async def blocking(self, work: Callable[[], object]) -> object: ...
@@ -75,8 +79,10 @@ class Connection:
         self._cancelling: asyncio.Task[None] | None = None
         self._end_point: bytes | None = None
         config = server.config
-        stopping = Stopping(server.blocking, timeout_seconds=config.statement_timeout_seconds, slow_seconds=config.slow_statement_seconds)
-        self.session = Session(server.answers, self._send, stopping)
+        self._stopping = Stopping(
+            server.blocking, timeout_seconds=config.statement_timeout_seconds, slow_seconds=config.slow_statement_seconds
+        )
+        self.session = Session(server.answers, self._send, self._stopping)
 
     async def serve(self) -> None:
         """Log in, then answer until the client leaves."""
@@ -170,7 +176,10 @@ class Connection:
         try:
             await upstream.start([(name, value) for name, value in startup.parameters if not name.startswith("_pq_.")])
             if await Login(upstream, pieces, visitor).run(self.key):
-                self._relay = Relay(Line(upstream, pieces, self._send), frames, lambda: self._reader.read(_READ_BYTES))
+                line = Line(upstream, pieces, self._send)
+                talk = Conversation(self._server.whole, line, self._send, self._stopping)
+                is_here = startup.parameter("database") == upstream.place.database and startup.parameter("replication") is None
+                self._relay = Relay(line, frames, lambda: self._reader.read(_READ_BYTES), self._send, talk if is_here else None)
         finally:
             if self._relay is None:
                 upstream.close()

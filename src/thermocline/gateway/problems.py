@@ -16,6 +16,7 @@ from thermocline.errors import (
     ThermoclineError,
     UnknownLakeTable,
     UnknownSnapshot,
+    WholeQueryRefused,
 )
 from thermocline.gateway.sources import Cancelled
 from thermocline.gateway.wire.messages import error_response
@@ -27,6 +28,7 @@ _SQLSTATES: tuple[tuple[type[ThermoclineError], str], ...] = (
     (UnknownSnapshot, "55000"),
     (LakeFileUnreadable, "58030"),
     (StatementRefused, "0A000"),
+    (WholeQueryRefused, "0A000"),
     (GatewayBusy, "53000"),
     (CandidatesTooLarge, "54000"),
     (StatementTooLarge, "53200"),

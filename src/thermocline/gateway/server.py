@@ -25,6 +25,7 @@ from thermocline.gateway.connection import Connection, hang_up
 from thermocline.gateway.engine import LakeEngine
 from thermocline.gateway.health import HealthServer
 from thermocline.gateway.lookup import LakeDirectory
+from thermocline.gateway.whole.answering import WholeQueries
 from thermocline.gateway.whole.upstream import Place, read_place
 from thermocline.settings import Settings
 
@@ -40,6 +41,7 @@ class GatewayServer:
         self._directory = LakeDirectory(self.config.dsn, evaluations=self.config.evaluations)
         self._engine = LakeEngine(threads=self.config.duckdb_threads, memory=self.config.memory, at_once=self.config.workers)
         self._answers = Answers(self._engine, self._directory)
+        self._whole = WholeQueries(self.config.dsn, self._engine, self._directory, at_once=self.config.workers)
         # Statements that wait for Postgres wait in threads of their own number, so the workers are never all taken by them.
         threads = self.config.workers + self.config.evaluations.queued
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="gateway")
@@ -72,6 +74,7 @@ class GatewayServer:
             place = f"{self.config.host}:{self.config.port}"
             raise GatewayNotStarted(f"The gateway cannot listen on {place}: {problem.strerror or problem}.") from problem
         self._directory.open()
+        self._whole.open()
         self.port = int(self._server.sockets[0].getsockname()[1])
         if self.config.http_port is not None:
             self._health = HealthServer(self.config.http_host, self.config.http_port, self.why_not_ready)
@@ -101,6 +104,7 @@ class GatewayServer:
 
     def _close(self) -> None:
         self._threads.shutdown(wait=True, cancel_futures=True)
+        self._whole.close()
         self._directory.close()
         self._engine.close()
 
@@ -157,6 +161,10 @@ class GatewayServer:
     @property
     def answers(self) -> Answers:
         return self._answers
+
+    @property
+    def whole(self) -> WholeQueries:
+        return self._whole
 
     @property
     def draining(self) -> bool:

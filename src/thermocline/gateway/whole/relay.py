@@ -7,31 +7,43 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
+from thermocline.errors import WholeQueryRefused
+from thermocline.gateway import metrics
+from thermocline.gateway.problems import render_problem
+from thermocline.gateway.whole import session as probe
+from thermocline.gateway.whole.batch import Batch, read_batch, read_prepared
+from thermocline.gateway.whole.conversation import Conversation, Declined, Refusal, Send, Wish
 from thermocline.gateway.whole.frames import ClientFrames, Frame
-from thermocline.gateway.whole.line import Line
-from thermocline.gateway.wire.messages import ProtocolViolation
+from thermocline.gateway.whole.line import Line, LineClosed
+from thermocline.gateway.whole.upstream import SYNC
+from thermocline.gateway.wire.messages import ProtocolViolation, ready_for_query
 
 ReadClient = Callable[[], Awaitable[bytes]]
 
 _EXTENDED = frozenset({b"P", b"B", b"D", b"E", b"C"})
-_FLUSH, _SYNC, _QUERY, _TERMINATE = b"H", b"S", b"Q", b"X"
+_TERMINATE = b"X"
+_ANSWERS = frozenset({b"D", b"C", b"I", b"E", b"s", b"H", b"c", b"G", b"T", b"n"})
 _MAX_HELD_BYTES = 1_000_000
+_MAX_PREPARED = 10_000
 _READ_AHEAD = 16
 
 
 class Relay:
     """One client after its login."""
 
-    def __init__(self, line: Line, frames: ClientFrames, read: ReadClient) -> None:
+    def __init__(self, line: Line, frames: ClientFrames, read: ReadClient, send: Send, talk: Conversation | None) -> None:
         self._line = line
         self._frames = frames
         self._read = read
+        self._send = send
+        self._talk_about = talk
         self._arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=_READ_AHEAD)
         self._held: list[Frame] = []
         self._held_bytes = 0
         self._passing = False
+        self._prepared: dict[str, str] = {}
         self._is_idle = False
         self._leaving = False
         self._talking: asyncio.Task[None] | None = None
@@ -60,6 +72,8 @@ class Relay:
 
     async def cancel(self) -> None:
         """Stops what runs now, wherever it runs."""
+        if self._talk_about is not None and self._talk_about.is_computing:
+            self._talk_about.cancel()
         await self._line.cancel()
 
     async def _read_on(self) -> None:
@@ -67,6 +81,8 @@ class Relay:
         with contextlib.suppress(ConnectionError):
             while data := await self._read():
                 await self._arrived.put(data)
+        if self._talk_about is not None:
+            self._talk_about.cancel()
         await self._arrived.put(b"")
 
     async def _talk(self) -> None:
@@ -84,7 +100,10 @@ class Relay:
                 continue
             if frame.tag == _TERMINATE:
                 return
-            await self._take(frame)
+            try:
+                await self._take(frame)
+            except LineClosed:
+                return
 
     async def _take(self, frame: Frame) -> None:
         if frame.tag in _EXTENDED and not self._passing:
@@ -97,9 +116,10 @@ class Relay:
         match frame.tag:
             case b"Q":
                 await self._release()
-                await self._line.forward(frame)
+                await self._query(frame)
             case b"S":
-                await self._release(frame)
+                if self._passing or not await self._batch():
+                    await self._release(frame)
                 self._passing = False
             case b"H":
                 await self._release(frame)
@@ -113,4 +133,83 @@ class Relay:
         """Sends on what is held."""
         frames, self._held, self._held_bytes = [*self._held, *more], [], 0
         if frames:
+            self._remember(frames)
             await self._line.forward(*frames)
+
+    def _remember(self, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            if (made := read_prepared(frame)) is not None and len(self._prepared) < _MAX_PREPARED:
+                self._prepared[made[0]] = made[1]
+
+    async def _query(self, frame: Frame) -> None:
+        self._prepared.pop("", None)
+        talk = self._talk_about
+        sql = frame.body.rstrip(b"\0").decode("utf-8", "replace")
+        candidate = await talk.candidate(sql) if talk is not None else None
+        if talk is None or candidate is None:
+            await self._line.forward(frame)
+            return
+        wish = Wish(candidate=candidate, prepared=probe.parse("", candidate.sql), name="")
+        try:
+            await self._ready(await talk.answer(wish))
+        except Refusal as refused:
+            await self._refuse(refused)
+        except Declined as declined:
+            if not await self._is_refused(declined, wish):
+                await self._line.forward(frame)
+        except (LineClosed, ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as problem:
+            await self._ready(render_problem(problem))
+
+    async def _batch(self) -> bool:
+        """Answers what is held; False when it has to be relayed as it is."""
+        talk = self._talk_about
+        batch = read_batch(self._held, self._prepared) if talk is not None else None
+        candidate = await talk.candidate(batch.sql) if talk is not None and batch is not None else None
+        if talk is None or batch is None or candidate is None:
+            return False
+        self._remember(self._held)
+        self._held, self._held_bytes = [], 0
+        wish = Wish(candidate=candidate, prepared=batch.prepared, name=batch.bind.statement, bind=batch.bind, answers=batch.answers)
+        try:
+            await self._ready(await talk.answer(wish))
+        except Refusal as refused:
+            await self._refuse(refused)
+        except Declined as declined:
+            if not await self._is_refused(declined, wish):
+                await self._run_after_all(batch, declined)
+        except (LineClosed, ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as problem:
+            await self._ready(render_problem(problem))
+        return True
+
+    async def _run_after_all(self, batch: Batch, declined: Declined) -> None:
+        """The statement is prepared and bound already: Postgres runs it, and says once what it has said before."""
+        await self._send(b"".join(frame.data for frame in declined.own))
+        again = batch.close_portal + batch.bind_frame.data + batch.execute_frame.data + SYNC
+        await self._line.ask(again, _ANSWERS)
+        await self._ready(b"")
+
+    async def _is_refused(self, declined: Declined, wish: Wish) -> bool:
+        """Refuses what DuckDB was asked for by name and cannot do; tells why where EXPLAIN asked."""
+        if declined.silent:
+            return False
+        metrics.WHOLE_QUERIES.labels("postgres").inc()
+        if declined.engine == "duckdb":
+            refusal = WholeQueryRefused(f"DuckDB does not answer this statement: {declined.reason}.")
+            await self._send(b"".join(frame.data for frame in declined.own))
+            await self._ready(render_problem(refusal))
+            return True
+        if wish.candidate.is_explained:
+            await self._send(probe.notice(f"engine: postgres, because {declined.reason}"))
+        return False
+
+    async def _refuse(self, refused: Refusal) -> None:
+        """Postgres' own error, with what it said before."""
+        at = next(number for number, frame in enumerate(refused.frames) if frame.tag == b"E")
+        await self._ready(refused.frames[at].data)
+
+    async def _ready(self, data: bytes) -> None:
+        await self._send(data + ready_for_query(self._line.status))

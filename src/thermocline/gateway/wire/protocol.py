@@ -175,12 +175,14 @@ def _decode_sasl_initial(fields: Reader) -> SaslInitial:
     return SaslInitial(mechanism=mechanism, data=data)
 
 
-def _decode_parse(fields: Reader) -> Parse:
+def decode_parse(fields: Reader) -> Parse:
+    """The fields of a Parse."""
     name, sql = fields.text(), fields.text()
     return Parse(name=name, sql=sql, parameter_oids=tuple(fields.uint32() for _ in range(fields.count())))
 
 
-def _decode_bind(fields: Reader) -> Bind:
+def decode_bind(fields: Reader) -> Bind:
+    """The fields of a Bind."""
     portal, statement = fields.text(), fields.text()
     formats = tuple(fields.int16() for _ in range(fields.count()))
     values: list[bytes | None] = []
@@ -201,8 +203,8 @@ def _decode_unsupported(tag: str) -> Callable[[Reader], FrontendMessage]:
 
 _DECODERS: Mapping[bytes, Callable[[Reader], FrontendMessage]] = {
     b"Q": lambda fields: Query(sql=fields.text()),
-    b"P": _decode_parse,
-    b"B": _decode_bind,
+    b"P": decode_parse,
+    b"B": decode_bind,
     b"D": lambda fields: Describe(kind=fields.kind(), name=fields.text()),
     b"E": lambda fields: Execute(portal=fields.text(), max_rows=fields.int32()),
     b"C": lambda fields: Close(kind=fields.kind(), name=fields.text()),

@@ -1,0 +1,242 @@
+"""How a statement of a relayed session is judged and, where DuckDB may, answered; every other one goes on to Postgres unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from thermocline.errors import StatementRefused, WholeQueryRefused
+from thermocline.gateway import metrics
+from thermocline.gateway.answers import ResultStream
+from thermocline.gateway.parameters import texts_of
+from thermocline.gateway.rows import Shape
+from thermocline.gateway.sources import ConstantRows
+from thermocline.gateway.stopping import Stopping
+from thermocline.gateway.values import NotProvable
+from thermocline.gateway.whole import session as probe
+from thermocline.gateway.whole.answering import Answer, Asked, NotSpanning, WholeQueries
+from thermocline.gateway.whole.constants import Given
+from thermocline.gateway.whole.frames import Frame
+from thermocline.gateway.whole.line import Line
+from thermocline.gateway.whole.reading import Candidate, may_read, read_candidate
+from thermocline.gateway.whole.upstream import SYNC
+from thermocline.gateway.wire import messages as wire
+from thermocline.gateway.wire.messages import Bind, Field
+
+Send = Callable[[bytes | memoryview], Awaitable[None]]
+
+_PROBE, _CONSTANTS, _FINISH, _EXPORT = "thermocline_probe", "thermocline_constants", "thermocline_finish", "thermocline_export"
+_ENGINES = ("auto", "duckdb", "postgres")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """One statement of the client, ready to be judged: what is sent to Postgres for it, without running it."""
+
+    candidate: Candidate
+    prepared: bytes
+    name: str
+    bind: Bind | None = None
+    answers: int = 0
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.bind.result_formats if self.bind is not None else ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What Postgres said of a statement and of its session."""
+
+    own: tuple[Frame, ...]
+    description: Frame | None
+    asked: Asked
+
+
+class Declined(Exception):
+    """Postgres answers the statement, and this is why; `silent` when no spanning table is involved."""
+
+    def __init__(self, reason: str, own: Sequence[Frame] = (), *, engine: str = "auto", silent: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.own = tuple(own)
+        self.engine = engine
+        self.silent = silent
+
+
+class Refusal(Exception):
+    """Postgres' own error for the statement; it has been said already by these frames."""
+
+    def __init__(self, frames: Sequence[Frame]) -> None:
+        super().__init__("refused")
+        self.frames = tuple(frames)
+
+
+class Conversation:
+    """Judges and answers the statements of one session."""
+
+    def __init__(self, queries: WholeQueries, line: Line, send: Send, stopping: Stopping) -> None:
+        self._queries = queries
+        self._line = line
+        self._send = send
+        self._stopping = stopping
+        self.is_computing = False
+
+    async def candidate(self, sql: str) -> Candidate | None:
+        """The statement, when it is worth a closer look."""
+        if not self._line.is_quiet or self._line.status == "E":
+            return None
+        names = await self._stopping.blocking(self._queries.spanning_names)
+        if not may_read(sql, names):
+            return None
+        found = await self._stopping.blocking(partial(read_candidate, sql))
+        return found if isinstance(found, Candidate) else None
+
+    def cancel(self) -> None:
+        self._stopping.cancel()
+
+    async def answer(self, wish: Wish) -> bytes:
+        """Answers the statement and returns what is said before ReadyForQuery; `Declined` when Postgres has to run it."""
+        with self._stopping.statement(wish.candidate.sql):
+            self.is_computing = True
+            try:
+                told = await self._told(wish)
+                return await self._answered(wish, told)
+            finally:
+                self.is_computing = False
+
+    async def _told(self, wish: Wish) -> Told:
+        """One round trip: the client's statement described, the session asked about itself, constants computed."""
+        computed = ", ".join(
+            f"x{at}::pg_catalog.text, pg_catalog.pg_typeof(x{at})::pg_catalog.oid" for at in range(len(wish.candidate.constants))
+        )
+        listed = ", ".join(f"{text} as x{at}" for at, text in enumerate(wish.candidate.constants))
+        parts = [wish.prepared, probe.describe_statement(wish.name), *_asked(_PROBE, probe.PROBE)]
+        if wish.candidate.constants:
+            parts += _asked(_CONSTANTS, f"select {computed} from (select {listed}) c")  # noqa: S608  # the statement's own constants
+        frames = await self._line.ask(b"".join([*parts, SYNC]))
+        if any(frame.tag == b"E" for frame in frames):
+            raise Refusal(frames)
+        own, rest = frames[: wish.answers], frames[wish.answers :]
+        rows = [probe.values_of(frame) for frame in rest if frame.tag == b"D"]
+        description = next((frame for frame in rest if frame.tag == b"T"), None)
+        oids = next((probe.oids_of(frame) for frame in rest if frame.tag == b"t"), ())
+        facts = probe.facts_of(rows[0])
+        asked = Asked(
+            candidate=wish.candidate,
+            session=facts,
+            parameters=_given(wish.bind, oids, own, facts.engine),
+            computed=tuple(probe.given_of(rows[1])) if wish.candidate.constants else (),
+            column_oids=probe.column_oids(description) if description is not None else (),
+            is_text=not wish.shape.all_binary(len(probe.column_oids(description)) if description is not None else 0),
+            snapshot=None,
+        )
+        return Told(own=tuple(own), description=description, asked=asked)
+
+    async def _answered(self, wish: Wish, told: Told) -> bytes:
+        facts = told.asked.session
+        decline = partial(Declined, own=told.own, engine=facts.engine)
+        if facts.engine not in _ENGINES:
+            raise WholeQueryRefused(f"thermocline.engine is {facts.engine!r}; it may be auto, duckdb or postgres.")
+        if facts.engine == "postgres":
+            raise decline("thermocline.engine is postgres")
+        if told.description is None:
+            raise decline("the statement returns no rows", silent=True)
+        if self._line.status == "T" and facts.isolation == "repeatable read":
+            if self._line.saved or facts.has_written:
+                raise decline("the transaction has savepoints or has written")
+            told = replace(told, asked=replace(told.asked, snapshot=await self._exported()))
+        answer = Answer(self._queries, told.asked)
+        try:
+            try:
+                if wish.candidate.is_explained:
+                    lines = await self._stopping.blocking(answer.explain, answer)
+                    return await self._said(wish, told, lines)
+                await self._stopping.blocking(answer.open, answer)
+                if answer.statement is not None and answer.statement.finish is not None:
+                    arrays = await self._stopping.blocking(answer.arrays, answer)
+                    return await self._finished(wish, told, answer.statement.finish.sql, arrays)
+            except NotSpanning:
+                raise decline("no spanning table is read", silent=True) from None
+            except NotProvable as why:
+                raise decline(str(why)) from why
+            return await self._streamed(wish, told, answer)
+        finally:
+            await self._stopping.letting_go(answer.close)
+
+    async def _exported(self) -> str:
+        frames = await self._line.ask(b"".join([*_asked(_EXPORT, "select pg_catalog.pg_export_snapshot()"), SYNC]))
+        rows = [probe.values_of(frame) for frame in frames if frame.tag == b"D"]
+        if not rows or rows[0][0] is None:
+            raise Refusal(frames)
+        return rows[0][0].decode()
+
+    async def _begin(self, wish: Wish, told: Told) -> None:
+        head = b"".join(frame.data for frame in told.own)
+        if wish.bind is None and told.description is not None:
+            head += told.description.data
+        if head:
+            await self._send(head)
+
+    async def _streamed(self, wish: Wish, told: Told, answer: Answer) -> bytes:
+        stream = ResultStream(answer.rows([Field(name="", type_oid=oid) for oid in told.asked.column_oids]))
+        await self._begin(wish, told)
+        sent = await self._send_rows(stream, wish.shape)
+        metrics.WHOLE_QUERIES.labels("duckdb").inc()
+        return wire.command_complete(f"SELECT {sent}")
+
+    async def _send_rows(self, stream: ResultStream, shape: Shape) -> int:
+        sent = 0
+        while True:
+            piece = stream.buffered(None)
+            if piece is None:
+                if not await self._stopping.blocking(partial(stream.advance, shape), stream):
+                    return sent
+                continue
+            self._stopping.check()
+            data, rows = piece
+            sent += rows
+            await self._send(data)
+            metrics.ROWS_SENT.inc(rows)
+            metrics.BYTES_SENT.inc(len(data))
+
+    async def _finished(self, wish: Wish, told: Told, sql: str, arrays: Sequence[bytes]) -> bytes:
+        """The last step on the client's own connection; its types must be those of the statement itself."""
+        described = await self._line.ask(b"".join([probe.parse(_FINISH, sql), probe.describe_statement(_FINISH), SYNC]))
+        shape = next((probe.column_oids(frame) for frame in described if frame.tag == b"T"), None)
+        if shape != told.asked.column_oids:
+            await self._line.ask(probe.close_statement(_FINISH) + SYNC)
+            raise Declined("Postgres types the last step otherwise", own=told.own, engine=told.asked.session.engine)
+        await self._begin(wish, told)
+        run = [probe.bind(_FINISH, arrays, wish.shape.formats), probe.execute(), probe.close_statement(_FINISH), SYNC]
+        frames = await self._line.ask(b"".join(run), frozenset({b"D", b"C", b"E"}))
+        if not any(frame.tag == b"3" for frame in frames):
+            await self._line.ask(probe.close_statement(_FINISH) + SYNC)
+        metrics.WHOLE_QUERIES.labels("duckdb").inc()
+        return b""
+
+    async def _said(self, wish: Wish, told: Told, lines: Sequence[str]) -> bytes:
+        """EXPLAIN's answer."""
+        fields = [Field(name="QUERY PLAN", type_oid=25)]
+        await self._send(b"".join(frame.data for frame in told.own))
+        if wish.bind is None:
+            await self._send(wire.row_description(fields))
+        stream = ResultStream(ConstantRows(fields, [[line.encode()] for line in lines]))
+        await self._send_rows(stream, wish.shape)
+        return wire.command_complete("EXPLAIN")
+
+
+def _asked(name: str, sql: str) -> list[bytes]:
+    """A question of the gateway's own, leaving nothing behind."""
+    return [probe.parse(name, sql), probe.bind(name), probe.execute(), probe.close_statement(name)]
+
+
+def _given(bind: Bind | None, oids: Sequence[int], own: Sequence[Frame], engine: str) -> tuple[Given, ...]:
+    if bind is None:
+        return ()
+    try:
+        texts = texts_of(bind.parameters, bind.parameter_formats, oids)
+        return tuple(Given(None if value is None else value.decode("utf-8"), oid) for value, oid in zip(texts, oids, strict=True))
+    except (StatementRefused, UnicodeDecodeError, ValueError) as problem:
+        raise Declined("a parameter in a form the gateway does not read", own=own, engine=engine) from problem

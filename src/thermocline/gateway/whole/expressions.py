@@ -1,0 +1,321 @@
+"""Expressions of a statement as terms: operators, comparisons, conditions. Functions are in `functions.py`.
+
+Whatever is not known to mean the same in both engines raises `NotProvable`, and Postgres answers the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from psycopg import sql
+from sqlglot import exp
+
+from thermocline.cold.scan import Bound, Op
+from thermocline.gateway.predicates import Fragment, _bound_value
+from thermocline.gateway.values import NotProvable
+from thermocline.gateway.whole.constants import Given, Untyped, constant_of, given, null_of, number, value_of
+from thermocline.gateway.whole.kinds import BOOL, DATE, FLOAT8, INT4, TEXT, TIMESTAMP, TIMESTAMPTZ, Kind, as_numeric, numeric
+from thermocline.gateway.whole.terms import Term, dual, merged
+from thermocline.gateway.whole.vocabulary import bare
+
+_COMPARISONS: Mapping[type[exp.Expr], str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_BOUND_OPS: Mapping[str, Op] = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+COMPUTED = (exp.Cast, exp.Interval, exp.CurrentDate, exp.CurrentTimestamp, exp.Add, exp.Sub, exp.TimestampTrunc)
+"""Constant expressions of these kinds are computed by Postgres, in the client's own session."""
+
+Reader = Callable[["Expressions", exp.Expr], Term]
+
+_WIDTHS = {"int2": 2, "int4": 4, "int8": 8}
+
+
+class Names(Protocol):
+    """What names mean where an expression stands."""
+
+    def column(self, node: exp.Column) -> Term: ...
+    def bound(self, plain: tuple[int, str], op: Op, values: tuple[object, ...]) -> tuple[int, Bound] | None: ...
+
+
+class Queries(Protocol):
+    """Queries within an expression."""
+
+    def scalar(self, node: exp.Expr, names: Names) -> Term: ...
+    def exists(self, node: exp.Expr, names: Names) -> Term: ...
+    def among(self, left: Term, node: exp.Expr, names: Names) -> Term: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a statement runs in: parameter values, constants that Postgres computed (by their text), whether the session is in UTC."""
+
+    parameters: Sequence[Given] = ()
+    computed: Mapping[str, Given] = field(default_factory=dict)
+    utc: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What all expressions of one statement share."""
+
+    setting: Setting
+    queries: Queries
+    functions: Mapping[type[exp.Expr], Reader]
+
+
+class Expressions:
+    """Reads expressions in one scope. `replaced` are nodes that stand for terms already known: groups and aggregates."""
+
+    def __init__(self, names: Names, reading: Reading, replaced: Sequence[tuple[exp.Expr, Term]] = ()) -> None:
+        self.names = names
+        self.setting = reading.setting
+        self.queries = reading.queries
+        self._functions = reading.functions
+        self._replaced = replaced
+
+    def term(self, node: exp.Expr, wanted: Kind | None = None) -> Term:
+        """The expression; a bare literal takes the wanted kind."""
+        found = self.any(node)
+        if not isinstance(found, Untyped):
+            return found
+        kind = wanted or TEXT
+        return null_of(kind) if found.text is None else constant_of(kind, found.text, utc=self.setting.utc)
+
+    def any(self, node: exp.Expr) -> Term | Untyped:
+        node = bare(node)
+        for known, term in self._replaced:
+            if known == node:
+                return term
+        if (computed := self.computed(node)) is not None:
+            return given(computed, utc=self.setting.utc)
+        match node:
+            case exp.Null():
+                return Untyped(None)
+            case exp.Literal():
+                return Untyped(str(node.this)) if node.is_string else number(str(node.this))
+            case exp.Neg():
+                return self._negative(node)
+            case exp.Parameter():
+                return self._parameter(node)
+        return self._compound(node)
+
+    def computed(self, node: exp.Expr) -> Given | None:
+        """What Postgres computed for a constant expression."""
+        if not self.setting.computed or not isinstance(node, COMPUTED):
+            return None
+        return self.setting.computed.get(node.sql(dialect="postgres"))
+
+    def condition(self, node: exp.Expr) -> Term:
+        """An expression that must be boolean."""
+        term = self.term(node, BOOL)
+        if term.kind != BOOL:
+            raise NotProvable("a condition that is not boolean")
+        return term
+
+    def pair(self, left: exp.Expr, right: exp.Expr) -> tuple[Term, Term]:
+        """Two operands; a literal takes the other's kind, numbers meet in the wider kind, moments in UTC meet as timestamps."""
+        first, second = self.any(left), self.any(right)
+        if isinstance(first, Untyped) and isinstance(second, Untyped):
+            raise NotProvable("two literals without a type")
+        if isinstance(first, Untyped):
+            return self.term(left, second.kind), self.term(right)  # type: ignore[union-attr]
+        if isinstance(second, Untyped):
+            return first, self.term(right, first.kind)
+        return self._met(first, second)
+
+    def _met(self, first: Term, second: Term) -> tuple[Term, Term]:
+        one, two = first.kind, second.kind
+        if one.family == two.family or (one.is_number and two.is_number):
+            return first, second
+        if (one.is_float or one.is_number) and (two.is_float or two.is_number):
+            return as_double(first), as_double(second)
+        if one.is_moment and two.is_moment and (self.setting.utc or "timestamptz" not in (one.family, two.family)):
+            kind = TIMESTAMPTZ if "timestamptz" in (one.family, two.family) else TIMESTAMP
+            return as_moment(first, kind), as_moment(second, kind)
+        raise NotProvable(f"{one.family} beside {two.family}")
+
+    def _negative(self, node: exp.Neg) -> Term:
+        inner = bare(node.this)
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            return number("-" + str(inner.this))
+        term = self.term(inner)
+        if not term.kind.is_number:
+            raise NotProvable("minus of something that is no number")
+        return dual(term.kind, "(- {})", term)
+
+    def _parameter(self, node: exp.Parameter) -> Term:
+        at = int(str(node.this.this)) - 1
+        if not 0 <= at < len(self.setting.parameters):
+            raise NotProvable("a parameter without a value")
+        return given(self.setting.parameters[at], utc=self.setting.utc)
+
+    def _compound(self, node: exp.Expr) -> Term:
+        match node:
+            case exp.Column():
+                return self.names.column(node)
+            case exp.Boolean():
+                return Term(kind=BOOL, duck=Fragment("TRUE" if node.this else "FALSE"), heap=sql.SQL("TRUE" if node.this else "FALSE"))
+            case exp.And() | exp.Or():
+                template = "({} AND {})" if isinstance(node, exp.And) else "({} OR {})"
+                return dual(BOOL, template, self.condition(node.this), self.condition(node.expression))
+            case exp.Not():
+                return dual(BOOL, "(NOT {})", self.condition(node.this))
+            case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
+                return self._arithmetic(node)
+            case exp.Exists():
+                return self.queries.exists(node.this, self.names)
+            case exp.Subquery() | exp.Select():
+                return self.queries.scalar(node, self.names)
+        if type(node) in _COMPARISONS:
+            return self._comparison(node.this, _COMPARISONS[type(node)], node.expression)
+        function = self._functions.get(type(node))
+        if function is None:
+            raise NotProvable(f"{type(node).__name__.upper()} is left to Postgres")
+        return function(self, node)
+
+    def _comparison(self, left: exp.Expr, op: str, right: exp.Expr) -> Term:
+        first, second = self.any(left), self.any(right)
+        if any(isinstance(side, Untyped) and side.text is None for side in (first, second)):
+            return null_of(BOOL)
+        one, two = self.pair(left, right)
+        if one.kind.is_float or two.kind.is_float:
+            return _compared_floats(one, op, two)
+        check_comparable(one.kind, op)
+        check_comparable(two.kind, op)
+        if one.kind.family == "text" and (one.kind.is_c, one.kind.is_default) != (two.kind.is_c, two.kind.is_default):
+            check_comparable(replace(one.kind, is_c=one.kind.is_c and two.kind.is_c), op)
+        compared = dual(BOOL, f"({{}} {op} {{}})", one, two)
+        return replace(compared, bound=self._bound(left, one, op, right, two))
+
+    def _bound(self, left: exp.Expr, one: Term, op: str, right: exp.Expr, two: Term) -> tuple[int, Bound] | None:
+        if op not in _BOUND_OPS:
+            return None
+        if one.plain is not None:
+            return self.bounded(one, _BOUND_OPS[op], (right,))
+        return self.bounded(two, _BOUND_OPS[_MIRRORED[op]], (left,)) if two.plain is not None else None
+
+    def bounded(self, column: Term, op: Op, constants: Sequence[exp.Expr]) -> tuple[int, Bound] | None:
+        """What a comparison of a column with constants tells about files."""
+        values: list[object] = []
+        for node in constants:
+            text = self._text_of(node)
+            if text is None or column.plain is None:
+                return None
+            try:
+                value = _bound_value(value_of(column.kind, text, utc=self.setting.utc))
+            except NotProvable:
+                return None
+            if value is None:
+                return None
+            values.append(value)
+        return self.names.bound(column.plain, op, tuple(values)) if column.plain else None
+
+    def _text_of(self, node: exp.Expr) -> str | None:
+        node = bare(node)
+        if (computed := self.computed(node)) is not None:
+            return computed.text
+        match node:
+            case exp.Literal():
+                return str(node.this)
+            case exp.Neg() if isinstance(bare(node.this), exp.Literal):
+                return "-" + str(bare(node.this).this)
+            case exp.Parameter():
+                at = int(str(node.this.this)) - 1
+                return self.setting.parameters[at].text if 0 <= at < len(self.setting.parameters) else None
+        return None
+
+    def _arithmetic(self, node: exp.Expr) -> Term:
+        first, second = self.any(node.this), self.any(node.expression)
+        if isinstance(first, Untyped) or isinstance(second, Untyped):
+            raise NotProvable("arithmetic with an untyped literal")
+        one, two = first.kind, second.kind
+        if one.is_integer and two.is_integer:
+            return _integers(node, first, second)
+        if one.is_number and two.is_number:
+            return _numerics(node, first, second)
+        if one.family == "date" and two.family in ("int2", "int4") and isinstance(node, exp.Add | exp.Sub):
+            return dual(DATE, "({} + {})" if isinstance(node, exp.Add) else "({} - {})", first, second)
+        if one.family == two.family == "date" and isinstance(node, exp.Sub):
+            return dual(INT4, "CAST(({} - {}) AS INTEGER)", first, second, heap="({} - {})")
+        raise NotProvable(f"{type(node).__name__.upper()} of {one.family} and {two.family} is left to Postgres")
+
+
+def _integers(node: exp.Expr, first: Term, second: Term) -> Term:
+    kind = first.kind if _WIDTHS[first.kind.family] >= _WIDTHS[second.kind.family] else second.kind
+    match node:
+        case exp.Add():
+            return dual(kind, "({} + {})", first, second)
+        case exp.Sub():
+            return dual(kind, "({} - {})", first, second)
+        case exp.Mul():
+            return dual(kind, "({} * {})", first, second)
+    divisor = bare(node.args["expression"])
+    if not (isinstance(divisor, exp.Literal) and str(divisor.this).strip("0")):
+        raise NotProvable("division by something that may be zero is left to Postgres")
+    if isinstance(node, exp.Div):
+        return dual(kind, "({} // {})", first, second, heap="({} / {})")
+    return dual(kind, "({} %% {})".replace("%%", "%"), first, second)
+
+
+def _numerics(node: exp.Expr, first: Term, second: Term) -> Term:
+    one, two = as_numeric(first.kind), as_numeric(second.kind)
+    first = first if first.kind.family == "numeric" else dual(one, f"CAST({{}} AS {one.duckdb})", first, heap="CAST({} AS numeric)")
+    second = second if second.kind.family == "numeric" else dual(two, f"CAST({{}} AS {two.duckdb})", second, heap="CAST({} AS numeric)")
+    scale = max(one.scale, two.scale)
+    whole = max(one.precision - one.scale, two.precision - two.scale)
+    match node:
+        case exp.Add():
+            return _settled(dual(numeric(whole + scale + 1, scale), "({} + {})", first, second))
+        case exp.Sub():
+            return _settled(dual(numeric(whole + scale + 1, scale), "({} - {})", first, second))
+        case exp.Mul() if one.scale + two.scale <= 20:
+            return _settled(dual(numeric(one.precision + two.precision, one.scale + two.scale), "({} * {})", first, second))
+    raise NotProvable("division of numerics is left to Postgres")
+
+
+def _settled(term: Term) -> Term:
+    """DuckDB chooses a precision of its own; the scale is what matters, and an overflow sends the statement to Postgres."""
+    return replace(term, duck=merged(f"CAST({{}} AS {term.kind.duckdb})", [term.duck]))
+
+
+def as_double(term: Term) -> Term:
+    return term if term.kind.family == "float8" else dual(FLOAT8, "CAST({} AS DOUBLE)", term, heap="CAST({} AS double precision)")
+
+
+def as_moment(term: Term, kind: Kind) -> Term:
+    """A date or timestamp as another kind of moment, in UTC."""
+    if term.kind.family == kind.family:
+        return term
+    if kind.family == "timestamptz":
+        return dual(kind, "CAST(CAST({} AS TIMESTAMP) AS TIMESTAMPTZ)", term, heap="CAST({} AS timestamptz)")
+    return dual(kind, "CAST({} AS TIMESTAMP)", term, heap="CAST({} AS timestamp)")
+
+
+def _compared_floats(one: Term, op: str, two: Term) -> Term:
+    """A column of floats beside a finite constant: NaN, the greatest of all, is spelt out, because statistics leave it out."""
+    if one.plain is None:
+        one, two, op = two, one, _MIRRORED[op]
+    if one.plain is None or two.uses:
+        raise NotProvable("floats are compared with constants only")
+    plain = f"CAST({{}} AS DOUBLE) {op} CAST({{}} AS DOUBLE)"
+    duck = f"(isnan({{}}) OR {plain})" if op in ("<>", ">", ">=") else f"(NOT isnan({{}}) AND {plain})"
+    heap = f"(CAST({{}} AS double precision) {op} CAST({{}} AS double precision))"
+    both = dual(BOOL, f"({{}} {op} {{}})", one, two, heap=heap)
+    return replace(both, duck=merged(duck, [one.duck, one.duck, two.duck]))
+
+
+def check_comparable(kind: Kind, op: str) -> None:
+    if not (kind.has_equality if op in ("=", "<>") else kind.has_order):
+        raise NotProvable(f"comparison of {kind.family} depends on its collation or has other rules in Postgres")
+
+
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """The parts of a condition that must all hold."""
+    node = bare(node)
+    if isinstance(node, exp.And):
+        return conjuncts(node.this) + conjuncts(node.expression)
+    if isinstance(node, exp.Between):
+        low, high = exp.GTE(this=node.this, expression=node.args["low"]), exp.LTE(this=node.this, expression=node.args["high"])
+        return [low, high]
+    return [node]

@@ -1,0 +1,273 @@
+"""Functions and constructs that give the same bytes in both engines, each with its own rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from thermocline.gateway.values import NotProvable
+from thermocline.gateway.whole.constants import Untyped
+from thermocline.gateway.whole.expressions import Expressions, Reader, as_moment, check_comparable
+from thermocline.gateway.whole.kinds import BOOL, DATE, INT4, INT8, TEXT, TIMESTAMP, TIMESTAMPTZ, Kind, as_numeric, numeric
+from thermocline.gateway.whole.terms import Term, dual, merged
+from thermocline.gateway.whole.vocabulary import bare
+
+_TRUNCATED = frozenset({"SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"})
+_EXTRACTED = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "QUARTER", "WEEK", "DOW", "ISODOW", "DOY"})
+_CLOCK_FIELDS = frozenset({"HOUR", "MINUTE"})
+
+
+def _is(expressions: Expressions, node: exp.Expr) -> Term:
+    wanted = bare(node.args["expression"])
+    negate = "NOT " if node.args.get("negate") else ""
+    if isinstance(wanted, exp.Null):
+        inner = expressions.term(node.this)
+        term = dual(BOOL, f"({{}} IS {negate}NULL)", inner)
+        bound = expressions.names.bound(inner.plain, "is not null" if negate else "is null", ()) if inner.plain else None
+        return replace(term, bound=bound)
+    if isinstance(wanted, exp.Boolean):
+        truth = "TRUE" if wanted.this else "FALSE"
+        sign = "IS DISTINCT FROM" if negate else "IS NOT DISTINCT FROM"
+        return dual(BOOL, f"({{}} {sign} {truth})", expressions.condition(node.this))
+    raise NotProvable("IS of an expression is left to Postgres")
+
+
+def _distinct(expressions: Expressions, node: exp.Expr) -> Term:
+    left, right = expressions.pair(node.this, node.args["expression"])
+    check_comparable(left.kind, "=")
+    check_comparable(right.kind, "=")
+    sign = "IS NOT DISTINCT FROM" if isinstance(node, exp.NullSafeEQ) else "IS DISTINCT FROM"
+    return dual(BOOL, f"({{}} {sign} {{}})", left, right)
+
+
+def _between(expressions: Expressions, node: exp.Expr) -> Term:
+    low = exp.GTE(this=node.this, expression=node.args["low"])
+    high = exp.LTE(this=node.this, expression=node.args["high"])
+    both = dual(BOOL, "({} AND {})", expressions.condition(low), expressions.condition(high))
+    return dual(BOOL, "(NOT {})", both) if node.args.get("negate") else both
+
+
+def _in(expressions: Expressions, node: exp.Expr) -> Term:
+    if node.args.get("query") is not None:
+        among = expressions.queries.among(expressions.term(node.this), node.args["query"], expressions.names)
+        return dual(BOOL, "(NOT {})", among) if node.args.get("negate") else among
+    left = expressions.term(node.this)
+    parts = [expressions.condition(exp.EQ(this=node.this, expression=element)) for element in node.args["expressions"]]
+    found = dual(BOOL, "(" + " OR ".join(["{}"] * len(parts)) + ")", *parts)
+    if node.args.get("negate"):
+        return dual(BOOL, "(NOT {})", found)
+    return replace(found, bound=expressions.bounded(left, "=", node.args["expressions"]) if left.plain else None)
+
+
+def _like(expressions: Expressions, node: exp.Expr) -> Term:
+    left, pattern = expressions.term(node.this), expressions.any(node.args["expression"])
+    text = pattern.text if isinstance(pattern, Untyped) else None
+    if left.kind.family != "text" or text is None or "\\" in text:
+        raise NotProvable("LIKE is followed for plain patterns only")
+    term = dual(BOOL, "({} LIKE {})", left, expressions.term(node.args["expression"], TEXT))
+    return dual(BOOL, "(NOT {})", term) if node.args.get("negate") else term
+
+
+def _case(expressions: Expressions, node: exp.Expr) -> Term:
+    subject = node.args.get("this")
+    branches = []
+    for branch in node.args["ifs"]:
+        test = branch.this if subject is None else exp.EQ(this=subject, expression=branch.this)
+        branches.append((expressions.condition(test), branch.args["true"]))
+    results = [result for _, result in branches] + [node.args.get("default") or exp.Null()]
+    kind = common_kind(expressions, results)
+    terms = [_as_kind(expressions.term(result, kind), kind) for result in results]
+    template = "CASE " + " ".join(["WHEN {} THEN {}"] * len(branches)) + " ELSE {} END"
+    parts = [part for (test, _), result in zip(branches, terms, strict=False) for part in (test, result)]
+    return dual(kind, f"({template})", *parts, terms[-1])
+
+
+def _coalesce(expressions: Expressions, node: exp.Expr) -> Term:
+    nodes = [node.this, *node.args.get("expressions", [])]
+    kind = common_kind(expressions, nodes)
+    terms = [_as_kind(expressions.term(part, kind), kind) for part in nodes]
+    return dual(kind, "coalesce(" + ", ".join(["{}"] * len(terms)) + ")", *terms)
+
+
+def _nullif(expressions: Expressions, node: exp.Expr) -> Term:
+    left, right = expressions.pair(node.this, node.args["expression"])
+    if left.kind.family != right.kind.family:
+        raise NotProvable("NULLIF of different kinds is left to Postgres")
+    check_comparable(left.kind, "=")
+    return dual(left.kind, "nullif({}, {})", left, right)
+
+
+def common_kind(expressions: Expressions, nodes: list[exp.Expr]) -> Kind:
+    """The one kind that all results have; numerics must show the same digits, integers take the widest."""
+    kinds = [found.kind for node in nodes if not isinstance(found := expressions.any(node), Untyped)]
+    if not kinds:
+        return TEXT
+    if all(kind.is_integer for kind in kinds):
+        return max(kinds, key=lambda kind: ("int2", "int4", "int8").index(kind.family))
+    if all(kind.family == "numeric" for kind in kinds) and len({kind.scale for kind in kinds}) == 1:
+        return max(kinds, key=lambda kind: kind.precision)
+    if len({(kind.family, kind.is_c, kind.is_default) for kind in kinds}) == 1 and kinds[0].family != "numeric":
+        return kinds[0] if kinds[0].family != "text" else replace(kinds[0], oid=25 if len({k.oid for k in kinds}) > 1 else kinds[0].oid)
+    raise NotProvable("results of different kinds are left to Postgres")
+
+
+def _as_kind(term: Term, kind: Kind) -> Term:
+    if term.kind.family == kind.family and term.kind.family == "numeric" and term.kind.scale != kind.scale:
+        raise NotProvable("numerics with different digits are left to Postgres")
+    if term.kind == kind:
+        return term
+    return dual(kind, f"CAST({{}} AS {kind.duckdb})", term, heap=f"CAST({{}} AS {kind.postgres})")
+
+
+def _extract(expressions: Expressions, node: exp.Expr) -> Term:
+    part = str(node.this.this).upper()
+    inner = expressions.term(node.args["expression"])
+    if part not in _EXTRACTED or not inner.kind.is_moment or (inner.kind.family == "date" and part in _CLOCK_FIELDS):
+        raise NotProvable(f"EXTRACT of {part} is left to Postgres")
+    _check_zone(expressions, inner.kind)
+    moment = merged("CAST({} AS TIMESTAMP)", [inner.duck])
+    # Years before the first are counted differently: such a row sends the statement to Postgres.
+    duck = merged(
+        f"CAST(CASE WHEN {{}} < TIMESTAMP '0001-01-01' THEN error('before year 1') ELSE extract({part} FROM {{}}) END AS DECIMAL(18, 0))",
+        [moment, moment],
+    )
+    return replace(dual(numeric(18, 0), "{}", inner, heap=f"extract({part} FROM {{}})"), duck=duck)
+
+
+def _truncate(expressions: Expressions, node: exp.Expr) -> Term:
+    unit = str(node.args["unit"].this).upper()
+    inner = expressions.term(node.this)
+    if unit not in _TRUNCATED or not inner.kind.is_moment:
+        raise NotProvable(f"date_trunc to {unit} is left to Postgres")
+    kind = TIMESTAMP if inner.kind.family == "timestamp" else TIMESTAMPTZ
+    _check_zone(expressions, kind)
+    back = f"date_trunc('{unit.lower()}', CAST({{}} AS TIMESTAMP))"
+    duck = f"CAST({back} AS TIMESTAMPTZ)" if kind is TIMESTAMPTZ else back
+    return dual(kind, duck, inner, heap=f"date_trunc('{unit.lower()}', {{}})")
+
+
+def _check_zone(expressions: Expressions, kind: Kind) -> None:
+    if kind.family == "timestamptz" and not expressions.setting.utc:
+        raise NotProvable("the session's time zone is not UTC")
+
+
+def _cast(expressions: Expressions, node: exp.Expr) -> Term:
+    target = node.args["to"]
+    found = expressions.any(node.this)
+    kind = _CAST_KINDS.get(target.this)
+    if kind is None or target.expressions:
+        raise NotProvable(f"a cast to {target.sql(dialect='postgres')} is left to Postgres")
+    if isinstance(found, Untyped):
+        return expressions.term(node.this, kind)
+    source = found.kind
+    if source.family == kind.family:
+        return found.typed(kind) if kind.family != "text" else found.typed(replace(source, oid=25))
+    if source.is_integer and kind.is_integer:
+        return _as_kind(found, kind)
+    if source.is_integer and kind.family == "numeric":
+        return dual(as_numeric(source), f"CAST({{}} AS {as_numeric(source).duckdb})", found, heap="CAST({} AS numeric)")
+    if source.is_moment and kind.is_moment:
+        if "timestamptz" in (source.family, kind.family):
+            _check_zone(expressions, TIMESTAMPTZ)
+        if kind.family == "date":
+            return dual(DATE, "CAST(CAST({} AS TIMESTAMP) AS DATE)", found, heap="CAST({} AS date)")
+        if source.family == "timestamptz":
+            return dual(kind, "CAST({} AS TIMESTAMP)", found, heap="CAST({} AS timestamp)")
+        return as_moment(found, kind)
+    if source.is_integer and kind.family == "text":
+        return dual(TEXT, "CAST({} AS VARCHAR)", found, heap="CAST({} AS text)")
+    raise NotProvable(f"a cast from {source.family} to {kind.family} is left to Postgres")
+
+
+_CAST_KINDS: Mapping[exp.DType, Kind] = {
+    exp.DType.INT: INT4, exp.DType.BIGINT: INT8, exp.DType.DECIMAL: numeric(1, 0), exp.DType.TEXT: TEXT, exp.DType.DATE: DATE,
+    exp.DType.TIMESTAMP: TIMESTAMP, exp.DType.TIMESTAMPTZ: TIMESTAMPTZ, exp.DType.BOOLEAN: BOOL,
+}  # fmt: skip
+
+
+def _length(expressions: Expressions, node: exp.Expr) -> Term:
+    return dual(INT4, "CAST(length({}) AS INTEGER)", _text(expressions, node.this), heap="length({})")
+
+
+def _substring(expressions: Expressions, node: exp.Expr) -> Term:
+    start, length = node.args.get("start"), node.args.get("length")
+    for bound in (start, length):
+        if bound is not None and not (isinstance(bound, exp.Literal) and str(bound.this).isdigit() and len(str(bound.this)) < 9):
+            raise NotProvable("SUBSTRING is followed for constant places only")
+    if start is None or int(str(start.this)) < 1:
+        raise NotProvable("SUBSTRING before the beginning is left to Postgres")
+    inner = _text(expressions, node.this)
+    tail = f", {int(str(length.this))}" if length is not None else ""
+    return dual(inner.kind, f"substring({{}}, {int(str(start.this))}{tail})", inner).typed(replace(inner.kind, oid=25))
+
+
+def _left(expressions: Expressions, node: exp.Expr) -> Term:
+    count = node.args["expression"]
+    if not (isinstance(count, exp.Literal) and str(count.this).isdigit() and len(str(count.this)) < 9):
+        raise NotProvable("LEFT is followed for constant lengths only")
+    inner = _text(expressions, node.this)
+    name = "left" if isinstance(node, exp.Left) else "right"
+    return dual(inner.kind, f"{name}({{}}, {int(str(count.this))})", inner).typed(replace(inner.kind, oid=25))
+
+
+def _concatenate(expressions: Expressions, node: exp.Expr) -> Term:
+    left, right = expressions.term(node.this, TEXT), expressions.term(node.args["expression"], TEXT)
+    if left.kind.family != "text" or right.kind.family != "text":
+        raise NotProvable("|| of other things than text is left to Postgres")
+    kind = replace(left.kind if left.uses else right.kind, oid=25)
+    return dual(kind, "({} || {})", left, right)
+
+
+def _text(expressions: Expressions, node: exp.Expr) -> Term:
+    term = expressions.term(node, TEXT)
+    if term.kind.family != "text":
+        raise NotProvable("a function of text, given something else")
+    return term
+
+
+def _absolute(expressions: Expressions, node: exp.Expr) -> Term:
+    inner = expressions.term(node.this)
+    if not inner.kind.is_number:
+        raise NotProvable("ABS of something that is no exact number")
+    return dual(inner.kind, "abs({})", inner)
+
+
+def _round(expressions: Expressions, node: exp.Expr) -> Term:
+    inner, decimals = expressions.term(node.this), node.args.get("decimals")
+    digits = 0 if decimals is None else int(str(decimals.this)) if isinstance(decimals, exp.Literal) and not decimals.is_string else -1
+    if inner.kind.family != "numeric" or not 0 <= digits <= inner.kind.scale:
+        raise NotProvable("ROUND is followed for numerics and fewer digits only")
+    kind = numeric(inner.kind.precision - inner.kind.scale + digits + 1, digits)
+    return dual(kind, f"CAST(round({{}}, {digits}) AS {kind.duckdb})", inner, heap=f"round({{}}, {digits})")
+
+
+FUNCTIONS: Mapping[type[exp.Expr], Reader] = {
+    exp.Is: _is,
+    exp.NullSafeEQ: _distinct,
+    exp.NullSafeNEQ: _distinct,
+    exp.Between: _between,
+    exp.In: _in,
+    exp.Like: _like,
+    exp.Case: _case,
+    exp.Coalesce: _coalesce,
+    exp.Nullif: _nullif,
+    exp.Extract: _extract,
+    exp.TimestampTrunc: _truncate,
+    exp.Cast: _cast,
+    exp.Length: _length,
+    exp.Substring: _substring,
+    exp.Left: _left,
+    exp.Right: _left,
+    exp.DPipe: _concatenate,
+    exp.Abs: _absolute,
+    exp.Round: _round,
+}
+
+NAMES = (
+    "length", "char_length", "character_length", "substring", "substr", "left", "right", "abs", "round", "date_trunc", "extract",
+    "date_part", "coalesce", "nullif", "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every", "mod", "lower", "upper",
+    "row_number", "rank", "dense_rank", "now", "textcat",
+)  # fmt: skip
+"""Functions of Postgres' own that are followed: a function of the user's with one of these names may be meant instead."""

@@ -1,0 +1,47 @@
+-- name: spanning_names
+select distinct table_name from thermocline.tables
+
+-- name: relations
+select w.n::int, r.oid::bigint, r.nspname, r.relname, r.relkind, r.relrowsecurity, r.reltuples::float8, r.relpages::int,
+       t.id, t.schema_name, t.table_name, t.object_name, t.lake_namespace, t.lake_name, t.pk, t.tier_key, t.key_type, t.mode, c.t, c.s,
+       (select heap.relrowsecurity from pg_class heap where heap.oid = t.heap_oid)
+from unnest(%(schemas)s::text[], %(names)s::text[]) with ordinality w(nsp, rel, n)
+cross join lateral (
+    select k.oid, s.nspname, k.relname, k.relkind, k.relrowsecurity, k.reltuples, k.relpages
+    from pg_class k
+    join pg_namespace s on s.oid = k.relnamespace
+    where k.relname = w.rel
+      and case when w.nsp is null then s.nspname = any(%(path)s::text[])
+               else s.nspname = w.nsp and has_schema_privilege(%(role)s::name, s.oid, 'usage') end
+    order by array_position(%(path)s::text[], s.nspname::text)
+    limit 1
+) r
+left join thermocline.tables t on t.seam_schema = r.nspname and t.table_name = r.relname and r.relkind = 'v'
+left join thermocline.cutline c on c.table_id = t.id
+order by w.n
+
+-- name: columns
+select a.attrelid::bigint, a.attname::text, a.attnum::int, a.atttypid::bigint, a.atttypmod,
+       coalesce(case when l.collname = 'default'
+                     then (select case coalesce(to_jsonb(d) ->> 'datlocprovider', 'c')
+                                      when 'c' then d.datcollate in ('C', 'POSIX')
+                                      when 'b' then true
+                                      else false end
+                           from pg_database d where d.datname = current_database())
+                     else n.nspname = 'pg_catalog' and l.collname in ('C', 'POSIX', 'ucs_basic') end, true),
+       coalesce(l.collisdeterministic, true),
+       coalesce(l.collname = 'default', true),
+       has_column_privilege(%(role)s::name, a.attrelid, a.attnum, 'select')
+from pg_attribute a
+left join pg_collation l on l.oid = a.attcollation
+left join pg_namespace n on n.oid = l.collnamespace
+where a.attrelid = any(%(relations)s::oid[]) and a.attnum > 0 and not a.attisdropped
+order by a.attrelid, a.attnum
+
+-- name: shadowed
+select exists (select 1 from pg_proc p join pg_namespace s on s.oid = p.pronamespace
+               where p.proname = any(%(functions)s::text[]) and s.nspname = any(%(path)s::text[]) and s.nspname <> 'pg_catalog'
+                 and p.proargtypes::oid[] <@ %(types)s::oid[])
+    or exists (select 1 from pg_operator o join pg_namespace s on s.oid = o.oprnamespace
+               where s.nspname = any(%(path)s::text[]) and s.nspname <> 'pg_catalog'
+                 and o.oprleft = any(%(types)s::oid[]) and o.oprright = any(%(types)s::oid[]))

@@ -1,0 +1,101 @@
+"""Which statements are worth a closer look: one SELECT (or EXPLAIN of one) that names a spanning table. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from thermocline.gateway.statements import split_statements
+from thermocline.gateway.values import NotProvable
+from thermocline.gateway.whole.expressions import COMPUTED
+from thermocline.gateway.whole.vocabulary import bare
+
+_BEGINS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with|explain)\b", re.IGNORECASE | re.DOTALL)
+_EXPLAIN = re.compile(r"\s*explain\s*(\([^()]*\)|(?:(?:analyze|verbose)\s+)*)\s*((?:select|with|\().*)", re.IGNORECASE | re.DOTALL)
+_TYPES = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.INTERVAL, exp.DType.TIME})
+_MOMENTS = (exp.Cast, exp.Interval, exp.CurrentDate, exp.CurrentTimestamp)
+MAX_STATEMENT_CHARACTERS = 200_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A statement that may be ours. `constants` are the expressions that Postgres computes for us, as text."""
+
+    sql: str
+    tree: exp.Expr
+    constants: tuple[str, ...]
+    is_explained: bool = False
+    is_analyzed: bool = False
+
+
+def may_read(sql: str, names: frozenset[str]) -> bool:
+    """A quick look, before anything is parsed."""
+    if len(sql) > MAX_STATEMENT_CHARACTERS or not _BEGINS.match(sql):
+        return False
+    lowered = sql.lower()
+    return any(name in lowered for name in names)
+
+
+@lru_cache(maxsize=512)
+def read_candidate(sql: str) -> Candidate | str | None:
+    """The statement as a tree; a sentence when it cannot be read; `None` when it is none of ours."""
+    pieces = split_statements(sql)
+    if len(pieces) != 1:
+        return None
+    text, explained, analyzed = pieces[0], False, False
+    if found := _EXPLAIN.fullmatch(text):
+        options, text, explained = found[1].lower(), found[2], True
+        analyzed = "analyze" in options
+        if "format" in options:
+            return None
+    try:
+        tree = sqlglot.parse_one(text, dialect="postgres")
+    except (SqlglotError, RecursionError):
+        return "the gateway cannot read this statement"
+    if not isinstance(tree, exp.Select | exp.Union | exp.Subquery | exp.Intersect | exp.Except):
+        return None
+    constants = tuple(dict.fromkeys(_constants(tree)))
+    return Candidate(text, tree, constants, is_explained=explained, is_analyzed=analyzed)
+
+
+def _constants(tree: exp.Expr) -> list[str]:
+    found = []
+    for node in tree.walk(prune=_is_computed):
+        if _is_computed(node):
+            found.append(bare(node).sql(dialect="postgres"))
+    return found
+
+
+def _is_computed(node: exp.Expr) -> bool:
+    return isinstance(node, COMPUTED) and _is_constant(node) and any(isinstance(part, _MOMENTS) for part in node.walk())
+
+
+def _is_constant(node: exp.Expr) -> bool:
+    match node:
+        case exp.Literal() | exp.CurrentDate() | exp.CurrentTimestamp():
+            return not node.args.get("this") or isinstance(node, exp.Literal)
+        case exp.Paren() | exp.Neg():
+            return _is_constant(node.this)
+        case exp.Interval():
+            return isinstance(node.this, exp.Literal)
+        case exp.Cast():
+            return node.to.this in _TYPES and not node.to.expressions and _is_constant(node.this)
+        case exp.Add() | exp.Sub():
+            return _is_constant(node.this) and _is_constant(node.expression)
+        case exp.TimestampTrunc():
+            return _is_constant(node.this)
+    return False
+
+
+def check_statement(tree: exp.Expr) -> exp.Expr:
+    """The query within its parentheses."""
+    while isinstance(tree, exp.Subquery | exp.Paren) and tree.args.get("alias") is None:
+        tree = tree.this
+    if not isinstance(tree, exp.Select | exp.Union):
+        raise NotProvable("only SELECT and UNION are followed")
+    return tree

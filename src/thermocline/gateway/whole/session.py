@@ -1,0 +1,159 @@
+"""What a session tells of itself before a statement is judged: role, search path, settings, transaction."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from thermocline.gateway.values import NotProvable, parse_array
+from thermocline.gateway.whole.catalog import Role
+from thermocline.gateway.whole.constants import Given
+from thermocline.gateway.whole.frames import Frame
+from thermocline.gateway.wire.messages import encode, text
+
+Engine = Literal["auto", "duckdb", "postgres"]
+
+# Every name is qualified: a session's own search path must not decide what its rights are.
+PROBE = (
+    "select current_user::pg_catalog.text, pg_catalog.current_schemas(true)::pg_catalog.text,"
+    " pg_catalog.current_setting('TimeZone'), pg_catalog.current_setting('DateStyle'), pg_catalog.current_setting('bytea_output'),"
+    " pg_catalog.current_setting('extra_float_digits'), pg_catalog.current_setting('client_encoding'),"
+    " pg_catalog.current_setting('standard_conforming_strings'), pg_catalog.current_setting('transaction_isolation'),"
+    " pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text,"
+    " pg_catalog.current_setting('thermocline.engine', true), pg_catalog.current_setting('statement_timeout'),"
+    " pg_catalog.current_database()::pg_catalog.text"
+)
+_UTC = frozenset(
+    {"utc", "gmt", "etc/utc", "etc/gmt", "uct", "zulu", "universal", "etc/universal", "etc/uct", "etc/zulu", "greenwich", "gmt0"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFacts:
+    """A session as it is now."""
+
+    role: Role
+    utc: bool
+    date_style: str
+    bytea_output: str
+    extra_float_digits: int
+    client_encoding: str
+    standard_strings: bool
+    isolation: str
+    has_written: bool
+    engine: str
+    database: str
+
+    @property
+    def prints_plainly(self) -> bool:
+        """Whether the gateway's own text of every type is the session's."""
+        return self.utc and self.date_style.startswith("ISO") and self.bytea_output == "hex" and self.extra_float_digits >= 1
+
+    def why_not_here(self) -> str | None:
+        """A reason that holds for every statement of the session as it is."""
+        if self.client_encoding != "UTF8" or not self.standard_strings:
+            return "the session's encoding or strings are not plain"
+        if self.has_written:
+            return "the transaction has written"
+        if self.isolation == "serializable":
+            return "the transaction is serializable"
+        return None
+
+
+def facts_of(row: Sequence[bytes | None]) -> SessionFacts:
+    """The probe's answer."""
+    values = [None if value is None else value.decode("utf-8", "replace") for value in row]
+    said = [value or "" for value in values]
+    schemas = tuple(name for name in parse_array(said[1]) if name is not None)
+    return SessionFacts(
+        role=Role(name=said[0], path=schemas),
+        utc=said[2].lower() in _UTC,
+        date_style=said[3],
+        bytea_output=said[4],
+        extra_float_digits=int(said[5] or 0),
+        client_encoding=said[6],
+        standard_strings=said[7] == "on",
+        isolation=said[8],
+        has_written=values[9] is not None,
+        engine=said[10] or "auto",
+        database=said[12],
+    )
+
+
+def values_of(frame: Frame) -> list[bytes | None]:
+    """The values of a DataRow."""
+    (count,) = struct.unpack_from(">H", frame.body)
+    values: list[bytes | None] = []
+    at = 2
+    for _ in range(count):
+        (length,) = struct.unpack_from(">i", frame.body, at)
+        at += 4
+        values.append(None if length < 0 else frame.body[at : at + length])
+        at += max(0, length)
+    return values
+
+
+def oids_of(frame: Frame) -> tuple[int, ...]:
+    """The types of a ParameterDescription."""
+    (count,) = struct.unpack_from(">H", frame.body)
+    return struct.unpack_from(f">{count}I", frame.body, 2)
+
+
+def column_oids(frame: Frame) -> tuple[int, ...]:
+    """The types of a RowDescription."""
+    (count,) = struct.unpack_from(">H", frame.body)
+    found, at = [], 2
+    for _ in range(count):
+        at = frame.body.index(b"\0", at) + 1
+        found.append(struct.unpack_from(">I", frame.body, at + 6)[0])
+        at += 18
+    return tuple(found)
+
+
+def parse(name: str, sql: str, oids: Sequence[int] = ()) -> bytes:
+    return encode(b"P", text(name) + text(sql) + struct.pack(f">H{len(oids)}I", len(oids), *oids))
+
+
+def describe_statement(name: str) -> bytes:
+    return encode(b"D", b"S" + text(name))
+
+
+def describe_portal(name: str) -> bytes:
+    return encode(b"D", b"P" + text(name))
+
+
+def close_statement(name: str) -> bytes:
+    return encode(b"C", b"S" + text(name))
+
+
+def bind(name: str, values: Sequence[bytes | None] = (), formats: Sequence[int] = ()) -> bytes:
+    """A Bind of text values to a statement, on the unnamed portal."""
+    body = [text(""), text(name), struct.pack(">HH", 0, len(values))]
+    for value in values:
+        body.append(struct.pack(">i", -1) if value is None else struct.pack(">i", len(value)) + value)
+    body.append(struct.pack(f">H{len(formats)}h", len(formats), *formats))
+    return encode(b"B", b"".join(body))
+
+
+def execute() -> bytes:
+    return encode(b"E", text("") + struct.pack(">i", 0))
+
+
+def given_of(row: Sequence[bytes | None]) -> list[Given]:
+    """Constants that Postgres computed: text and type in turn."""
+    found: list[Given] = []
+    for at in range(0, len(row), 2):
+        kind = row[at + 1]
+        if kind is None:
+            raise NotProvable("a constant without a type")
+        value = row[at]
+        found.append(Given(None if value is None else value.decode(), int(kind)))
+    return found
+
+
+def notice(sentence: str) -> bytes:
+    """A NOTICE of the gateway's own."""
+    fields = [(b"S", "NOTICE"), (b"V", "NOTICE"), (b"C", "00000"), (b"M", sentence)]
+    return encode(b"N", b"".join(key + text(value) for key, value in fields) + b"\0")
