@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from thermocline import __version__
-from thermocline.cli import database, explain, fold, grants, maintain, pause, pins, processes, profiles, stack, tables, verify
+from thermocline.cli import database, explain, fold, grants, maintain, pause, pins, processes, profiles, show, stack, tables, verify
 from thermocline.cli.output import print_error, print_lines, tell
 from thermocline.errors import ThermoclineError
 
@@ -27,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (stack, database, tables, fold, maintain, pause, pins, processes, profiles, explain, verify, grants):
+for module in (stack, database, tables, show, fold, maintain, pause, pins, processes, profiles, explain, verify, grants):
     module.add_commands(app)
 
 

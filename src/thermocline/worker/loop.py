@@ -192,6 +192,8 @@ def run_worker(settings: Settings, *, once: bool = False) -> None:
             maintenance.start()
             worker.run()
             maintenance.join(_STOP_SECONDS)
+            if maintenance.spark_ended:
+                raise Py4JNetworkError("Spark ended during a maintenance pass")
             return
         with connect(settings.dsn, autocommit=True, application_name=requests.WORKER_APPLICATION) as conn:
             if not worker.run_cycle(conn):

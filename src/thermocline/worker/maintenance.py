@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 import psycopg
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from thermocline.catalog import maintenance_requests
@@ -41,6 +42,7 @@ class MaintenanceThreads:
         self.settings = settings
         self.worker = worker
         self.stopping = stopping
+        self.spark_ended = False
         self._spark = spark
         self._last_problem: dict[str, str] = {}
         self._threads = [
@@ -67,6 +69,9 @@ class MaintenanceThreads:
                         work(conn)
             except (PostgresUnreachable, psycopg.OperationalError) as problem:
                 self._complain("postgres", str(problem))
+            except Py4JNetworkError:
+                self.spark_ended = True
+                self.stopping.set()
             except Exception:
                 _LOG.exception("maintenance stumbled", extra={"action": "maintain"})
             self.stopping.wait(_RECONNECT_SECONDS)

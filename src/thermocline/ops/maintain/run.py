@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from thermocline.catalog import passes
@@ -212,6 +212,8 @@ def _run_operation(run: _Run, operation: Operation) -> Outcome:
         return run.engine.run(operation, context)
     except Py4JJavaError as problem:
         return Outcome(operation=operation, status="failed", sentence=f"Spark: {str(problem.java_exception).splitlines()[0]}")
+    except Py4JNetworkError:
+        raise  # Spark is gone, for the next operation too
     except Exception as problem:  # whatever it was, the next operation has its turn
         if context.conn.closed or context.conn.broken:
             raise

@@ -1,0 +1,131 @@
+"""show: one table, its tiers and how its lake is: sizes of files, clustering, warnings, passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, TableArgument, read_settings
+from thermocline.cli.output import print_json, print_lines, print_table
+from thermocline.core.maintenance.health import SIZE_EDGES_BYTES
+from thermocline.core.names import parse_table_name
+from thermocline.errors import NotRegistered, ThermoclineError
+from thermocline.stack.locate import require_dsn
+
+if TYPE_CHECKING:
+    from thermocline.catalog.pauses import CycleState
+    from thermocline.ops.maintain.health import HealthReport
+    from thermocline.ops.overview import TableDetail
+
+_BAR = 40
+_DEEPEST = 16
+
+
+def add_commands(app: typer.Typer) -> None:
+    app.command("show")(show)
+
+
+def show(table: TableArgument, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
+    """Show one table: its line, its partitions, how its lake is, what was done last."""
+    from thermocline.ops.maintain.health import read_health
+    from thermocline.ops.overview import read_detail
+
+    loaded = read_settings(dir=directory, dsn=dsn)
+    where, name = require_dsn(loaded), parse_table_name(table)
+    detail, health, problem = None, None, None
+    try:
+        detail = read_detail(where, name, connect_timeout_seconds=loaded.values.connect_timeout_seconds)
+    except NotRegistered as refusal:
+        problem = refusal
+    try:
+        health = read_health(where, name, loaded.values)
+    except ThermoclineError as refusal:
+        if detail is None:
+            raise problem or refusal from None
+    if json:
+        known = {field: getattr(detail, field) for field in detail.__dataclass_fields__} if detail is not None else {"table": str(name)}
+        print_json({**known, "lake_health": health})
+        return
+    if detail is not None:
+        print_detail(detail)
+    if health is not None:
+        print_health(health)
+    if detail is not None:
+        print_lines(["", *(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.sentence}" for event in detail.events)])
+
+
+def print_detail(detail: TableDetail) -> None:
+    """The tiers: line, snapshot, partitions."""
+    seen = detail.overview
+    print_lines(
+        [
+            f"table        {seen.table} ({seen.mode}), primary key ({', '.join(detail.primary_key)})",
+            f"seam         {seen.seam}",
+            f"lake         {detail.lake}, partitioned by {detail.lake_partition}, in {detail.lake_location}",
+            f"T            {seen.cut_line} on {seen.tier_key} ({detail.key_type})",
+            f"S            {seen.snapshot if seen.snapshot is not None else 'nothing is published yet'}",
+            f"corrections  {seen.pending_corrections} pending",
+            *([f"paused       since {seen.paused_since:%Y-%m-%d %H:%M:%S}"] if seen.paused_since else []),
+            *(render_cycle(detail.cycle) if detail.cycle else []),
+            "",
+        ]
+    )
+    print_table(
+        ["partition", "from", "to", "state", "rows in lake"],
+        ([p.name, p.lower, p.upper, p.state, p.rows_in_lake] for p in detail.partitions),
+    )
+
+
+def render_cycle(cycle: CycleState) -> list[str]:
+    """What the last cycle said, what it put off, what comes next."""
+    failed = f"failed ({cycle.problem_code or 'Postgres'}): " if cycle.problem_code else ""
+    lines = [f"last cycle   {cycle.at:%Y-%m-%d %H:%M:%S}  {failed}{cycle.sentence}"]
+    lines += [f"deferred     {reason}" for reason in cycle.deferred]
+    return [*lines, *([f"next         {cycle.next_step}"] if cycle.next_step else [])]
+
+
+def print_health(health: HealthReport) -> None:
+    """The lake: figures, sizes of files, clustering, warnings, the last status of each operation."""
+    stats = health.stats
+    lines = ["", f"lake of {health.table}"]
+    if health.problem:
+        lines.append(f"problem      {health.problem}")
+    if stats:
+        lines += render_stats(health)
+    print_lines([*lines, *(f"warning      {warning}" for warning in health.warnings), ""])
+    if stats.get("files"):
+        print_table(["file size", "files", ""], render_histogram(stats["size_histogram"]))
+        print_lines(["", *render_depth(stats), ""])
+    print_table(["operation", "status", "at", "message"], ([s.operation, s.status, s.at, s.message] for s in health.operations))
+
+
+def render_stats(health: HealthReport) -> list[str]:
+    stats = health.stats
+    oldest = stats["oldest_snapshot"] or "—"
+    deletes = f"{stats['delete_files']} delete files (ratio {stats['delete_ratio']:.0%})"
+    return [
+        f"files        {stats['files']:,} data files, {stats['bytes'] / 1_048_576:,.1f} MB, {stats['records']:,} rows; {deletes}",
+        f"small files  {stats['small_files']:,}; per hour {health.created_per_hour:g} created, {health.removed_per_hour:g} removed",
+        f"metadata     {stats['snapshots']:,} snapshots, {stats['manifests']:,} manifests, oldest snapshot {oldest}",
+        f"debt         score {stats['debt_score']:g}; compaction is {stats['compaction_lag_seconds'] or 0:,} s behind the newest commit",
+        f"next pass    {health.next_pass:%Y-%m-%d %H:%M:%S}" if health.next_pass else "next pass    not planned yet",
+        *([f"state        {health.state}"] if health.state else []),
+    ]
+
+
+def render_histogram(counts: list[int]) -> list[list[object]]:
+    """A bar per class of size, to scale."""
+    most = max(*counts, 1)
+    edges = [f"< {edge // 1_048_576} MB" for edge in SIZE_EDGES_BYTES] + [f">= {SIZE_EDGES_BYTES[-1] // 1_048_576} MB"]
+    return [[edge, count, "█" * (-(-count * _BAR // most))] for edge, count in zip(edges, counts, strict=True)]
+
+
+def render_depth(stats: Mapping[str, Any]) -> list[str]:
+    """How many files a look-up of one key opens, drawn: one line per file of that depth."""
+    depth, column = stats.get("clustering_depth"), stats.get("clustering_column")
+    if depth is None:
+        return ["clustering   no column to judge it by"]
+    drawn = "▰" * min(round(depth), _DEEPEST) + ("…" if depth > _DEEPEST else "")
+    return [f"clustering   depth {depth:g} on {column}  {drawn}  (1 is perfect: a key lies in one file)"]
