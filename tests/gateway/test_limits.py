@@ -58,3 +58,34 @@ def test_the_gateway_recovers_when_postgres_restarts(site: Any, postgres: Any) -
 def test_a_taken_port_is_named(site: Any) -> None:
     with pytest.raises(GatewayNotStarted, match=str(site.gateway.port)):
         start_in_thread(site.dsn, port=site.gateway.port)
+
+
+def test_an_answer_left_half_read_while_more_is_read_ahead_is_let_go(site: Any) -> None:
+    snapshot = _fill(site, 300_000)
+    everything = f"select id from public.numbers where _snapshot = {snapshot}"
+    with psycopg.connect(site.direct_dsn(), autocommit=True) as client:
+        for _ in range(20):
+            with client.transaction():
+                client.execute(f"declare c cursor for {everything}")
+                assert len(client.execute("fetch 40000 from c").fetchall()) == 40_000
+                client.execute("close c")
+        with client.transaction():
+            client.execute(f"declare c cursor for {everything} order by id")
+            seen = [row[0] for _ in range(31) for row in client.execute("fetch 10000 from c").fetchall()]
+        assert seen == list(range(300_000))
+
+
+def test_a_file_that_breaks_behind_the_first_rows_is_an_error_after_them_and_never_an_end(site: Any) -> None:
+    _fill(site, 200_000)
+    snapshot = site.lake.append("numbers", pa.table({"id": pa.array(range(200_000, 400_000), pa.int64())}))
+    with psycopg.connect(site.direct_dsn(), autocommit=True) as client:
+        query = f"select id from public.numbers where _snapshot = {snapshot}"
+        assert len(client.execute(query).fetchall()) == 400_000
+        for file in site.lake.files("numbers"):
+            content = bytearray(file.read_bytes())
+            content[len(content) // 3 : len(content) // 2] = bytes(len(content) // 2 - len(content) // 3)
+            file.write_bytes(content)
+        with pytest.raises(psycopg.Error) as broken:
+            client.execute(query)
+        assert broken.value.sqlstate == "58030"
+        assert client.execute("select count(*) from public.numbers where _snapshot = null").fetchone() == (0,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from concurrent.futures import Executor, Future, wait
 from dataclasses import replace
 
 from thermocline.core.names import TableName
@@ -24,6 +25,8 @@ from thermocline.gateway.wire.messages import Field
 
 log = logging.getLogger(__name__)
 
+_WORTH_AHEAD_ROWS = 8_192
+
 PARAMETERS = {
     "server_version": "17.0 (Thermocline)",
     "server_encoding": "UTF8",
@@ -42,11 +45,14 @@ PARAMETERS = {
 class ResultStream:
     """Rows of an answer, taken in pieces of any size."""
 
-    def __init__(self, source: RowSource) -> None:
+    def __init__(self, source: RowSource, ahead: Executor | None = None) -> None:
+        """With `ahead` the next rows are read and encoded there while the last ones are sent: never more than one batch in advance."""
         self._source = source
         self._shape: Shape | None = None
         self._rows: EncodedRows | None = None
         self._at = 0
+        self._ahead = ahead
+        self._coming: Future[EncodedRows | None] | None = None
 
     def fields(self) -> tuple[Field, ...]:
         return self._source.fields()
@@ -66,7 +72,10 @@ class ResultStream:
         if self._shape not in (None, shape):
             raise StatementRefused("The gateway sends all rows of a cursor in one format.")
         self._shape = shape
-        self._rows, self._at = self._source.next_rows(shape), 0
+        coming, self._coming = self._coming, None
+        self._rows, self._at = coming.result() if coming is not None else self._source.next_rows(shape), 0
+        if self._rows is not None and self._ahead is not None and self._rows.row_count >= _WORTH_AHEAD_ROWS:
+            self._coming = self._ahead.submit(self._source.next_rows, shape)
         return self._rows is not None
 
     def interrupt(self) -> None:
@@ -74,6 +83,10 @@ class ResultStream:
 
     def close(self) -> None:
         self._rows = None
+        coming, self._coming = self._coming, None
+        if coming is not None and not coming.cancel():
+            self._source.interrupt()
+            wait([coming])
         self._source.close()
 
 
@@ -110,7 +123,7 @@ class Answers:
         if isinstance(query, LakeQuery):
             if sample:
                 query = _sampled(query, sample.share)
-            return ResultStream(self._engine.open(query, memory))
+            return ResultStream(self._engine.open(query, memory), self._engine.ahead)
         metrics.POSTGRES_EVALUATED.inc()
         log.debug("evaluated by Postgres: %s", query.reason)
         return ResultStream(PostgresRows(query, parameters, self._engine, self._directory))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 import pyarrow as pa
@@ -39,6 +40,7 @@ class LakeEngine:
 
     def __init__(self, *, threads: int, memory: MemoryLimits, at_once: int = 16) -> None:
         self.turns = threading.BoundedSemaphore(at_once)
+        self.ahead = ThreadPoolExecutor(at_once, thread_name_prefix="gateway-ahead")
         self._databases = Databases(memory, threads=threads)
         self._root = self._databases.open(memory.whole_bytes)
         # DuckDB looks for pandas at its first parameter, which takes seconds: now, not in somebody's first statement.
@@ -48,6 +50,7 @@ class LakeEngine:
         self._store: ObjectStore | None = None
 
     def close(self) -> None:
+        self.ahead.shutdown(wait=True, cancel_futures=True)
         self._root.close()
         self._databases.close()
 

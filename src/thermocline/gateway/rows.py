@@ -38,6 +38,11 @@ class Shape:
 TEXT = Shape()
 
 
+def shape_of(formats: tuple[int, ...]) -> Shape:
+    """The shape that a client's formats ask for; text is text however it is said."""
+    return Shape(formats) if any(formats) else TEXT
+
+
 @dataclass(frozen=True, slots=True)
 class EncodedRows:
     """Rows as DataRow messages (or one CopyData message), on end; `offsets` says where each begins, with the end as last entry."""
@@ -66,8 +71,10 @@ def encode_rows(batch: pa.RecordBatch, shape: Shape = TEXT, oids: Sequence[int] 
     pieces: list[pa.Array] = []
     for at, column in enumerate(batch.columns):
         body = to_binary(column, oids[at]) if shape.is_binary(at) else to_text(column).cast(pa.large_binary())
-        lengths = pc.fill_null(pc.binary_length(body), -1).to_numpy(zero_copy_only=False).astype(">i4")
-        pieces += [_fixed(lengths.tobytes(), count, 4), pc.fill_null(body, b"")]
+        lengths = pc.binary_length(body)
+        if body.null_count:
+            body, lengths = pc.fill_null(body, b""), pc.fill_null(lengths, -1)
+        pieces += [_fixed(lengths.to_numpy(zero_copy_only=False).astype(">i4").tobytes(), count, 4), body]
     bodies = pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.large_binary()))
     sizes = pc.binary_length(bodies).to_numpy(zero_copy_only=False).astype(np.int32)
     head = np.empty((count, 7), np.uint8)
@@ -123,7 +130,8 @@ def _copy_escaped(column: pa.Array) -> pa.Array:
 
 
 def _fixed(data: bytes, count: int, width: int) -> pa.Array:
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), count, [None, pa.py_buffer(data)]).cast(pa.large_binary())
+    offsets = np.arange(0, (count + 1) * width, width, dtype=np.int64)
+    return pa.Array.from_buffers(pa.large_binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def to_text(column: pa.Array) -> pa.Array:
@@ -187,8 +195,17 @@ def _timestamps(column: pa.Array) -> pa.Array:
     if not _all_within(micros, _FIRST_PLAIN_DAY * _MICROS_PER_DAY, (_LAST_PLAIN_DAY + 1) * _MICROS_PER_DAY - 1):
         rendered = [None if micro is None else render_timestamp(micro, zone) for micro in micros.to_pylist()]
         return pa.array(rendered, pa.large_string())
-    text = _trimmed(micros.cast(pa.timestamp("us")).cast(pa.large_string()))
+    if _are_whole_seconds(micros):
+        text = micros.cast(pa.timestamp("us")).cast(pa.timestamp("s")).cast(pa.large_string())
+    else:
+        text = _trimmed(micros.cast(pa.timestamp("us")).cast(pa.large_string()))
     return pc.binary_join_element_wise(text, pa.scalar(zone, pa.large_string()), pa.scalar("", pa.large_string())) if zone else text
+
+
+def _are_whole_seconds(micros: pa.Array) -> bool:
+    """Whether no value has a fraction; what stands behind nulls only makes the answer slower, never wrong."""
+    numbers = np.frombuffer(micros.buffers()[1], np.int64)[micros.offset : micros.offset + len(micros)]
+    return bool(micros.null_count == 0 and not (numbers % 1_000_000).any())
 
 
 def _all_within(numbers: pa.Array, low: int, high: int) -> bool:

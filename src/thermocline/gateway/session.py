@@ -15,7 +15,7 @@ from thermocline.gateway.answers import Answers, ResultStream
 from thermocline.gateway.opening import ROWS, open_portal, tag_of
 from thermocline.gateway.parameters import constants_of, texts_of
 from thermocline.gateway.problems import SessionError, render_problem
-from thermocline.gateway.rows import Shape
+from thermocline.gateway.rows import Shape, shape_of
 from thermocline.gateway.stopping import Stopping
 from thermocline.gateway.transaction import Cursor, Portal, Prepared, Transaction
 from thermocline.gateway.wire import messages as wire
@@ -203,13 +203,13 @@ class Session:
 
     async def _fetch(self, statement: statements.Fetch, *, describe: bool, formats: tuple[int, ...]) -> None:
         stream = self._cursor(statement.name).stream
-        sent = await self._send_rows(stream, describe=describe, max_rows=statement.count, shape=Shape(formats))
+        sent = await self._send_rows(stream, describe=describe, max_rows=statement.count, shape=shape_of(formats))
         self._put(wire.command_complete(f"FETCH {sent}"))
 
     async def _stream(self, portal: Portal, *, describe: bool, max_rows: int | None) -> None:
         stream = await self._opened(portal)
         try:
-            sent = await self._send_rows(stream, describe=describe, max_rows=max_rows, shape=Shape(portal.formats))
+            sent = await self._send_rows(stream, describe=describe, max_rows=max_rows, shape=shape_of(portal.formats))
             if max_rows is not None and sent == max_rows:
                 self._put(wire.PORTAL_SUSPENDED)
                 return
