@@ -6,10 +6,11 @@ is folded again by a later cycle.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from psycopg import sql
 
+from thermocline.core.axis import KeyType
 from thermocline.core.names import TableName
 from thermocline.core.plan.folding import Edge
 from thermocline.hot.seam import SeamDefinition, key_expression, key_matches
@@ -24,12 +25,12 @@ def pending_condition(seam: SeamDefinition, lo: int, hi: int) -> sql.Composed:
     return _filled("pending", seam, lo=key_expression(seam.key_type, _number(lo)), hi=key_expression(seam.key_type, _number(hi)))
 
 
-def count_pending(conn: Connection, delta: TableName, tier_key: str, t: int) -> int:
+def count_pending(conn: Connection, delta: TableName, tier_key: str, key_type: KeyType, t: int) -> int:
     """Corrections that wait below the cut-line."""
     statement = sql.SQL(_QUERIES["count_pending"]).format(
-        delta=sql.Identifier(delta.schema, delta.table), tier_key=sql.Identifier(tier_key)
+        delta=sql.Identifier(delta.schema, delta.table), tier_key=sql.Identifier(tier_key), hi=key_expression(key_type, _number(t))
     )
-    row = conn.execute(statement, {"t": t}).fetchone()
+    row = conn.execute(statement).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -51,15 +52,19 @@ def read_inexact_keys(conn: Connection, seam: SeamDefinition) -> frozenset[str]:
     return frozenset(texts | (loose & {key.name for key in seam.heap.primary_key}))
 
 
-def apply_marks(conn: Connection, seam: SeamDefinition, versions: Sequence[int], *, keep_spill: bool) -> int:
-    """Mark exactly these versions as folded and take their rows out of the spill; how many were marked. In the fold's transaction."""
+def apply_marks(conn: Connection, seam: SeamDefinition, runs: Iterable[tuple[int, int]], *, keep_spill: bool) -> int:
+    """Mark exactly these versions as folded and take their rows out of the spill; how many were marked. In the fold's transaction.
+
+    Versions come as runs, first and last included, because corrections written together have neighbouring ones.
+    """
+    versions = "{" + ",".join(f"[{first},{last}]" for first, last in runs) + "}"
     # What one part of the statement hands to the next has no statistics, and a nested loop over it would take for ever.
     conn.execute(_QUERIES["plan_for_many"])
     if keep_spill:
-        return conn.execute(_filled("mark", seam), {"versions": list(versions)}).rowcount
+        return conn.execute(_filled("mark", seam), {"versions": versions}).rowcount
     # Where we may, silence the user's own triggers: for the application these rows are not deleted.
     conn.execute(_QUERIES["quiet_triggers"])
-    return conn.execute(_filled("mark_and_unspill", seam), {"versions": list(versions)}).rowcount
+    return conn.execute(_filled("mark_and_unspill", seam), {"versions": versions}).rowcount
 
 
 def apply_purge(conn: Connection, seam: SeamDefinition, xid: str) -> tuple[int, bool]:

@@ -142,12 +142,13 @@ def fold(
 
 def has_work(conn: Connection, registered: RegisteredTable) -> int:
     """How much there is to fold or to purge: corrections that wait, and folds whose marks are still there."""
-    pending = count_pending(conn, objects_of(registered).delta, registered.tier_key, journal.read_cutline(conn, registered.id).t)
+    cut = journal.read_cutline(conn, registered.id)
+    pending = count_pending(conn, objects_of(registered).delta, registered.tier_key, registered.key_type, cut.t)
     return pending + len(journal.read_unpurged(conn, registered.id))
 
 
 def _count(conn: Connection, table: SpanningTable, cut: CutLine) -> int:
-    return count_pending(conn, table.seam.objects.delta, table.seam.tier_key, cut.t)
+    return count_pending(conn, table.seam.objects.delta, table.seam.tier_key, table.seam.key_type, cut.t)
 
 
 def _fold_once(work: Folding, max_rows: int) -> bool:
@@ -166,7 +167,7 @@ def _fold_once(work: Folding, max_rows: int) -> bool:
     try:
         with closing(export_snapshot(work.dsn, [work.table.seam.objects.delta], work.settings.lock_timeout_ms)) as snapshot:
             check_followed(work.conn, registered)
-            plan = _plan(work, snapshot, max_rows)
+            plan = _plan(work, snapshot, pending, max_rows)
             if not plan.ranges:
                 journal.abandon(work.conn, op, "nothing was left to fold")
                 return False
@@ -180,12 +181,12 @@ def _fold_once(work: Folding, max_rows: int) -> bool:
     return True
 
 
-def _plan(work: Folding, snapshot: ExportedSnapshot, max_rows: int) -> FoldPlan:
-    """What waits at the snapshot, in pieces."""
+def _plan(work: Folding, snapshot: ExportedSnapshot, expected: int, max_rows: int) -> FoldPlan:
+    """What waits at the snapshot, in pieces; about as much as was counted before."""
     seam = work.table.seam
-    pending = _count(snapshot.conn, work.table, work.cut)
     parallelism = work.spark().sparkContext.defaultParallelism
-    edges = read_edges(snapshot.conn, seam, work.cut.t, plan_range_rows(pending, parallelism))
+    edges = read_edges(snapshot.conn, seam, work.cut.t, plan_range_rows(expected, parallelism))
+    pending = sum(edge.rows for edge in edges)
     plan = plan_folding(seam.objects.heap, pending, edges, work.cut.t, max_rows)
     work.report.plan = render_fold_plan(plan, seam.key_type)
     work.talk(f"folding {plan.rows:,} of {pending:,} corrections in {len(plan.ranges)} tasks")
@@ -278,7 +279,7 @@ def _commit_and_publish(work: Folding, plan: FoldPlan, head: LakeHead, op: journ
         paths=done.paths,
         counters={},
         message=message,
-        mark=lambda: apply_marks(work.conn, work.table.seam, done.versions.tolist(), keep_spill=registered.keep_heap),
+        mark=lambda: apply_marks(work.conn, work.table.seam, done.version_runs, keep_spill=registered.keep_heap),
     )
     fault_point("fold-published")
     tables.insert_event(work.conn, registered.id, "fold", f"{registered.name}: {message}.")

@@ -268,40 +268,53 @@ def load_after_failure(head: LakeHead, problem: Py4JJavaError) -> LakeHead:
 def _data_files(head: LakeHead, files: Sequence[LakeFile]) -> list[Any]:
     jvm: Any = head.spark._jvm
     iceberg = jvm.org.apache.iceberg
-    gateway: Any = head.spark.sparkContext._gateway
-    spec, io, parquet = head.table.spec(), head.table.io(), iceberg.FileFormat.PARQUET
-    metrics_config = iceberg.MetricsConfig.forTable(head.table)
+    # Every step of a dotted name is a round trip to the JVM, so names are looked up once and not for each file.
+    builder_of, file_metrics, new_input = iceberg.DataFiles.builder, iceberg.parquet.ParquetUtil.fileMetrics, head.table.io().newInputFile
+    spec, parquet, metrics_config = head.table.spec(), iceberg.FileFormat.PARQUET, iceberg.MetricsConfig.forTable(head.table)
+    as_list = iceberg.relocated.com.google.common.primitives.Longs.asList
     made = []
     for file in files:
-        source = io.newInputFile(file.path, file.size_bytes)
-        metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, metrics_config)
-        if metrics.recordCount() != file.rows:
-            raise LakeLayoutUnsupported(f"The lake file {file.path} has {metrics.recordCount()} rows, and {file.rows} were written.")
-        offsets = gateway.new_array(jvm.long, len(file.split_offsets))
-        for position, offset in enumerate(file.split_offsets):
-            offsets[position] = offset
+        metrics = file_metrics(new_input(file.path, file.size_bytes), metrics_config)
+        if (counted := metrics.recordCount()) != file.rows:
+            raise LakeLayoutUnsupported(f"The lake file {file.path} has {counted} rows, and {file.rows} were written.")
         # By the path as it was registered: an input file would spell it its own way, and two spellings of one file look like two files.
-        builder = iceberg.DataFiles.builder(spec).withPath(file.path).withFileSizeInBytes(file.size_bytes)
-        builder = builder.withFormat(parquet).withMetrics(metrics)
-        builder = builder.withSplitOffsets(iceberg.relocated.com.google.common.primitives.Longs.asList(offsets))
+        builder = builder_of(spec).withPath(file.path).withFileSizeInBytes(file.size_bytes).withFormat(parquet).withMetrics(metrics)
+        builder = builder.withSplitOffsets(as_list(_longs(head, file.split_offsets)))
         if file.partition is not None:
             builder = builder.withPartitionValues([file.partition.text])
         made.append(builder.build())
     return made
 
 
+def _longs(head: LakeHead, values: Sequence[int]) -> Any:
+    """A Java long[], whatever the size of the numbers."""
+    jvm: Any = head.spark._jvm
+    gateway: Any = head.spark.sparkContext._gateway
+    array = gateway.new_array(jvm.long, len(values))
+    for position, value in enumerate(values):
+        array[position] = value
+    return array
+
+
 def _delete_files(head: LakeHead, deletes: Sequence[DeleteFile]) -> list[Any]:
     jvm: Any = head.spark._jvm
     iceberg = jvm.org.apache.iceberg
-    spec, io, parquet = head.table.spec(), head.table.io(), iceberg.FileFormat.PARQUET
+    builder_of, file_metrics, new_input = (
+        iceberg.FileMetadata.deleteFileBuilder,
+        iceberg.parquet.ParquetUtil.fileMetrics,
+        head.table.io().newInputFile,
+    )
+    spec, parquet, metrics_config = head.table.spec(), iceberg.FileFormat.PARQUET, iceberg.MetricsConfig.forPositionDelete()
+    partitions: dict[PartitionValue, Any] = {}
     made = []
     for file in deletes:
-        source = io.newInputFile(file.path, file.size_bytes)
-        metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forPositionDelete())
-        builder = iceberg.FileMetadata.deleteFileBuilder(spec).ofPositionDeletes().withPath(file.path)
+        metrics = file_metrics(new_input(file.path, file.size_bytes), metrics_config)
+        builder = builder_of(spec).ofPositionDeletes().withPath(file.path)
         builder = builder.withFileSizeInBytes(file.size_bytes).withFormat(parquet).withMetrics(metrics)
         if file.partition is not None:
-            builder = builder.withPartition(_partition_struct(head, file.partition))
+            if file.partition not in partitions:
+                partitions[file.partition] = _partition_struct(head, file.partition)
+            builder = builder.withPartition(partitions[file.partition])
         made.append(builder.build())
     return made
 

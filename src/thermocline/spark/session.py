@@ -69,6 +69,7 @@ def plan_context_conf(plan: SparkPlan, jars: Iterable[Path]) -> dict[str, str]:
         "spark.driver.memory": plan.driver_memory,
         "spark.log.level": "ERROR",
         "spark.python.worker.reuse": "true",
+        "spark.python.daemon.module": "thermocline.spark.daemon",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.shuffle.partitions": "4",

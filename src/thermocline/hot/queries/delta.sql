@@ -2,7 +2,7 @@
 d._folded is null and d.{tier_key} >= {lo} and d.{tier_key} < {hi}
 
 -- name: count_pending
-select count(*) from {delta} d where d._folded is null and thermocline.axis(d.{tier_key}) < %(t)s
+select count(*) from {delta} d where d._folded is null and d.{tier_key} < {hi}
 
 -- name: edges
 select thermocline.axis(min(p.{tier_key})), count(*)
@@ -13,24 +13,23 @@ select thermocline.axis(min(p.{tier_key})), count(*)
 -- name: mark
 update {delta} d set _folded = pg_current_xact_id()
  where d.ctid = any (array(
-    select m.ctid from {delta} m join unnest(%(versions)s::bigint[]) v (version) on m._version = v.version
-     where m._folded is null for update of m skip locked))
+    select m.ctid from {delta} m where m._folded is null and m._version <@ %(versions)s::int8multirange for update of m skip locked))
 
 -- name: mark_and_unspill
-with mine as materialized (
-    select m.ctid as at from {delta} m join unnest(%(versions)s::bigint[]) v (version) on m._version = v.version
-     where m._folded is null for update of m skip locked),
-spilled as materialized (
-    select x.at, s.ctid as spill_at from mine x join {delta} m on m.ctid = x.at join {spill} s on {spill_is_mine}
-     where m._op = 0 and record_image_eq(row({s_columns}), row({m_columns}))),
+with paired as materialized (
+    select m.ctid as at, s.ctid as spill_at, m._op = 0 and s.ctid is not null and record_image_eq(row({s_columns}), row({m_columns})) as goes
+      from {delta} m left join {spill} s on {spill_is_mine}
+     where m._folded is null and m._version <@ %(versions)s::int8multirange),
+mine as materialized (
+    select m.ctid as at from {delta} m where m._folded is null and m._version <@ %(versions)s::int8multirange for update of m skip locked),
 held as materialized (
-    select s.ctid as spill_at from {spill} s where s.ctid = any (array(select spill_at from spilled)) for update skip locked),
-kept as (
-    select x.at from mine x
-     where not exists (select from spilled p where p.at = x.at and p.spill_at not in (select h.spill_at from held h))),
+    select s.ctid as spill_at from {spill} s where s.ctid = any (array(select p.spill_at from paired p where p.goes)) for update skip locked),
+done as materialized (
+    select m.at, h.spill_at from mine m join paired p on p.at = m.at left join held h on h.spill_at = p.spill_at
+     where not p.goes or h.spill_at is not null),
 gone as (
-    delete from {spill} s where s.ctid = any (array(select h.spill_at from held h)))
-update {delta} d set _folded = pg_current_xact_id() where d.ctid = any (array(select k.at from kept k))
+    delete from {spill} s where s.ctid = any (array(select d.spill_at from done d where d.spill_at is not null)))
+update {delta} d set _folded = pg_current_xact_id() where d.ctid = any (array(select x.at from done x))
 
 -- name: plan_for_many
 select set_config('enable_nestloop', 'off', true)

@@ -34,6 +34,15 @@ class FoldResult:
         return (*(file.path for file in self.files), *(delete.path for delete in self.deletes))
 
     @property
+    def version_runs(self) -> list[tuple[int, int]]:
+        """The versions as runs of neighbours, first and last included."""
+        ordered = np.sort(self.versions)
+        breaks = np.flatnonzero(np.diff(ordered) > 1)
+        firsts = ordered[np.concatenate(([0], breaks + 1))] if len(ordered) else ordered
+        lasts = ordered[np.concatenate((breaks, [len(ordered) - 1]))] if len(ordered) else ordered
+        return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+
+    @property
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.files) + sum(delete.size_bytes for delete in self.deletes)
 
