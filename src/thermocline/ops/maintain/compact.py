@@ -19,9 +19,10 @@ from thermocline.faults import fault_point
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.observe import NO_SNAPSHOT, check_format, plan_tasks, read_order, read_seen
 from thermocline.ops.maintain.publish import settle_lake_ops
-from thermocline.ops.maintain.replacing import Finished, Replacing
+from thermocline.ops.maintain.replacing import Finished, Replacing, staging_of
 from thermocline.spark.commit import LakeHead, load_table
 from thermocline.spark.jobs.compact import BinFailed, Staging, run_bins
+from thermocline.spark.kernels.compaction.run import run_bin
 
 _COMMIT_EVERY_SECONDS = 30.0
 
@@ -64,13 +65,7 @@ def run_compact(context: PassContext) -> Outcome:
 def _rewrite(
     context: PassContext, head: LakeHead, plan: CompactionPlan, files: TableFiles, details: tuple[str, ...], started: float
 ) -> Outcome:
-    registered = context.target.registered
-    staging = Staging(
-        dsn=context.dsn,
-        pass_id=str(context.pass_id),
-        table_id=registered.id if registered is not None else None,
-        lake_id=context.target.lake_id,
-    )
+    staging = staging_of(context)
     replacing = Replacing(context=context, plan=plan, files=files, staging=staging, last=plan.seen.snapshot_id)
     progress = _Progress(started=started, last_commit=started)
     if plan.bins:
@@ -93,10 +88,9 @@ def _run_bins(
         return progress.paused is not None
 
     tasks = plan_tasks(context, head, plan)
-    for done, result in enumerate(
-        run_bins(context.spark(), staging, tasks, parallel=context.policy.max_parallel_tasks, is_over=is_over, pace=context.pace),
-        start=1,
-    ):
+    parallel = context.policy.max_parallel_tasks
+    results = run_bins(context.spark(), staging, tasks, run_bin, parallel=parallel, is_over=is_over, pace=context.pace)
+    for done, result in enumerate(results, start=1):
         context.talk(f"compact bin {done}/{total}")
         if isinstance(result, BinFailed):
             progress.failures.append(result.reason)
@@ -139,9 +133,9 @@ def _told(plan: CompactionPlan, replacing: Replacing, progress: _Progress, detai
         sentence = f"removed {replacing.deletes_dropped} dangling delete file(s)"
     elif not done:
         status = "failed" if problems or progress.paused is None else "paused"
-        sentence = problems[0] if problems else f"paused: {progress.paused}"
+        sentence = problems[0] if problems else progress.paused or plan.sentence
     elif progress.paused is not None:
-        status, sentence = "paused", f"paused: {progress.paused}; {sentence}"
+        status, sentence = "paused", f"{progress.paused}; {sentence}"
     notes = tuple(dict.fromkeys(found.result.note for found in done if found.result.note))
     return Outcome(operation="compact", status=status, sentence=sentence, counters=counters, details=(*problems, *notes, *details))
 

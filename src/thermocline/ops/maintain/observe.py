@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,8 @@ from thermocline.cold.metadata import missing_property, read_lake_table
 from thermocline.cold.table_files import TableFiles
 from thermocline.core.maintenance.bins import Bin, CompactionPlan
 from thermocline.core.maintenance.clustering import Clustering, OrderTerm, parse_sort_order
-from thermocline.core.maintenance.files import DeleteSeen, TableSeen
+from thermocline.core.maintenance.delete_files import DeletesPlan
+from thermocline.core.maintenance.files import DataSeen, DeleteSeen, TableSeen, Values
 from thermocline.core.maintenance.policy import Policy
 from thermocline.core.plan.schema_change import iceberg_default
 from thermocline.maintenance_errors import FormatVersionUnsupported, SortOrderUnreadable
@@ -128,8 +129,8 @@ def plan_tasks(context: PassContext, head: LakeHead, plan: CompactionPlan) -> li
         BinTask(
             number=made.number,
             kernel=made.kernel,
-            inputs=_inputs(made),
-            deletes=tuple(_source(delete) for delete in _deletes_of(made)),
+            inputs=_inputs(made.files, made.deletes),
+            deletes=tuple(_source(delete) for delete in _deletes_of(made.files, made.deletes)),
             schema_json=schema,
             directory=f"{root}{_folder(plan.seen, made)}",
             name_prefix=f"{mark}{context.pass_id}-{made.number}",
@@ -137,7 +138,7 @@ def plan_tasks(context: PassContext, head: LakeHead, plan: CompactionPlan) -> li
             compression=properties.get("write.parquet.compression-codec", "zstd"),
             compression_level=context.policy.compression_level,
             sort=_sort_fields(plan.clustering),
-            partition_values=_constants(head, made),
+            partition_values=_constants(head, made.group),
             splice_min_row_group_bytes=context.policy.splice_min_row_group_bytes,
             name_mapping=properties.get("schema.name-mapping.default"),
         )
@@ -145,22 +146,43 @@ def plan_tasks(context: PassContext, head: LakeHead, plan: CompactionPlan) -> li
     ]
 
 
-def _deletes_of(made: Bin) -> list[DeleteSeen]:
-    """Each delete of the bin once."""
-    return list({delete.key: delete for file in made.files for delete in made.deletes.get(file.path, ())}.values())
+def plan_delete_tasks(context: PassContext, head: LakeHead, plan: DeletesPlan) -> list[BinTask]:
+    """Delete files to be written anew as tasks: the data files they name are read for their keys at most."""
+    schema = json.dumps(_schema_with_missing(head))
+    return [
+        BinTask(
+            number=made.number,
+            kernel="reencode",
+            inputs=_inputs(made.data, made.applies),
+            deletes=tuple(_source(delete) for delete in _deletes_of(made.data, made.applies)),
+            schema_json=schema,
+            directory=head.location,
+            name_prefix=f"{context.pass_id}-d{made.number}",
+            target_bytes=context.policy.delete_target_bytes,
+            compression_level=context.policy.compression_level,
+            partition_values=_constants(head, made.group),
+            name_mapping=head.properties.get("schema.name-mapping.default"),
+        )
+        for made in plan.bins
+    ]
 
 
-def _inputs(made: Bin) -> tuple[InputFile, ...]:
-    places = {delete.key: at for at, delete in enumerate(_deletes_of(made))}
+def _deletes_of(files: Sequence[DataSeen], applies: Mapping[str, tuple[DeleteSeen, ...]]) -> list[DeleteSeen]:
+    """Each delete of the files once."""
+    return list({delete.key: delete for file in files for delete in applies.get(file.path, ())}.values())
+
+
+def _inputs(files: Sequence[DataSeen], applies: Mapping[str, tuple[DeleteSeen, ...]]) -> tuple[InputFile, ...]:
+    places = {delete.key: at for at, delete in enumerate(_deletes_of(files, applies))}
     return tuple(
         InputFile(
             path=file.path,
             size_bytes=file.size_bytes,
             record_count=file.record_count,
             sequence_number=file.sequence_number,
-            deletes=tuple(places[delete.key] for delete in made.deletes.get(file.path, ())),
+            deletes=tuple(places[delete.key] for delete in applies.get(file.path, ())),
         )
-        for file in made.files
+        for file in files
     )
 
 
@@ -191,7 +213,7 @@ def _sort_fields(clustering: Clustering | None) -> tuple[SortField, ...]:
     )
 
 
-def _constants(head: LakeHead, made: Bin) -> dict[int, object]:
+def _constants(head: LakeHead, group: tuple[int, Values]) -> dict[int, object]:
     """Values of identity partition columns, which files of other writers may leave out."""
-    spec = next((found for found in head.told.get("partition-specs", ()) if found["spec-id"] == made.group[0]), {"fields": ()})
-    return {part["source-id"]: value for part, value in zip(spec["fields"], made.group[1], strict=False) if part["transform"] == "identity"}
+    spec = next((found for found in head.told.get("partition-specs", ()) if found["spec-id"] == group[0]), {"fields": ()})
+    return {part["source-id"]: value for part, value in zip(spec["fields"], group[1], strict=False) if part["transform"] == "identity"}

@@ -35,6 +35,17 @@ USED_UP = "compaction commit failed after retries"
 _IN_ORDER = ("splice", "reencode")
 
 
+def staging_of(context: PassContext) -> Staging:
+    """Where the pass registers its files."""
+    registered = context.target.registered
+    return Staging(
+        dsn=context.dsn,
+        pass_id=str(context.pass_id),
+        table_id=registered.id if registered is not None else None,
+        lake_id=context.target.lake_id,
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """A bin that is written and not yet committed."""
@@ -93,7 +104,7 @@ class Replacing:
         counters = {"files_merged": merged, "files_written": len(prepared.rewrite.added), "deletes_dropped": len(prepared.rewrite.dropped)}
         message = f"replaced {merged} data files by {len(prepared.rewrite.added)}, dropped {len(prepared.rewrite.dropped)} delete files"
         self.last = commit_and_publish(
-            self.context, self.kind, _on_exactly(head, prepared.rewrite), paths=paths, counters=counters, message=message
+            self.context, self.kind, on_exactly(head, prepared.rewrite), paths=paths, counters=counters, message=message
         )
         self.commits += 1
         self.committed += prepared.finished
@@ -157,7 +168,7 @@ class Prepared:
     moved: tuple[DeleteSeen, ...]
 
 
-def _on_exactly(looked_at: LakeHead, rewrite: Rewrite) -> Callable[[LakeHead, OpStamp], int]:
+def on_exactly(looked_at: LakeHead, rewrite: Rewrite) -> Callable[[LakeHead, OpStamp], int]:
     def commit(head: LakeHead, stamp: OpStamp) -> int:
         if head.snapshot_id != looked_at.snapshot_id:
             raise LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.")

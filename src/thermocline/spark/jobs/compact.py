@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark import TaskContext
@@ -20,9 +22,11 @@ from thermocline.errors import SparkTaskFailed, ThermoclineError
 from thermocline.pg import Connection, connect
 from thermocline.spark.jobs.tasks import render_reason
 from thermocline.spark.kernels.compaction.pace import keep_pace
-from thermocline.spark.kernels.compaction.run import run_bin
-from thermocline.spark.kernels.compaction.task import BinResult, BinTask
+from thermocline.spark.kernels.compaction.task import BinTask
 
+Result = TypeVar("Result")
+Kernel = Callable[[BinTask, Callable[[str], None], Callable[[int, int], None]], Result]
+"""A bin, what registers a path, what keeps the pace → what became of the bin."""
 _SHARED_BYTES = 64 << 20
 _SHARED_BINS = 32
 _STAGE = "insert into thermocline.staged_files (path, table_id, lake_id, op_id) values (%s, %s, %s, %s)"
@@ -52,73 +56,87 @@ class BinFailed:
     reason: ThermoclineError
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A few bins that one Spark task goes through, and the pace it keeps."""
+
+    staging: Staging
+    bins: tuple[BinTask, ...]
+    pace: Pace
+
+
 def run_bins(
     spark: SparkSession,
     staging: Staging,
     tasks: Sequence[BinTask],
+    kernel: Kernel[Result],
     *,
     parallel: int,
     is_over: Callable[[], bool] = lambda: False,
     pace: Callable[[], Pace] = lambda: UNPACED,
-) -> Iterator[BinResult | BinFailed]:
-    """Results in the order they come. `is_over` is asked before each job: true lets those under way finish and starts no more.
-
-    `pace` is asked then too: what all jobs at once may take, of which each gets its part.
-    """
-    waiting = list(_shares(tasks))
-    at_once = min(max(parallel, 1), len(waiting))
-    running: set[Future[list[BinResult | BinFailed]]] = set()
-    with ThreadPoolExecutor(max_workers=max(parallel, 1), thread_name_prefix="compact") as pool:
+) -> Iterator[Result | BinFailed]:
+    """Results in the order they come. `is_over` is asked before each job: true lets those under way finish and starts no more."""
+    at_once = max(1, min(parallel, spark.sparkContext.defaultParallelism))
+    waiting = list(_shares(tasks, at_once))
+    running: set[Future[list[Result | BinFailed]]] = set()
+    with ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="compact") as pool:
         while waiting or running:
-            while waiting and len(running) < max(parallel, 1):
+            while waiting and len(running) < at_once:
                 if is_over():
                     waiting.clear()
                     break
-                running.add(pool.submit(_run_share, spark, staging, waiting.pop(0), pace().shared_by(at_once)))
+                share = Share(staging=staging, bins=tuple(waiting.pop(0)), pace=pace().shared_by(at_once))
+                running.add(pool.submit(_run_share, spark, share, kernel))
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for finished in done:
                 yield from finished.result()
 
 
-def _shares(tasks: Sequence[BinTask]) -> Iterator[list[BinTask]]:
+def _shares(tasks: Sequence[BinTask], at_once: int) -> Iterator[list[BinTask]]:
+    """Bins for each job: enough jobs for every core, none with more than it should take on."""
+    total = sum(_weight(task) for task in tasks)
+    most_bytes = min(_SHARED_BYTES, total // at_once + 1)
     share: list[BinTask] = []
     size = 0
     for task in tasks:
-        weight = sum(file.size_bytes for file in task.inputs)
-        if share and (size + weight > _SHARED_BYTES or len(share) >= _SHARED_BINS):
+        if share and (size + _weight(task) > most_bytes or len(share) >= _SHARED_BINS):
             yield share
             share, size = [], 0
         share.append(task)
-        size += weight
+        size += _weight(task)
     if share:
         yield share
 
 
-def _run_share(spark: SparkSession, staging: Staging, share: Sequence[BinTask], pace: Pace) -> list[BinResult | BinFailed]:
-    """One Spark task over a few bins."""
+def _weight(task: BinTask) -> int:
+    return sum(file.size_bytes for file in task.inputs)
 
-    def run(bins: Sequence[BinTask]) -> list[BinResult | BinFailed]:
-        return _run_on_executor(staging, bins, pace)
 
+def _run_share(spark: SparkSession, share: Share, kernel: Kernel[Result]) -> list[Result | BinFailed]:
+    """One Spark job of one task."""
+    run = partial(_run_on_executor, kernel=kernel)
     try:
-        found: list[list[BinResult | BinFailed]] = spark.sparkContext.parallelize([share], 1).map(run).collect()
+        found: list[list[Result | BinFailed]] = spark.sparkContext.parallelize([share], 1).map(run).collect()
         return found[0]
     except Py4JError as problem:
         reason = SparkTaskFailed(f"Compaction failed: {render_reason(str(problem))}.")
-        return [BinFailed(number=task.number, reason=reason) for task in share]
+        return [BinFailed(number=task.number, reason=reason) for task in share.bins]
 
 
-def _run_on_executor(staging: Staging, bins: Sequence[BinTask], pace: Pace) -> list[BinResult | BinFailed]:
+def _run_on_executor(share: Share, kernel: Kernel[Result]) -> list[Result | BinFailed]:
     context = TaskContext.get()
     attempt = context.taskAttemptId() if context else 0
-    with closing(connect(staging.dsn, autocommit=True, application_name="thermocline compact")) as conn:
-        register, paced = staging.registrar(conn), keep_pace(pace)
-        return [_run_one(replace(task, name_prefix=f"{task.name_prefix}-{attempt}"), register, paced) for task in bins]
+    paced = keep_pace(share.pace)
+    with closing(connect(share.staging.dsn, autocommit=True, application_name="thermocline compact")) as conn:
+        register = share.staging.registrar(conn)
+        return [_run_one(replace(task, name_prefix=f"{task.name_prefix}-{attempt}"), kernel, register, paced) for task in share.bins]
 
 
-def _run_one(task: BinTask, register: Callable[[str], None], paced: Callable[[int, int], None]) -> BinResult | BinFailed:
+def _run_one(
+    task: BinTask, kernel: Kernel[Result], register: Callable[[str], None], paced: Callable[[int, int], None]
+) -> Result | BinFailed:
     try:
-        return run_bin(task, register, paced)
+        return kernel(task, register, paced)
     except ThermoclineError as refusal:
         return BinFailed(number=task.number, reason=refusal)
     except Exception as problem:
