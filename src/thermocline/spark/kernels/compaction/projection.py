@@ -64,6 +64,19 @@ class Projection:
         pairs = zip(self.schema, arrays, strict=True)
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([field.with_type(array.type) for field, array in pairs]))
 
+    def names_for(self, targets: frozenset[int]) -> list[str]:
+        """The file's columns that these columns of the table come from; any one column where none does."""
+        names = [self.file_schema.field(self.targets[number].source).name for number in sorted(targets) if self.targets[number].source >= 0]
+        return names or [self.columns[0]]
+
+    def apply_some(self, batch: pa.RecordBatch, targets: frozenset[int]) -> pa.RecordBatch:
+        """The batch in the table's schema, all columns but these NULL."""
+        arrays = []
+        for number, column in enumerate(self.targets):
+            array = self._array(batch, column) if number in targets else pa.nulls(batch.num_rows, column.field.kind)
+            arrays.append(array.cast(column.field.kind) if pa.types.is_dictionary(array.type) else array)
+        return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
+
     def _array(self, batch: pa.RecordBatch, column: _Column) -> pa.Array:
         if column.constant is not None:
             return constant_array(column.constant, batch.num_rows)

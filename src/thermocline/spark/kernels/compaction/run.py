@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from thermocline.spark.kernels.compaction.reencode import reencode
+from thermocline.spark.kernels.compaction.sorting import sort_bin
 from thermocline.spark.kernels.compaction.splice import read_footers, splice, why_not_splice
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask
 
@@ -13,7 +14,9 @@ def run_bin(task: BinTask, register: Callable[[str], None], pace: Callable[[int,
     """The outputs. `register` is called with a path before its file is made, `pace` after each chunk with the bytes read and written."""
     if not task.inputs:
         return BinResult(number=task.number, kernel=task.kernel, outputs=(), rows_read=0, rows_written=0, bytes_read=0, bytes_written=0)
-    if task.kernel != "splice":
+    if task.kernel in ("sort", "zorder", "hilbert"):
+        return sort_bin(task, register, pace)
+    if task.kernel == "reencode":
         return reencode(task, register, pace)
     footers = read_footers(task, pace)
     if reason := why_not_splice(task, footers):

@@ -1,0 +1,210 @@
+"""Sorting a bin of any size in bounded memory: sorted runs on local disk, merged range by range.
+
+Rows collect until they fill a run; a run is sorted and written as Arrow. Keys sampled from the runs cut all of them into ranges of even
+size; each range is read from every run, its stretches merged, and handed on. Rows of equal keys stay in the order they came in, whatever
+the sizes of runs and ranges. A bin that fits into one run never touches the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.ipc
+
+from thermocline.spark.kernels.compaction.sort_words import Direction, row_words, sorted_order
+
+_RUN_SHARE, _RANGE_SHARE = 0.22, 0.15
+PIECE_BYTES = 1 << 20
+_SAMPLES_PER_RUN = 512
+Cuts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyColumns:
+    """The columns rows are ordered by, and how."""
+
+    names: tuple[str, ...]
+    directions: tuple[Direction, ...]
+
+    def words(self, table: pa.Table) -> npt.NDArray[np.uint64]:
+        return row_words([_one_array(table.column(name)) for name in self.names], self.directions)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A sorted run on disk; `sample_rows` are the places in it that its part of the samples came from."""
+
+    path: str
+    sample_rows: npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class ExternalSort:
+    """Takes batches of one schema, gives them back in order."""
+
+    keys: KeyColumns
+    memory_bytes: int
+    scratch: str | None = None
+    _buffer: list[pa.RecordBatch] = field(default_factory=list)
+    _buffer_bytes: int = 0
+    _total_bytes: int = 0
+    _runs: list[_Run] = field(default_factory=list)
+    _samples: list[pa.Table] = field(default_factory=list)
+    _directory: str | None = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        self._buffer.append(batch)
+        self._buffer_bytes += batch.nbytes
+        self._total_bytes += batch.nbytes
+        if self._buffer_bytes >= self.memory_bytes * _RUN_SHARE:
+            self._spill()
+
+    @property
+    def runs(self) -> int:
+        """How many runs went to disk so far."""
+        return len(self._runs)
+
+    def sorted_batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows in order; what was written to disk is gone afterwards."""
+        try:
+            if not self._runs:
+                if self._buffer:
+                    yield from self._in_order(self._taken())
+                return
+            if self._buffer:
+                self._spill()
+            for table in self._ranges():
+                yield from self._in_order(table)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
+
+    def _taken(self) -> pa.Table:
+        table = one_piece(pa.Table.from_batches(self._buffer))
+        self._buffer, self._buffer_bytes = [], 0
+        return table
+
+    def _in_order(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
+        order = sorted_order(self.keys.words(table))
+        rows = max(1, int(4 * PIECE_BYTES / max(1.0, table.nbytes / table.num_rows)))
+        for begin in range(0, table.num_rows, rows):
+            part = table.slice(begin, rows) if order is None else table.take(pa.array(order[begin : begin + rows]))
+            yield from part.to_batches()
+
+    def _spill(self) -> None:
+        table = self._taken()
+        if self._directory is None:
+            self._directory = tempfile.mkdtemp(prefix="thermocline-sort-", dir=self.scratch)
+        order = sorted_order(self.keys.words(table))
+        path = os.path.join(self._directory, f"run-{len(self._runs)}.arrow")
+        rows = max(1, int(PIECE_BYTES / max(1.0, table.nbytes / table.num_rows)))
+        options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+            for begin in range(0, table.num_rows, rows):
+                writer.write_table(table.slice(begin, rows) if order is None else table.take(pa.array(order[begin : begin + rows])))
+        places = np.unique(np.linspace(0, table.num_rows - 1, _SAMPLES_PER_RUN).astype(np.int64))
+        chosen = places if order is None else order[places]
+        self._samples.append(table.select(self.keys.names).take(pa.array(chosen)))
+        self._runs.append(_Run(path=path, sample_rows=places))
+        del table
+        pa.default_memory_pool().release_unused()
+
+    def _ranges(self) -> Iterator[pa.Table]:
+        """The rows of each range, the stretches of the runs one after the other."""
+        count = max(1, int(np.ceil(self._total_bytes / (self.memory_bytes * _RANGE_SHARE))))
+        splitters = self._splitters(count)
+        readers = [_RunReader(self, number, run, splitters) for number, run in enumerate(self._runs)]
+        try:
+            for number in range(len(splitters.runs) + 1):
+                pieces = [piece for reader in readers for piece in reader.rows_of(number)]
+                if pieces:
+                    yield one_piece(pa.concat_tables(pieces))
+        finally:
+            for reader in readers:
+                reader.close()
+
+    def _splitters(self, count: int) -> _Splitters:
+        """Keys that cut all rows into so many ranges. Samples stand in the order of runs and rows, which decides between equal keys."""
+        samples = one_piece(pa.concat_tables(self._samples))
+        runs = np.concatenate([np.full(len(run.sample_rows), number) for number, run in enumerate(self._runs)])
+        rows = np.concatenate([run.sample_rows for run in self._runs])
+        order = np.argsort(self.keys.words(samples), kind="stable")
+        chosen = order[np.unique((np.arange(1, count) * len(order)) // count)]
+        return _Splitters(keys=samples.take(pa.array(chosen)), runs=runs[chosen], rows=rows[chosen])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Splitters:
+    keys: pa.Table
+    runs: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+
+
+class _RunReader:
+    """One run read from front to back, cut by the splitters."""
+
+    def __init__(self, sort: ExternalSort, number: int, run: _Run, splitters: _Splitters) -> None:
+        self._keys = sort.keys
+        self._number = number
+        self._splitters = splitters
+        self._source = pa.OSFile(run.path, "rb")
+        self._batches = iter(pa.ipc.open_stream(self._source))
+        self._piece: pa.Table | None = None
+        self._first_row = 0
+        self._cuts: Cuts = np.zeros(0, dtype=np.int64)
+
+    def rows_of(self, number: int) -> Iterator[pa.Table]:
+        """The run's rows of one range; ranges are asked for in order."""
+        while self._piece is not None or self._read():
+            assert self._piece is not None
+            begin = 0 if number == 0 else int(self._cuts[number - 1])
+            end = self._piece.num_rows if number == len(self._cuts) else int(self._cuts[number])
+            if end > begin:
+                yield self._piece.slice(begin, end - begin)
+            if end < self._piece.num_rows:
+                return
+            self._first_row += self._piece.num_rows
+            self._piece = None
+
+    def close(self) -> None:
+        self._source.close()
+
+    def _read(self) -> bool:
+        batch = next(self._batches, None)
+        if batch is None:
+            return False
+        self._piece = pa.Table.from_batches([batch])
+        self._cuts = self._cut(self._piece)
+        return True
+
+    def _cut(self, piece: pa.Table) -> Cuts:
+        """For each splitter, how many of the piece's rows come before it. Equal keys go by run, then by place in the run."""
+        split = self._splitters
+        joined = one_piece(pa.concat_tables([piece.select(self._keys.names), split.keys]))
+        words = self._keys.words(joined)
+        mine, theirs = words[: piece.num_rows], words[piece.num_rows :]
+        left, right = np.searchsorted(mine, theirs, side="left"), np.searchsorted(mine, theirs, side="right")
+        own = np.clip(split.rows - self._first_row, left, right)
+        return np.where(split.runs > self._number, right, np.where(split.runs < self._number, left, own)).astype(np.int64)
+
+
+def one_piece(table: pa.Table) -> pa.Table:
+    """The table with one chunk per column, whatever dictionaries its parts had."""
+    return table.unify_dictionaries().combine_chunks()
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

@@ -1,0 +1,130 @@
+"""The order of rows by several key columns, as whole numbers that numpy sorts.
+
+Numbers become words of the same order (floats by their bits, as Iceberg's specification orders them: -NaN, -∞, …, -0, 0, …, ∞, NaN);
+text and other wide values become their rank among the values at hand. Words are comparable only within one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thermocline.spark.kernels.compaction.key_words import Mask, Words, null_mask
+
+Order = npt.NDArray[np.int64]
+_SIGN = np.uint64(1 << 63)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Direction:
+    """How one key column is ordered."""
+
+    descending: bool = False
+    nulls_first: bool = True
+
+
+def value_words(array: pa.Array) -> Words:
+    """One word per value in the values' order; whatever for NULL."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    kind = array.type
+    if not len(array):
+        return np.zeros(0, dtype=np.uint64)
+    if pa.types.is_boolean(kind):
+        return np.asarray(pc.fill_null(array, False).to_numpy(zero_copy_only=False)).astype(np.uint64)
+    if pa.types.is_floating(kind):
+        return _float_words(np.asarray(pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False), dtype=np.float64).view(np.uint64))
+    if pa.types.is_uint64(kind):
+        return np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False), dtype=np.uint64)
+    if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
+        return _whole_words(array)
+    if pa.types.is_decimal(kind) and kind.precision <= 18:
+        return np.frombuffer(array.buffers()[1], dtype=np.uint64)[2 * array.offset : 2 * (array.offset + len(array)) : 2] ^ _SIGN
+    return _rank_words(array)
+
+
+def _whole_words(array: pa.Array) -> Words:
+    width = array.type.bit_width
+    whole = array.view(pa.int32() if width == 32 else pa.int64()) if width in (32, 64) else array.cast(pa.int64())
+    values = np.asarray(pc.fill_null(whole, 0).to_numpy(zero_copy_only=False)).astype(np.int64)
+    return values.view(np.uint64) ^ _SIGN
+
+
+def _float_words(bits: Words) -> Words:
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+
+
+def _rank_words(array: pa.Array) -> Words:
+    coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
+    values = coded.dictionary
+    values = values.cast(pa.binary()) if pa.types.is_string(values.type) else values
+    ranks = np.empty(len(values) + 1, dtype=np.uint64)
+    ranks[pc.sort_indices(values).to_numpy()] = np.arange(len(values), dtype=np.uint64)
+    ranks[-1] = 0
+    return np.asarray(ranks[pc.fill_null(coded.indices, len(values)).to_numpy(zero_copy_only=False)], dtype=np.uint64)
+
+
+def row_words(columns: Sequence[pa.Array], directions: Sequence[Direction]) -> Words:
+    """One word per row: rows compare as their keys do, in all columns and their directions, NULLs in their place."""
+    parts: list[tuple[Words, int]] = []
+    for column, direction in zip(columns, directions, strict=True):
+        parts.append(_packed(column, direction))
+    total = 1
+    for _, values in parts:
+        total *= values
+    if len(parts) == 1:
+        return parts[0][0]
+    if total < 1 << 64:
+        word = parts[0][0].copy()
+        for words, values in parts[1:]:
+            word *= np.uint64(values)
+            word += words
+        return word
+    return _dense([words for words, _ in parts])
+
+
+def _packed(column: pa.Array, direction: Direction) -> tuple[Words, int]:
+    """A column's words moved down to start at nought, NULL at its end, and how many different ones there can be."""
+    words = value_words(column)
+    nulls: Mask | None = null_mask(column) if column.null_count else None
+    known = words if nulls is None else words[~nulls]
+    if not len(known):
+        return np.zeros(len(words), dtype=np.uint64), 1
+    low, high = known.min(), known.max()
+    span = int(high) - int(low)
+    if nulls is not None and span >= (1 << 64) - 2:
+        words = _dense([words])
+        known = words[~nulls]
+        low, high = known.min(), known.max()
+        span = int(high) - int(low)
+    words = (high - words) if direction.descending else (words - low)
+    if nulls is None:
+        return words, span + 1
+    if direction.nulls_first:
+        words = words + np.uint64(1)
+    words[nulls] = np.uint64(0 if direction.nulls_first else span + 1)
+    return words, span + 2
+
+
+def _dense(columns: list[Words]) -> Words:
+    """Ranks of rows by several columns of words, the first deciding first."""
+    order = np.lexsort(columns[::-1])
+    fresh = np.zeros(len(order), dtype=np.bool_)
+    for words in columns:
+        ordered = words[order]
+        fresh[1:] |= ordered[1:] != ordered[:-1]
+    ranks = np.empty(len(order), dtype=np.uint64)
+    ranks[order] = np.cumsum(fresh).astype(np.uint64)
+    return ranks
+
+
+def sorted_order(words: Words) -> Order | None:
+    """The stable order of rows; None when they are in it. Sorted stretches are merged, not sorted anew."""
+    if len(words) < 2 or bool(np.all(words[1:] >= words[:-1])):
+        return None
+    return np.argsort(words, kind="stable")

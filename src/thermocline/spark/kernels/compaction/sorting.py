@@ -1,0 +1,135 @@
+"""Sort, z-order, Hilbert: the rows of a bin in a new order, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from thermocline.spark.kernels.compaction.curves import ColumnRanks, bits_for, column_ranks, hilbert, z_order
+from thermocline.spark.kernels.compaction.equality import plan_keys
+from thermocline.spark.kernels.compaction.external_sort import ExternalSort, KeyColumns
+from thermocline.spark.kernels.compaction.files import Pace, Register
+from thermocline.spark.kernels.compaction.kept_rows import RowFilter, read_kept
+from thermocline.spark.kernels.compaction.lake_schema import LakeField, LakeSchema, read_lake_schema
+from thermocline.spark.kernels.compaction.problems import RewriteUnsupported
+from thermocline.spark.kernels.compaction.projection import FieldPath, find_field, value_at
+from thermocline.spark.kernels.compaction.reading import InputReader, batches_of, open_parquet
+from thermocline.spark.kernels.compaction.reencode import bin_result, open_reader, output_schema
+from thermocline.spark.kernels.compaction.sort_words import Direction
+from thermocline.spark.kernels.compaction.task import BinResult, BinTask
+from thermocline.spark.kernels.compaction.transforms import transformed
+from thermocline.spark.kernels.compaction.writing import OutputWriter
+
+_SAMPLE_ROWS = 1_000_000
+_EXTRA = "__thermocline_key_{}"
+Extra = Callable[[pa.RecordBatch], list[pa.Array]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Ordering:
+    """What rows are ordered by: columns of theirs, and columns computed from them that no output keeps."""
+
+    keys: KeyColumns
+    extra: Extra | None = None
+
+    def extended(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.extra is None:
+            return batch
+        for number, array in enumerate(self.extra(batch)):
+            batch = batch.append_column(_EXTRA.format(number), array)
+        return batch
+
+
+def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
+    """The outputs of a bin, rows in the task's order; ranges of outputs do not overlap."""
+    if not task.sort:
+        raise RewriteUnsupported("sort rewrite requires a table sort order")
+    lake = read_lake_schema(task.schema_json)
+    plans = plan_keys(task, lake)
+    reader = open_reader(task, lake, plans, pace)
+    ordering = _plan_sort(task, lake) if task.kernel == "sort" else _plan_curve(task, lake, reader, pace)
+    rows = RowFilter(task, plans, reader, pace)
+    schema = output_schema(lake, reader.dictionaries)
+    writer = OutputWriter(task, lake, schema, reader.repeating, register, pace)
+    sorter = ExternalSort(keys=ordering.keys, memory_bytes=task.memory_bytes, scratch=task.scratch)
+    rows_read = 0
+    try:
+        for kept in read_kept(task, reader, rows):
+            rows_read += kept.rows_read
+            sorter.add(ordering.extended(kept.batch))
+        del rows
+        for batch in sorter.sorted_batches():
+            writer.add(batch.select(schema.names))
+        outputs = writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
+    finally:
+        sorter.close()
+    return bin_result(task, task.kernel, outputs, rows_read, note=f"{sorter.runs} runs on disk" if sorter.runs else "")
+
+
+def _field_way(lake: LakeSchema, field_id: int) -> tuple[LakeField, FieldPath]:
+    field, way = lake.find(field_id), find_field(lake.arrow(), field_id)
+    if field is None or not way:
+        raise RewriteUnsupported(f"The rewrite cannot sort by field {field_id}: it is not a column of the table, nor in a struct of it.")
+    if field.children:
+        raise RewriteUnsupported(f"The rewrite cannot sort by {field.name}: it is {field.kind}.")
+    return field, way
+
+
+def _plan_sort(task: BinTask, lake: LakeSchema) -> _Ordering:
+    names: list[str] = []
+    made: list[tuple[FieldPath, str]] = []
+    for wanted in task.sort:
+        field, way = _field_way(lake, wanted.field_id)
+        if wanted.transform == "identity" and len(way) == 1:
+            names.append(field.name)
+        else:
+            names.append(_EXTRA.format(len(made)))
+            made.append((way, wanted.transform))
+    directions = tuple(Direction(descending=wanted.descending, nulls_first=wanted.nulls_first) for wanted in task.sort)
+
+    def extra(batch: pa.RecordBatch) -> list[pa.Array]:
+        return [transformed(value_at(batch.column(way[0]), way[1:]), transform) for way, transform in made]
+
+    return _Ordering(keys=KeyColumns(names=tuple(names), directions=directions), extra=extra if made else None)
+
+
+def _plan_curve(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pace) -> _Ordering:
+    ways = [_field_way(lake, wanted.field_id) for wanted in task.sort]
+    ranks = _read_ranks(task, ways, reader, pace)
+    bits = bits_for(len(ways))
+    curve = hilbert if task.kernel == "hilbert" and len(ways) > 1 else z_order
+
+    def extra(batch: pa.RecordBatch) -> list[pa.Array]:
+        columns = [value_at(batch.column(way[0]), way[1:]) for _, way in ways]
+        return [pa.array(words) for words in curve([one.ranks(column, bits) for one, column in zip(ranks, columns, strict=True)], bits)]
+
+    words = 1 if len(ways) * bits <= 64 else 2
+    keys = KeyColumns(names=tuple(_EXTRA.format(number) for number in range(words)), directions=(Direction(),) * words)
+    return _Ordering(keys=keys, extra=extra)
+
+
+def _read_ranks(task: BinTask, ways: list[tuple[LakeField, FieldPath]], reader: InputReader, pace: Pace) -> list[ColumnRanks]:
+    """One look over the curve's columns, every so many rows."""
+    total = sum(file.record_count for file in task.inputs)
+    step = max(1, -(-total // _SAMPLE_ROWS))
+    found: list[list[pa.Array]] = [[pa.nulls(0, field.kind)] for field, _ in ways]
+    for batch in _curve_batches(task, ways, reader, pace):
+        places = pa.array(np.arange(0, batch.num_rows, step))
+        for parts, (_, way) in zip(found, ways, strict=True):
+            parts.append(value_at(batch.column(way[0]), way[1:]).take(places))
+    return [column_ranks(pa.chunked_array(parts)) for parts in found]
+
+
+def _curve_batches(task: BinTask, ways: list[tuple[LakeField, FieldPath]], reader: InputReader, pace: Pace) -> Iterator[pa.RecordBatch]:
+    wanted = frozenset(way[0] for _, way in ways)
+    for file in task.inputs:
+        with open_parquet(file.path) as opened:
+            projection = reader.projection_of(opened, file.path)
+            for batch in batches_of(opened, file.path, projection.names_for(wanted), 1.0, pace):
+                yield projection.apply_some(batch, wanted)
