@@ -91,7 +91,7 @@ class Spanning:
             spark_driver_memory="2g",
             lock_timeout_ms=1000,
         )
-        name = parse_table_name("public.events")
+        name = cls.table_name()
         # The grid is the test's own unless it asks otherwise; premake=None is the program's default.
         register(dsn, RegisterRequest(table=name, **{"premake": 0, **request}), settings=settings)
         return cls(
@@ -99,9 +99,13 @@ class Spanning:
             settings=settings,
             name=name,
             gateway=gateway,
-            seam=_session(dsn, "public_all, public"),
-            twin=_session(dsn, "twin"),
+            seam=open_session(dsn, "public_all, public"),
+            twin=open_session(dsn, "twin"),
         )
+
+    @staticmethod
+    def table_name() -> TableName:
+        return parse_table_name("public.events")
 
     def spark(self) -> SparkSession:
         return spark_source(self.dsn, self.settings)()
@@ -116,7 +120,7 @@ class Spanning:
 
     def session(self, search_path: str = "public_all, public", autocommit: bool = False) -> psycopg.Connection[Any]:
         """Another session on the spanning side, closed at the end."""
-        conn = _session(self.dsn, search_path, autocommit)
+        conn = open_session(self.dsn, search_path, autocommit)
         self.extra.append(conn)
         return conn
 
@@ -130,6 +134,12 @@ class Spanning:
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         """A query on the spanning side alone."""
         return self.seam.execute(statement.encode()).fetchall()
+
+    def alter(self, change: str) -> None:
+        """The same ALTER TABLE on the heap and on the twin."""
+        with closing(connect(self.dsn, autocommit=True)) as conn:
+            for table in ("public.events", "twin.events"):
+                conn.execute(f"alter table {table} {change}".encode())
 
     def assert_same_rows(self, conn: psycopg.Connection[Any] | None = None) -> None:
         """`seam EXCEPT ALL twin` and back, both empty, in one statement and so at one point in time."""
@@ -168,8 +178,9 @@ def assert_same_rows(conn: psycopg.Connection[Any]) -> None:
     assert not surplus, f"{len(surplus)} rows too many on the spanning side, among them {surplus[:3]}"
 
 
-def _session(dsn: str, search_path: str, autocommit: bool = True) -> psycopg.Connection[Any]:
+def open_session(dsn: str, search_path: str, autocommit: bool = True) -> psycopg.Connection[Any]:
     conn = connect(dsn, autocommit=True, application_name="test")
+    conn.prepare_threshold = None  # a prepared `select *` fails, as on any table, once the columns change
     conn.execute("select set_config('search_path', %s, false)", [search_path])
     conn.autocommit = autocommit
     return conn

@@ -25,7 +25,7 @@ comment on table thermocline.templates is 'The seam''s statements with {places} 
 -- The columns of a heap as far as they matter to the seam; every name outside pg_catalog qualified.
 create function thermocline.shape_of(heap oid) returns text
     language sql stable set search_path = pg_catalog as $$
-    select string_agg(concat_ws(' ', a.attnum, quote_ident(a.attname), format_type(a.atttypid, a.atttypmod), a.attcollation, a.attnotnull,
+    select (select c.relnatts from pg_class c where c.oid = heap) || e'\n' || string_agg(concat_ws(' ', a.attnum, quote_ident(a.attname), format_type(a.atttypid, a.atttypmod), a.attcollation, a.attnotnull,
                                 a.attidentity, a.attgenerated, pg_get_expr(d.adbin, d.adrelid), col_description(a.attrelid, a.attnum)),
                       e'\n' order by a.attnum)
       from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
@@ -291,7 +291,7 @@ end $$;
 create function thermocline.view_extras(seam oid) returns text[]
     language sql stable set search_path = pg_catalog as $$
     select array(
-        select format('grant %s%s on %%1$s to %s%s', a.privilege_type, coalesce(format(' (%I)', g.attname), ''),
+        select format('grant %s%s on %%1$s to %s%s', a.privilege_type, case when g.attname is null then '' else format(' (%I)', g.attname) end,
                       case a.grantee when 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end,
                       case when a.is_grantable then ' with grant option' else '' end)
           from (select c.relowner, c.relacl as acl, null::name as attname from pg_class c where c.oid = seam
@@ -355,13 +355,6 @@ begin
             raise exception 'cannot alter type of column "%" of %.%, for others build on its seam %', retyped[1], t.schema_name, t.table_name, seam
                 using errcode = 'feature_not_supported', detail = dependent, hint = 'Drop what depends on the seam, alter the column, and make it again.';
         end if;
-    end if;
-    if old is not null then
-        for c in select a.attnum, a.attname from pg_attribute a where a.attrelid = old and a.attnum > 0 and not a.attisdropped
-                    and not a.attname::text = any (names) and a.attname !~ '_dropped_\d+$'
-        loop
-            execute format('alter view %s rename column %I to %I', seam, c.attname, left(c.attname, 48) || '_dropped_' || c.attnum);
-        end loop;
     end if;
     parts := parts || (
         select jsonb_build_object('heap_columns', string_agg(case when l.name is null then v.hollow else format('h.%I', l.name) end, ', ' order by v.place, l.place),
@@ -552,6 +545,9 @@ begin
         end if;
         execute format('alter table %s drop column %I', delta, c.name);
         execute format('alter foreign table %s drop column if exists %I', lake, c.name);
+        -- The view's column gives its name up at once: another may be added under it.
+        execute (select format('alter view %s rename column %I to %I', v.attrelid::regclass, v.attname, left(v.attname, 48) || '_dropped_' || v.attnum)
+                   from pg_attribute v where v.attrelid = to_regclass(format('%I.%I', t.seam_schema, t.table_name)) and v.attname = c.name);
         delete from thermocline.columns x where x.table_id = of_table and x.attnum = c.attnum;
         said := said || format('column %s dropped', c.name);
     end loop;

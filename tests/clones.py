@@ -1,0 +1,77 @@
+"""A tiered table made once and cloned: each clone is a database of its own over the same lake files, in a fraction of a second.
+
+A clone's catalog points at the metadata the original had; whatever it commits are files of its own beside them, so clones never meet.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from psycopg import sql
+from tests.twin import Spanning, open_session
+
+from thermocline.gateway.server import start_in_thread
+from thermocline.hot.seam import SERVER
+from thermocline.pg import connect, with_database
+from thermocline.postgres_server import PostgresServer
+from thermocline.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Original:
+    """The database to clone, and the settings of the one who made it."""
+
+    postgres: PostgresServer
+    database: str
+    settings: Settings
+
+    @contextmanager
+    def clone(self) -> Iterator[Spanning]:
+        """A spanning table as the original was, and its twin; gone at the end."""
+        name = f"clone_{uuid.uuid4().hex[:12]}"
+        dsn = with_database(self.postgres.dsn(), name)
+        with closing(connect(self.postgres.dsn(), autocommit=True)) as admin:
+            admin.execute(
+                sql.SQL("create database {} template {} strategy file_copy").format(sql.Identifier(name), sql.Identifier(self.database))
+            )
+            gateway = start_in_thread(dsn)
+            with closing(connect(dsn, autocommit=True)) as conn:
+                conn.execute(
+                    sql.SQL("alter server {} options (set port {})").format(sql.Identifier(SERVER), sql.Literal(str(gateway.port)))
+                )
+            spanning = Spanning(
+                dsn=dsn,
+                settings=self.settings.model_copy(update={"dsn": dsn, "gateway_listen": f"127.0.0.1:{gateway.port}"}),
+                name=Spanning.table_name(),
+                gateway=gateway,
+                seam=open_session(dsn, "public_all, public"),
+                twin=open_session(dsn, "twin"),
+            )
+            try:
+                yield spanning
+            finally:
+                spanning.close()
+                admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def original(postgres: PostgresServer, template: str, directory: Path, *, cycles: int = 2, **choices: Any) -> Iterator[Original]:
+    """A spanning table with so many tiering cycles behind it, ready to be cloned."""
+    name = f"original_{uuid.uuid4().hex[:12]}"
+    with closing(connect(postgres.dsn(), autocommit=True)) as admin:
+        admin.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
+        spanning = Spanning.make(with_database(postgres.dsn(), name), directory, **choices)
+        for _ in range(cycles):
+            spanning.tier()
+        spanning.assert_same_rows()
+        spanning.close()
+        admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+        try:
+            yield Original(postgres=postgres, database=name, settings=spanning.settings)
+        finally:
+            admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
