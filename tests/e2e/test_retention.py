@@ -207,7 +207,7 @@ def _assert_lake_is_twin_below(spanning: Spanning, line: str) -> None:
 
 
 @pytest.mark.conforms("C-117")
-@pytest.mark.parametrize("point", ["retain-line-raised", "retain-intent", "retain-written", "retain-committed", "retain-published"])
+@pytest.mark.parametrize("point", ["retain-line-raised", "retain-written"])
 def test_a_pass_that_dies_at_any_step_is_finished_by_the_next(spanning: Spanning, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     spanning.tier()
     spanning.both("update events set v = v + 1 where id % 5 = 0")

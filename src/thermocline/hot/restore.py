@@ -12,7 +12,7 @@ from psycopg import sql
 
 from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName
-from thermocline.core.plan.restore import KnownPartition, RestoreRange
+from thermocline.core.plan.restore import KnownPartition, RestoreRange, Standing
 from thermocline.hot.seam import SeamDefinition, key_expression, key_matches
 from thermocline.pg import Connection, load_queries
 
@@ -35,7 +35,7 @@ def read_known(conn: Connection, table_id: int, t: int) -> tuple[KnownPartition,
     """Every partition below T there was, and how much of it the heap has."""
     found = []
     for schema, name, lo, hi, is_there, is_whole in conn.execute(_QUERIES["known"], {"table_id": table_id, "t": t}):
-        standing = "gone" if not is_there else "whole" if is_whole else "partial"
+        standing: Standing = "gone" if not is_there else "whole" if is_whole else "partial"
         found.append(KnownPartition(name=TableName(schema, name), lo=lo, hi=hi, standing=standing))
     return tuple(found)
 

@@ -259,7 +259,7 @@ def _report(
     if work is None:
         return UnregisterReport(table=str(name), was_registered=False, removed=(), lake_kept_at=None)
     objects, table = work.objects, work.table
-    lines = (
+    lines: tuple[str, ...] = (
         f"seam {objects.seam}",
         f"foreign table {objects.lake}",
         f"delta {objects.delta}",
