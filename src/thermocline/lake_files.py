@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from functools import lru_cache
 
@@ -47,6 +48,26 @@ def make_folder(filesystem: fs.FileSystem, path: str) -> None:
     """Object stores have no folders; making one there would leave an empty object behind."""
     if isinstance(filesystem, fs.LocalFileSystem):
         filesystem.create_dir(path, recursive=True)
+
+
+def copy_file(source: str, target: str) -> None:
+    """Copies one file, in one store or from one to another."""
+    from_store, from_path = open_location(source)
+    to_store, to_path = open_location(target)
+    make_folder(to_store, to_path.rsplit("/", 1)[0])
+    fs.copy_files(from_path, to_path, source_filesystem=from_store, destination_filesystem=to_store)
+    if isinstance(to_store, fs.LocalFileSystem):
+        flush_to_disk(to_path)
+
+
+def flush_to_disk(path: str) -> None:
+    """A file that is about to be committed must outlive a power cut."""
+    for place in (path, os.path.dirname(path)):
+        handle = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def delete_file(location: str) -> None:

@@ -45,12 +45,13 @@ class Lake:
 
     @classmethod
     def make(cls, ground: Ground, columns: str, *, table: str = "events", partitioned: str = "", properties: str = "") -> Lake:
-        """A table by Spark's own DDL."""
+        """A table by Spark's own DDL; its first spec has no fields, so that deletes of all partitions can be written."""
         name = TableName("db", table)
         ground.spark.sql("create namespace if not exists thermocline.db")
-        by = f"partitioned by ({partitioned})" if partitioned else ""
         options = f"tblproperties ('format-version' = '2', 'write.distribution-mode' = 'none'{properties})"
-        ground.spark.sql(f"create table thermocline.db.{table} ({columns}) using iceberg {by} {options}")
+        ground.spark.sql(f"create table thermocline.db.{table} ({columns}) using iceberg {options}")
+        if partitioned:
+            ground.spark.sql(f"alter table thermocline.db.{table} add partition field {partitioned}")
         return cls(ground=ground, name=name, lake_id=_add(ground, name))
 
     @property
@@ -147,9 +148,7 @@ class Lake:
         iceberg = self.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
         size = Path(path.removeprefix("file://")).stat().st_size
         data = _find(head, like) if like is not None else None
-        spec = head.table.specs().get(data.specId()) if data is not None else iceberg.PartitionSpec.unpartitioned()
-        if data is None and not head.table.spec().isPartitioned():
-            spec = head.table.spec()
+        spec = head.table.specs().get(data.specId() if data is not None else 0)
         config = iceberg.MetricsConfig.forPositionDelete() if "/pos-" in path else iceberg.MetricsConfig.forTable(head.table)
         metrics = iceberg.parquet.ParquetUtil.fileMetrics(head.table.io().newInputFile(path), config)
         builder = kind(iceberg.FileMetadata.deleteFileBuilder(spec)).withPath(path).withFileSizeInBytes(size)

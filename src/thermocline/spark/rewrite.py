@@ -42,6 +42,14 @@ class NewDelete:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedDelete:
+    """A delete file copied to another path, which takes the place of the original and keeps its age."""
+
+    path: str
+    original: DeleteSeen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
     """What leaves and what comes, in one commit. New data files count as old as `sequence_number`, so later equality deletes reach them."""
 
@@ -49,6 +57,7 @@ class Rewrite:
     added: Sequence[NewData] = ()
     dropped: Sequence[DeleteSeen] = ()
     new_deletes: Sequence[NewDelete] = ()
+    carried: Sequence[CarriedDelete] = ()
     sequence_number: int | None = None
 
     @property
@@ -63,9 +72,10 @@ def rewrite_files(head: LakeHead, rewrite: Rewrite, stamp: OpStamp) -> int:
     jvm: Any = head.spark._jvm
     likes: list[DataSeen | DeleteSeen] = [*(file.like for file in rewrite.added), *(file.like for file in rewrite.new_deletes)]
     data = _pick(head, [*rewrite.removed, *(like for like in likes if isinstance(like, DataSeen))], deletes=False)
-    deletes = _pick(head, [*rewrite.dropped, *(like for like in likes if isinstance(like, DeleteSeen))], deletes=True)
+    leaving = [*rewrite.dropped, *(copy.original for copy in rewrite.carried)]
+    deletes = _pick(head, [*leaving, *(like for like in likes if isinstance(like, DeleteSeen))], deletes=True)
     gone = _among(jvm, data, [file.path for file in rewrite.removed])
-    dropped = _among_deletes(jvm, deletes, rewrite.dropped)
+    dropped = _among_deletes(jvm, deletes, leaving)
     by_path = {file.path: _partition_of(data, deletes, file) for file in {like.path: like for like in likes}.values()}
     added = jvm.java.util.HashSet()
     for file in rewrite.added:
@@ -75,6 +85,8 @@ def rewrite_files(head: LakeHead, rewrite: Rewrite, stamp: OpStamp) -> int:
         new_deletes.add(_delete_file(head, delete, by_path[delete.like.path]))
     update = head.table.newRewrite().rewriteFiles(gone, dropped, added, new_deletes)
     update.validateFromSnapshot(head.snapshot_id)
+    for copy in rewrite.carried:
+        update.addFile(_carried_file(head, copy, deletes), copy.original.sequence_number)
     if rewrite.sequence_number is not None and rewrite.added and head.told.get("format-version", 1) > 1:
         update.dataSequenceNumber(rewrite.sequence_number)
     for key, value in stamp.summary().items():
@@ -179,6 +191,18 @@ def _data_file(head: LakeHead, file: NewData, partition: Any) -> Any:
     if file.sort_order_id:
         builder = builder.withSortOrder(head.table.sortOrders().get(file.sort_order_id))
     return builder.build()
+
+
+def _carried_file(head: LakeHead, copy: CarriedDelete, deletes: Any) -> Any:
+    jvm: Any = head.spark._jvm
+    gateway: Any = head.spark.sparkContext._gateway
+    original = next(file for file in deletes if str(file.location()) == copy.original.path)
+    ids = gateway.new_array(jvm.int, len(copy.original.equality_ids))
+    for position, field_id in enumerate(copy.original.equality_ids):
+        ids[position] = field_id
+    builder = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(head.table.specs().get(copy.original.spec_id))
+    # Iceberg's own copy leaves the equality columns out.
+    return builder.copy(original).ofEqualityDeletes(ids).withPath(copy.path).build()
 
 
 def _delete_file(head: LakeHead, file: NewDelete, partition: Any) -> Any:

@@ -188,3 +188,14 @@ def unneeded_deletes(seen: TableSeen, gone: Iterable[str] = (), later: Sequence[
     left, index = set(gone), DeleteIndex(seen)
     needed = {delete.key for file in (*seen.data, *later) if file.path not in left for delete in index.of(file)}
     return tuple(delete for delete in seen.deletes if delete.key not in needed)
+
+
+def endangered_deletes(seen: TableSeen, gone: Iterable[str], unneeded: Iterable[DeleteSeen], last_sequence: int) -> tuple[DeleteSeen, ...]:
+    """Equality deletes that are needed and that Iceberg would drop all the same when `gone` files are replaced by files that keep an age.
+
+    Iceberg drops every delete file older than the oldest data file that *stays*, and does not look at the age of the files that come.
+    """
+    left, free = set(gone), {delete.key for delete in unneeded}
+    floor = min((file.sequence_number for file in seen.data if file.path not in left), default=last_sequence)
+    floor = min(floor, last_sequence)
+    return tuple(d for d in seen.deletes if d.kind == "equality" and d.key not in free and d.sequence_number < floor)

@@ -16,9 +16,17 @@ import pyarrow.parquet as pq
 
 from thermocline.cold.table_files import TableFiles
 from thermocline.core.maintenance.bins import Bin, CompactionPlan
-from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, plain_path, unneeded_deletes
+from thermocline.core.maintenance.files import (
+    DataSeen,
+    DeleteIndex,
+    DeleteSeen,
+    TableSeen,
+    endangered_deletes,
+    plain_path,
+    unneeded_deletes,
+)
 from thermocline.errors import LostRace
-from thermocline.lake_files import open_location
+from thermocline.lake_files import copy_file, open_location
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.observe import read_seen
 from thermocline.ops.maintain.publish import commit_and_publish
@@ -28,7 +36,7 @@ from thermocline.spark.jobs.compact import Staging
 from thermocline.spark.kernels.compaction.row_map import Positions, moved_rows
 from thermocline.spark.kernels.compaction.task import BinResult, RowMap
 from thermocline.spark.kernels.fold_deletes import DeleteTarget, write_deletes
-from thermocline.spark.rewrite import NewData, NewDelete, Rewrite, rewrite_files
+from thermocline.spark.rewrite import CarriedDelete, NewData, NewDelete, Rewrite, rewrite_files
 
 STALE = "stale plan: table head changed since planning"
 USED_UP = "compaction commit failed after retries"
@@ -99,7 +107,9 @@ class Replacing:
         self.refused.append(USED_UP)
 
     def _put(self, head: LakeHead, prepared: Prepared) -> None:
-        paths = [*(path for found in prepared.finished for path in found.paths), *(new.path for new in prepared.rewrite.new_deletes)]
+        rewrite = prepared.rewrite
+        paths = [path for found in prepared.finished for path in found.paths]
+        paths += [*(new.path for new in rewrite.new_deletes), *(copy.path for copy in rewrite.carried)]
         merged = sum(len(found.bin.files) for found in prepared.finished)
         counters = {"files_merged": merged, "files_written": len(prepared.rewrite.added), "deletes_dropped": len(prepared.rewrite.dropped)}
         message = f"replaced {merged} data files by {len(prepared.rewrite.added)}, dropped {len(prepared.rewrite.dropped)} delete files"
@@ -128,14 +138,24 @@ class Replacing:
         later = [_as_seen(found, self.plan.seen.sequence_number, path) for found in kept for path in found.paths]
         unneeded = unneeded_deletes(seen, [file.path for file in removed], later) if kept or dangling else ()
         dropped = {delete.key: delete for delete in (*unneeded, *moved)}
+        last = int(head.told.get("last-sequence-number", 0))
+        endangered = endangered_deletes(seen, [file.path for file in removed], dropped.values(), last) if kept else ()
         rewrite = Rewrite(
             removed=removed,
             added=[new for found in kept for new in _new_data(found, live, self.plan)],
             dropped=tuple(dropped.values()),
             new_deletes=self._move(head, seen, kept, moved),
+            carried=[self._carry(head, delete) for delete in endangered],
             sequence_number=self.plan.seen.sequence_number,
         )
         return Prepared(rewrite=rewrite, finished=tuple(kept), moved=moved)
+
+    def _carry(self, head: LakeHead, delete: DeleteSeen) -> CarriedDelete:
+        """A copy of a delete file, which Iceberg cannot drop in the commit that adds it."""
+        path = f"{head.location.rstrip('/')}/data/{self.staging.pass_id}-{uuid.uuid4().hex[:8]}-carried.{delete.format}"
+        self.staging.registrar(self.context.conn)(path)
+        copy_file(delete.path, path)
+        return CarriedDelete(path=path, original=delete)
 
     def _move(self, head: LakeHead, seen: TableSeen, finished: Sequence[Finished], late: Sequence[DeleteSeen]) -> list[NewDelete]:
         """The deletes that arrived meanwhile, with rows of replaced files where they are now."""
