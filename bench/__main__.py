@@ -8,10 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import fold, gateway, tiering
+from bench import fold, gateway, tiering, upkeep
 from bench.figures import Figure, write_results
 
-BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {"tiering": tiering.run, "fold": fold.run, "gateway": gateway.run}
+BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {
+    "tiering": tiering.run,
+    "fold": fold.run,
+    "gateway": gateway.run,
+    "upkeep": upkeep.run,
+}
 
 
 def main(names: Sequence[str]) -> int:
