@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from dataclasses import dataclass
 from decimal import Decimal
@@ -26,6 +27,7 @@ _MAKERS = {
     "timestamp": "make_timestamp(CAST(? AS BIGINT))",
     "timestamptz": "make_timestamptz(CAST(? AS BIGINT))",
 }
+_NO_SECONDS = re.compile(r"(\d{4,}-\d\d-\d\d[ T]\d\d:\d\d)(Z|[+-]\d\d(?::?\d\d)?)?")
 _OUTERMOST_MICROS = 9_000_000_000_000_000_000
 _OUTERMOST_DAYS = 100_000_000
 
@@ -55,7 +57,7 @@ def constant_of(kind: Kind, text: str, *, utc: bool) -> Term:
         return number(text)
     if kind.family == "timestamptz" and not utc and not _has_zone(text):
         raise NotProvable("a timestamp without a zone, in a session that is not in UTC")
-    value = parse_value(LAKE_KINDS[kind.family], Constant(text, "unknown"))
+    value = _parsed(kind, text)
     if kind.is_integer:
         _check_bits(value, _INT_BITS[kind.family])
         return Term(kind=kind, duck=Fragment(f"CAST(? AS {kind.duckdb})", (_parameter(value),)), heap=_cast(text, kind))
@@ -68,6 +70,12 @@ def value_of(kind: Kind, text: str, *, utc: bool) -> Value:
     """The literal as Python has it, for file bounds."""
     if kind.family == "timestamptz" and not utc and not _has_zone(text):
         raise NotProvable("a timestamp without a zone, in a session that is not in UTC")
+    return _parsed(kind, text)
+
+
+def _parsed(kind: Kind, text: str) -> Value:
+    if kind.is_moment and (found := _NO_SECONDS.fullmatch(text)):
+        text = f"{found[1]}:00{found[2] or ''}"
     return parse_value(LAKE_KINDS[kind.family], Constant(text, "unknown"))
 
 

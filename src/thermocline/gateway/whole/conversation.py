@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,8 +11,9 @@ from thermocline.errors import StatementRefused, WholeQueryRefused
 from thermocline.gateway import metrics
 from thermocline.gateway.answers import ResultStream
 from thermocline.gateway.parameters import texts_of
+from thermocline.gateway.problems import SessionError
 from thermocline.gateway.rows import Shape
-from thermocline.gateway.sources import ConstantRows
+from thermocline.gateway.sources import Cancelled, ConstantRows
 from thermocline.gateway.stopping import Stopping
 from thermocline.gateway.values import NotProvable
 from thermocline.gateway.whole import session as probe
@@ -99,12 +101,27 @@ class Conversation:
     async def answer(self, wish: Wish) -> bytes:
         """Answers the statement and returns what is said before ReadyForQuery; `Declined` when Postgres has to run it."""
         with self._stopping.statement(wish.candidate.sql):
-            self.is_computing = True
+            self.is_computing, expired = True, False
+
+            def expire() -> None:
+                nonlocal expired
+                expired = True
+                self._stopping.cancel()
+
+            timer: asyncio.TimerHandle | None = None
             try:
                 told = await self._told(wish)
+                if seconds := told.asked.session.timeout_seconds:
+                    timer = asyncio.get_running_loop().call_later(seconds, expire)
                 return await self._answered(wish, told)
+            except Cancelled:
+                if expired:
+                    raise SessionError("57014", "canceling statement due to statement timeout") from None
+                raise
             finally:
                 self.is_computing = False
+                if timer is not None:
+                    timer.cancel()
 
     async def _told(self, wish: Wish) -> Told:
         """One round trip: the client's statement described, the session asked about itself, constants computed."""

@@ -109,7 +109,7 @@ def common_kind(expressions: Expressions, nodes: list[exp.Expr]) -> Kind:
     if all(kind.family == "numeric" for kind in kinds) and len({kind.scale for kind in kinds}) == 1:
         return max(kinds, key=lambda kind: kind.precision)
     if len({(kind.family, kind.is_c, kind.is_default) for kind in kinds}) == 1 and kinds[0].family != "numeric":
-        return kinds[0] if kinds[0].family != "text" else replace(kinds[0], oid=25 if len({k.oid for k in kinds}) > 1 else kinds[0].oid)
+        return kinds[0]
     raise NotProvable("results of different kinds are left to Postgres")
 
 

@@ -74,7 +74,8 @@ class Relay:
         """Stops what runs now, wherever it runs."""
         if self._talk_about is not None and self._talk_about.is_computing:
             self._talk_about.cancel()
-        await self._line.cancel()
+        if not self._line.is_quiet:
+            await self._line.cancel()
 
     async def _read_on(self) -> None:
         """Takes bytes off the socket while a statement runs, so that a client that left is noticed at once."""

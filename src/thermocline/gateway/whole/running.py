@@ -24,6 +24,7 @@ from thermocline.gateway.whole.grouping import Core
 from thermocline.gateway.whole.kinds import Kind
 from thermocline.gateway.whole.snapshot import Snapshot
 from thermocline.gateway.whole.statement import Statement, TableUse
+from thermocline.gateway.whole.terms import merged
 from thermocline.gateway.wire.messages import Field
 
 Asked = tuple[sql.Composable, list[str], list[Kind]]
@@ -100,7 +101,7 @@ class Run:
             lake, delta = self._lake(made), self._delta(made)
             rows = self._read(assembly.heap_rows(made))
             self.report.heap_rows += rows.num_rows
-            self._cursor.register(f"h{made.use.number}", rows)
+            self._keep(f"h{made.use.number}", rows)
             sources.append(assembly.source(made, lake, delta=delta, heap=True))
         return assembly.whole(self._statement, sources)
 
@@ -146,8 +147,14 @@ class Run:
             return False
         rows = self._read(assembly.delta_rows(made, tiers))
         self.report.delta_rows += rows.num_rows
-        self._cursor.register(f"d{made.use.number}", rows)
+        self._keep(f"d{made.use.number}", rows)
         return True
+
+    def _keep(self, name: str, rows: pa.Table) -> None:
+        """Rows as a table of this cursor's own: joins push filters down that DuckDB's scan of Arrow does not know."""
+        self._cursor.register("arrived", rows)
+        self._cursor.execute(merged("CREATE TEMP TABLE {} AS SELECT * FROM arrived", [Fragment(name)]).text)
+        self._cursor.unregister("arrived")
 
     def _read(self, asked: Asked) -> pa.Table:
         query, names, kinds = asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,9 +23,9 @@ PROBE = (
     " pg_catalog.current_setting('extra_float_digits'), pg_catalog.current_setting('client_encoding'),"
     " pg_catalog.current_setting('standard_conforming_strings'), pg_catalog.current_setting('transaction_isolation'),"
     " pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text,"
-    " pg_catalog.current_setting('thermocline.engine', true), pg_catalog.current_setting('statement_timeout'),"
-    " pg_catalog.current_database()::pg_catalog.text"
+    " pg_catalog.current_setting('thermocline.engine', true), pg_catalog.current_setting('statement_timeout')"
 )
+_UNITS = {"": 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _UTC = frozenset(
     {"utc", "gmt", "etc/utc", "etc/gmt", "uct", "zulu", "universal", "etc/universal", "etc/uct", "etc/zulu", "greenwich", "gmt0"}
 )
@@ -44,7 +45,7 @@ class SessionFacts:
     isolation: str
     has_written: bool
     engine: str
-    database: str
+    timeout_seconds: float
 
     @property
     def prints_plainly(self) -> bool:
@@ -78,8 +79,14 @@ def facts_of(row: Sequence[bytes | None]) -> SessionFacts:
         isolation=said[8],
         has_written=values[9] is not None,
         engine=said[10] or "auto",
-        database=said[12],
+        timeout_seconds=_seconds(said[11]),
     )
+
+
+def _seconds(setting: str) -> float:
+    """A duration as Postgres shows it: `0`, `500ms`, `2min`."""
+    found = re.fullmatch(r"(\d+)(ms|s|min|h|d|)", setting)
+    return int(found[1]) * _UNITS[found[2]] if found else 0.0
 
 
 def values_of(frame: Frame) -> list[bytes | None]:
