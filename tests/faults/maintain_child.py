@@ -1,0 +1,16 @@
+"""A pass of maintenance in a process of its own, for tests that kill it: `python maintain_child.py SETTINGS_JSON`."""
+
+from __future__ import annotations
+
+import sys
+
+from thermocline.core.names import parse_table_name
+from thermocline.ops.maintain.run import PassWish, run_pass
+from thermocline.ops.sessions import spark_source
+from thermocline.settings import Settings
+
+if __name__ == "__main__":
+    settings = Settings.model_validate_json(sys.argv[1])
+    assert settings.dsn is not None
+    source = spark_source(settings.dsn, settings)
+    print(run_pass(settings.dsn, parse_table_name("public.events"), settings=settings, spark=source, wish=PassWish()).sentence)
