@@ -136,3 +136,10 @@ class PolicyScopeUnknown(UsageError):
 
     code = "TC614"
     hint = "Name schema.table, 'namespace.*' or '*'."
+
+
+class EngineCannot(RefusedError):
+    """The engine cannot do what the policy asks."""
+
+    code = "TC615"
+    hint = "Choose another engine by --engine, or change the policy."

@@ -111,6 +111,9 @@ class Settings(BaseSettings):
         default="modak", description="maintenance defaults of tables without a preset of their own"
     )
     maintenance_engine: str = Field(default="spark", description="what runs a pass: spark, spark-procedures or external")
+    maintenance_external_command: str | None = Field(
+        default=None, description="program of the engine external: a bin as JSON on its standard input, its answer on its standard output"
+    )
     maintenance_interval_seconds: float = Field(default=3600, gt=0, description="time between two maintenance passes of a table, jittered")
     lake_stats_interval_seconds: float = Field(default=60, gt=0, description="time between two looks at the lake's health")
     rewrite_target_bytes: int | None = Field(default=None, ge=1, description="policy default: size that compaction aims at")

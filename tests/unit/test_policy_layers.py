@@ -24,7 +24,10 @@ from thermocline.core.maintenance.resolve import (
     resolve_policy,
 )
 from thermocline.core.maintenance.s3_tables import parse_s3_tables
+from thermocline.errors import BadSetting
 from thermocline.maintenance_errors import BadPolicyValue, PolicyKeyUnknown
+from thermocline.ops.maintain.targets import environment_layer, environment_names
+from thermocline.settings import load_settings
 
 EMPTY = PolicyLayers(environment=NOTHING, environment_names={}, catalog=NOTHING, namespace=NOTHING, properties={}, table=NOTHING)
 
@@ -178,3 +181,27 @@ def test_settings_in_the_s3_tables_style_are_a_layer_of_the_policy() -> None:
     for wrong in wrongs:
         with pytest.raises(BadPolicyValue):
             parse_s3_tables(wrong)
+
+
+@pytest.mark.conforms("M-002", "O-036")
+def test_the_environment_names_engine_preset_and_policy_defaults_and_wrong_ones_fail_at_start() -> None:
+    with pytest.raises(BadSetting, match="unknown THERMOCLINE_MAINTENANCE_ENGINE 'flink'"):
+        load_settings({}, {"THERMOCLINE_MAINTENANCE_ENGINE": "flink"})
+    with pytest.raises(BadSetting, match="unknown policy key 'rewrite_taget_bytes'"):
+        load_settings({}, {"THERMOCLINE_MAINTENANCE_POLICY": "rewrite_taget_bytes=1"})
+    given = {
+        "THERMOCLINE_MAINTENANCE_ENABLED": "false",
+        "THERMOCLINE_MAINTENANCE_PRESET": "artemis",
+        "THERMOCLINE_REWRITE_TARGET_BYTES": "1000",
+        "THERMOCLINE_REWRITE_MIN_INPUT_FILES": "3",
+        "THERMOCLINE_SNAPSHOT_RETENTION_HOURS": "6",
+        "THERMOCLINE_SNAPSHOT_MIN_RETAINED": "7",
+        "THERMOCLINE_MAINTENANCE_POLICY": "max_commit_retries=9; rewrite_target_bytes=5",
+    }
+    settings = load_settings({}, given).values
+    found = resolved(environment=environment_layer(settings), environment_names=environment_names(settings))
+    policy = found.policy
+    assert (policy.preset, policy.maintenance_enabled, policy.rewrite_target_bytes) == ("artemis", False, 1000)
+    assert (policy.rewrite_min_input_files, policy.snapshot_retention_ms, policy.snapshot_min_retained) == (3, 6 * HOUR_MS, 7)
+    assert source_of(found, "max_commit_retries") == ("9", "(default)", "environment THERMOCLINE_MAINTENANCE_POLICY")
+    assert source_of(found, "rewrite_target_bytes")[2] == "environment THERMOCLINE_REWRITE_TARGET_BYTES"

@@ -89,7 +89,7 @@ def _run_bins(
 
     tasks = plan_tasks(context, head, plan)
     parallel = context.policy.max_parallel_tasks
-    results = run_bins(context.spark(), staging, tasks, run_bin, parallel=parallel, is_over=is_over, pace=context.pace)
+    results = run_bins(context.spark(), staging, tasks, context.kernel or run_bin, parallel=parallel, is_over=is_over, pace=context.pace)
     for done, result in enumerate(results, start=1):
         context.talk(f"compact bin {done}/{total}")
         if isinstance(result, BinFailed):

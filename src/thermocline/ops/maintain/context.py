@@ -16,6 +16,7 @@ from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
 from thermocline.pg import Connection
 from thermocline.settings import Settings
+from thermocline.spark.kernels.compaction.task import BinResult, BinTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +55,5 @@ class PassContext:
     """Asked between bins: a reason to stop here and keep what is finished, such as a quiet window that began."""
     pace: Callable[[], Pace] = lambda: UNPACED
     """Asked before each task: what all tasks of this worker together may take."""
+    kernel: Callable[[BinTask, Callable[[str], None], Callable[[int, int], None]], BinResult] | None = None
+    """What rewrites a bin inside a task; none: our own."""

@@ -1,23 +1,36 @@
-"""Who runs the operations of a pass: our kernels in Spark tasks, Iceberg's own procedures, or a program outside."""
+"""Who runs the operations of a pass: our kernels in Spark tasks, Iceberg's own procedures, or a program outside.
+
+Planning, bounds and commits are ours with every engine. `spark-procedures` hands compaction, position deletes and manifests to Iceberg's
+actions; `external` hands each bin out as JSON and checks what comes back. What deletes files is never handed out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
+from dataclasses import replace
 from typing import Protocol
 
 from thermocline.core.maintenance.outcome import Operation, Outcome
-from thermocline.maintenance_errors import EngineUnknown
+from thermocline.maintenance_errors import EngineCannot, EngineUnknown
+from thermocline.ops.maintain.compact import run_compact
 from thermocline.ops.maintain.context import PassContext
+from thermocline.ops.maintain.deletes import run_convert_deletes, run_rewrite_position_delete_files
+from thermocline.ops.maintain.expire import run_expire_snapshots
+from thermocline.ops.maintain.manifests import run_rewrite_manifests
+from thermocline.ops.maintain.orphans import run_remove_orphans
+from thermocline.ops.maintain.procedures import PROCEDURES, run_procedure
+from thermocline.ops.maintain.prune import run_prune_metadata
+from thermocline.settings import MAINTENANCE_ENGINES
+from thermocline.spark.kernels.compaction.external import ExternalKernel
 
-_PLACES: dict[Operation, str] = {
-    "convert_deletes": "deletes",
-    "compact": "compact",
-    "rewrite_position_delete_files": "deletes",
-    "expire_snapshots": "expire",
-    "remove_orphans": "orphans",
-    "rewrite_manifests": "manifests",
-    "prune_metadata": "prune",
+_OPERATIONS: dict[Operation, Callable[[PassContext], Outcome]] = {
+    "convert_deletes": run_convert_deletes,
+    "compact": run_compact,
+    "rewrite_position_delete_files": run_rewrite_position_delete_files,
+    "expire_snapshots": run_expire_snapshots,
+    "remove_orphans": run_remove_orphans,
+    "rewrite_manifests": run_rewrite_manifests,
+    "prune_metadata": run_prune_metadata,
 }
 
 
@@ -35,14 +48,38 @@ class SparkEngine:
     name = "spark"
 
     def run(self, operation: Operation, context: PassContext) -> Outcome:
-        runner: Callable[[PassContext], Outcome] = getattr(
-            import_module(f"thermocline.ops.maintain.{_PLACES[operation]}"), f"run_{operation}"
-        )
-        return runner(context)
+        return _OPERATIONS[operation](context)
+
+
+class ProceduresEngine:
+    """Iceberg's own rewrites."""
+
+    name = "spark-procedures"
+
+    def run(self, operation: Operation, context: PassContext) -> Outcome:
+        return run_procedure(operation, context) if operation in PROCEDURES else _OPERATIONS[operation](context)
+
+
+class ExternalEngine:
+    """Bins are rewritten by a program outside, and checked before anything is committed."""
+
+    name = "external"
+
+    def run(self, operation: Operation, context: PassContext) -> Outcome:
+        if operation != "compact":
+            return _OPERATIONS[operation](context)
+        command = context.settings.maintenance_external_command
+        if not command and not context.dry_run:
+            raise EngineCannot("The engine external needs a program.", hint="Name it by THERMOCLINE_MAINTENANCE_EXTERNAL_COMMAND.")
+        return run_compact(replace(context, kernel=ExternalKernel(command=command or "")))
 
 
 def engine_named(name: str) -> MaintenanceEngine:
     match name:
         case "spark":
             return SparkEngine()
-    raise EngineUnknown(f"unknown THERMOCLINE_MAINTENANCE_ENGINE {name!r}")
+        case "spark-procedures":
+            return ProceduresEngine()
+        case "external":
+            return ExternalEngine()
+    raise EngineUnknown(f"unknown THERMOCLINE_MAINTENANCE_ENGINE {name!r}", hint=f"Engines are {', '.join(MAINTENANCE_ENGINES)}.")

@@ -26,6 +26,7 @@ from thermocline.catalog.tables import insert_event
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.operations import DISABLED, is_enabled, plan_operations
 from thermocline.core.maintenance.outcome import Operation, Outcome
+from thermocline.core.maintenance.plan import MaintenancePlan, PlannedOperation, plan_to_json
 from thermocline.core.maintenance.record import PassStatus, checked, counters_to_keep, error_of, sentence_of, status_of
 from thermocline.core.maintenance.resolve import policy_record
 from thermocline.core.names import TableName
@@ -72,11 +73,14 @@ class PassReport:
     started_at: datetime
     seconds: float
     warnings: tuple[str, ...] = ()
+    plan: MaintenancePlan | None = None
+    """What a dry run planned."""
 
 
 def render_pass(report: PassReport) -> dict[str, Any]:
     """The report as data."""
-    return {**asdict(report), "started_at": report.started_at.isoformat()}
+    plan = None if report.plan is None else plan_to_json(report.plan)
+    return {**asdict(report), "started_at": report.started_at.isoformat(), "plan": plan}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,4 +271,27 @@ def _report(
         started_at=run.context.now,
         seconds=round(seconds, 3),
         warnings=warnings,
+        plan=_plan(run, outcomes, bounds) if run.wish.dry_run else None,
+    )
+
+
+def _plan(run: _Run, outcomes: tuple[Outcome, ...], bounds: Bounds | None) -> MaintenancePlan:
+    """The pass as data: what each operation would do, by which settings, within which bounds."""
+    return MaintenancePlan(
+        table=run.seen.label,
+        lake=str(run.seen.target.name),
+        metadata_location=run.seen.metadata_location,
+        snapshot=run.seen.snapshot,
+        engine=run.engine.name,
+        settings=policy_record(run.context.policy),
+        bounds=None if bounds is None else passes.bounds_record(bounds),
+        operations=tuple(
+            PlannedOperation(
+                operation=outcome.operation,
+                will_run=outcome.sentence.startswith("would "),
+                sentence=outcome.sentence,
+                steps=outcome.details,
+            )
+            for outcome in outcomes
+        ),
     )

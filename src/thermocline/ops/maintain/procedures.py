@@ -1,0 +1,109 @@
+"""The engine `spark-procedures`: Iceberg's own rewrites, as a yardstick and for those who trust nothing else.
+
+They commit by themselves, so on a registered table the writer's place is held from the look to the publication; what they made is of
+operation `replace` and is adopted. What deletes files is always ours: Iceberg's procedures know nothing of readers, pins and staged files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from thermocline.catalog import journal
+from thermocline.core.maintenance.outcome import Operation, Outcome
+from thermocline.core.maintenance.policy import Policy
+from thermocline.maintenance_errors import EngineCannot
+from thermocline.ops.maintain.context import PassContext
+from thermocline.ops.maintain.writer import writer_lock
+from thermocline.ops.resolve import adopt_head, resolve_unfinished
+from thermocline.spark.commit import LakeHead, load_table
+from thermocline.spark.procedures import Rewritten, rewrite_data_files, rewrite_manifests, rewrite_position_deletes
+
+PROCEDURES: frozenset[Operation] = frozenset({"compact", "rewrite_position_delete_files", "rewrite_manifests"})
+
+
+def run_procedure(operation: Operation, context: PassContext) -> Outcome:
+    """One of Iceberg's rewrites, and what it did in our words."""
+    head = load_table(context.spark(), context.target.name)
+    if head.snapshot_id is None:
+        return Outcome(operation=operation, status="skipped", sentence="no current snapshot")
+    if context.dry_run:
+        return Outcome(operation=operation, status="skipped", sentence="Iceberg's procedure decides for itself what it rewrites")
+    match operation:
+        case "compact":
+            check_can_compact(context.policy)
+            done = _publishing(context, lambda head: _compact(head, context.policy))
+            return _told_compaction(done)
+        case "rewrite_position_delete_files":
+            done = _publishing(context, lambda head: rewrite_position_deletes(head, {"min-input-files": "2"}))
+            counters = {"delete_files_rewritten": done.before, "delete_files_written": done.after, "delete_bytes_rewritten": done.bytes}
+            sentence = f"rewrote {done.before} position delete files into {done.after}"
+            return _told(operation, sentence, counters, "no position delete files eligible for rewrite")
+        case _:
+            done = _publishing(context, rewrite_manifests)
+            counters = {"manifests_rewritten": done.before, "manifests_written": done.after}
+            sentence = f"rewrote {done.before} manifests into {done.after}"
+            return _told(operation, sentence, counters, "Iceberg's procedure found no manifests worth rewriting")
+
+
+def check_can_compact(policy: Policy) -> None:
+    if policy.where:
+        raise EngineCannot("The engine spark-procedures takes no `where`; the engine spark does.")
+    if policy.rewrite_strategy == "hilbert":
+        raise EngineCannot("Iceberg's procedures know no strategy hilbert; the engine spark does.")
+
+
+def _compact(head: LakeHead, policy: Policy) -> Rewritten:
+    strategy: Literal["binpack", "sort", "zorder"] = "binpack"
+    if policy.rewrite_strategy == "zorder":
+        strategy = "zorder"
+    elif policy.rewrite_strategy == "sort":
+        strategy = "sort"
+    options = {
+        "target-file-size-bytes": str(policy.rewrite_target_bytes),
+        "min-file-size-bytes": str(min(policy.small_file_threshold_bytes or policy.rewrite_target_bytes, policy.rewrite_target_bytes - 1)),
+        "max-file-size-bytes": str(max(policy.too_large_bytes, policy.rewrite_target_bytes * 9 // 5)),
+        "min-input-files": str(policy.rewrite_min_input_files),
+        "max-concurrent-file-group-rewrites": str(policy.max_parallel_tasks),
+        "delete-file-threshold": str(policy.delete_compaction_min_deletes if policy.delete_compaction_enabled else 2_147_483_647),
+        "remove-dangling-deletes": "true",
+        "use-starting-sequence-number": "true",
+    }
+    return rewrite_data_files(head, strategy, policy.zorder_columns, options)
+
+
+def _publishing(context: PassContext, rewrite: Callable[[LakeHead], Rewritten]) -> Rewritten:
+    """Run a rewrite that commits by itself, and publish what it made."""
+    registered = context.target.registered
+    with writer_lock(context):
+        if registered is None:
+            return rewrite(load_table(context.spark(), context.target.name))
+        cut = journal.claim(context.conn, registered.id)
+        resolve_unfinished(context.conn, registered, context.spark, cut.fence)
+        cut = journal.read_cutline(context.conn, registered.id)
+        head = load_table(context.spark(), context.target.name)
+        cut = adopt_head(context.conn, registered, head, cut, context.worker)
+        done = rewrite(head)
+        adopt_head(context.conn, registered, load_table(context.spark(), context.target.name), cut, context.worker)
+        return done
+
+
+def _told_compaction(done: Rewritten) -> Outcome:
+    counters = {
+        "files_merged": done.before,
+        "files_written": done.after,
+        "bytes_read": done.bytes,
+        "removed_delete_files": done.removed_deletes,
+    }
+    if done.failed and not done.before:
+        return Outcome(operation="compact", status="failed", sentence=f"{done.failed} files could not be rewritten", counters=counters)
+    sentence = f"compacted {done.before} files into {done.after}"
+    if not done.before and done.removed_deletes:
+        sentence = f"removed {done.removed_deletes} dangling delete file(s)"
+    return _told("compact", sentence, counters, "no files eligible for compaction")
+
+
+def _told(operation: Operation, sentence: str, counters: dict[str, int], nothing: str) -> Outcome:
+    if not any(counters.values()):
+        return Outcome(operation=operation, status="skipped", sentence=nothing, counters=counters)
+    return Outcome(operation=operation, status="done", sentence=sentence, counters=counters)

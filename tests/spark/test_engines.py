@@ -1,0 +1,82 @@
+"""The engine seam: a program outside is given bins and its answers are checked; Iceberg's own procedures run under the same plan."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.spark.ground import Ground
+
+from thermocline.catalog.lake_tables import add_lake_table
+from thermocline.core.names import TableName
+from thermocline.ops.maintain.run import PassReport, PassWish, render_pass, run_pass
+from thermocline.settings import Settings
+
+LAKE = TableName("lab", "readings")
+TABLE = "thermocline.lab.readings"
+PROGRAM = Path(__file__).with_name("external_engine.py")
+
+
+@pytest.fixture
+def lake(ground: Ground) -> Ground:
+    ground.spark.sql("create namespace if not exists thermocline.lab")
+    ground.spark.sql(f"create table {TABLE} (id bigint, note string) using iceberg")
+    append_files(ground)
+    with closing(ground.connect()) as conn:
+        add_lake_table(conn, LAKE)
+    return ground
+
+
+def append_files(ground: Ground) -> None:
+    """Eight small files in one commit."""
+    ground.spark.range(0, 400, 1, 8).selectExpr("id", "cast(id as string) as note").writeTo(TABLE).append()
+
+
+def run(lake: Ground, engine: str, manner: str = "", *, dry_run: bool = False) -> PassReport:
+    command = f"{sys.executable} {PROGRAM} '{manner}'"
+    settings = Settings(dsn=lake.dsn, warehouse=str(lake.warehouse), maintenance_external_command=command)
+    wish = PassWish(operations=("compact",), engine=engine, dry_run=dry_run)
+    return run_pass(lake.dsn, LAKE, settings=settings, spark=lambda: lake.spark, wish=wish)
+
+
+def facts(lake: Ground) -> tuple[int, int, int]:
+    """Data files, rows, the sum of their ids."""
+    files = lake.spark.table(f"{TABLE}.files").count()
+    rows = lake.spark.table(TABLE).selectExpr("count(*)", "sum(id)").first()
+    assert rows is not None
+    return files, rows[0], rows[1]
+
+
+@pytest.mark.conforms("M-003")
+def test_what_an_external_engine_returns_is_checked_before_anything_is_committed(lake: Ground) -> None:
+    before = facts(lake)
+    document = render_pass(run(lake, "external", dry_run=True))["plan"]
+    assert (document["version"], document["engine"], document["settings"]["preset"]) == (1, "external", "modak")
+    assert document["operations"][0]["will_run"]
+    for manner, sentence in [
+        ("outside", "outside its plan"),
+        ("loses a row", "has 400 rows, and the external engine wrote 399"),
+        ("without field ids", "field ids"),
+        ("fails", "failed on bin"),
+        ("babbles", "is not JSON"),
+    ]:
+        report = run(lake, "external", manner)
+        assert report.status == "failed", manner
+        assert sentence in report.sentence, manner
+        assert facts(lake) == before, manner
+    report = run(lake, "external", "honest")
+    assert (report.status, report.sentence) == ("done", "compact: compacted 8 files into 1 (across 1 bins)")
+    assert facts(lake) == (1, *before[1:])
+
+
+@pytest.mark.conforms("M-002")
+def test_icebergs_own_procedures_run_as_an_engine(lake: Ground) -> None:
+    before = facts(lake)
+    report = run(lake, "spark-procedures")
+    assert (report.status, report.engine) == ("done", "spark-procedures"), report.sentence
+    assert report.sentence == "compact: compacted 8 files into 1"
+    assert facts(lake) == (1, *before[1:])
+    again = run(lake, "spark-procedures")
+    assert (again.status, again.sentence) == ("skipped", "compact: no files eligible for compaction")
