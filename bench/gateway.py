@@ -1,4 +1,4 @@
-"""The gateway: a point look-up in lakes of 100 and of 10,000 files, and rows streamed over one connection.
+"""The gateway: a point look-up in lakes of 100 and of 10,000 files, rows streamed over one connection, and whole aggregates.
 
 The gateway runs in a process of its own, as it does in use; times are those of a client on the same machine, statement sent to last row.
 """
@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -38,7 +36,9 @@ from pyiceberg.table.update import update_table_metadata
 from pyiceberg.typedef import Record
 from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
+from bench import gateway_whole
 from bench.figures import Figure, compare, within
+from bench.gateway_whole import gateway_process
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.gateway.scram import make_verifier
 from thermocline.postgres_server import PostgresServer, free_port
@@ -79,11 +79,12 @@ def run() -> Sequence[Figure]:
             conn.execute("insert into thermocline.gateway_logins values ('postgres', %s)", (make_verifier(PASSWORD),))
             snapshots = {name: _make_lake(conn, directory / name, name, *shape) for name, shape in _LAKES.items()}
         with _gateway(server.dsn()) as dsn:
-            return [*_measure_look_ups(dsn, snapshots), _measure_stream(dsn, snapshots["streamed"])]
+            figures = [*_measure_look_ups(dsn, snapshots), _measure_stream(dsn, snapshots["streamed"])]
     finally:
         server.stop("immediate")
         server.remove()
         shutil.rmtree(directory, ignore_errors=True)
+    return [*figures, *gateway_whole.run()]
 
 
 _LAKES = {
@@ -149,19 +150,8 @@ def _write_file(path: Path, first: int, count: int) -> DataFile:
 def _gateway(dsn: str) -> Iterator[str]:
     """A gateway process, and how to reach it."""
     port = free_port()
-    environment = {**os.environ, "THERMOCLINE_DSN": dsn, "THERMOCLINE_GATEWAY_LISTEN": f"127.0.0.1:{port}"}
-    process = subprocess.Popen([sys.executable, "-m", "thermocline", "gateway"], env=environment)
-    try:
-        for _ in range(600):
-            try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
+    with gateway_process(dsn, port):
         yield make_conninfo(host="127.0.0.1", port=port, user="postgres", password=PASSWORD, dbname="lake")
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
 
 
 def _measure_look_ups(dsn: str, snapshots: dict[str, int]) -> list[Figure]:
