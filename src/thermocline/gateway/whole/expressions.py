@@ -259,6 +259,7 @@ def _integers(node: exp.Expr, first: Term, second: Term) -> Term:
 
 
 def _numerics(node: exp.Expr, first: Term, second: Term) -> Term:
+    """DuckDB gives the same scale and a precision of its own; where that overflows, Postgres answers."""
     one, two = as_numeric(first.kind), as_numeric(second.kind)
     first = first if first.kind.family == "numeric" else dual(one, f"CAST({{}} AS {one.duckdb})", first, heap="CAST({} AS numeric)")
     second = second if second.kind.family == "numeric" else dual(two, f"CAST({{}} AS {two.duckdb})", second, heap="CAST({} AS numeric)")
@@ -266,17 +267,12 @@ def _numerics(node: exp.Expr, first: Term, second: Term) -> Term:
     whole = max(one.precision - one.scale, two.precision - two.scale)
     match node:
         case exp.Add():
-            return _settled(dual(numeric(whole + scale + 1, scale), "({} + {})", first, second))
+            return dual(numeric(whole + scale + 1, scale), "({} + {})", first, second)
         case exp.Sub():
-            return _settled(dual(numeric(whole + scale + 1, scale), "({} - {})", first, second))
+            return dual(numeric(whole + scale + 1, scale), "({} - {})", first, second)
         case exp.Mul() if one.scale + two.scale <= 20:
-            return _settled(dual(numeric(one.precision + two.precision, one.scale + two.scale), "({} * {})", first, second))
+            return dual(numeric(one.precision + two.precision, one.scale + two.scale), "({} * {})", first, second)
     raise NotProvable("division of numerics is left to Postgres")
-
-
-def _settled(term: Term) -> Term:
-    """DuckDB chooses a precision of its own; the scale is what matters, and an overflow sends the statement to Postgres."""
-    return replace(term, duck=merged(f"CAST({{}} AS {term.kind.duckdb})", [term.duck]))
 
 
 def as_double(term: Term) -> Term:
@@ -288,8 +284,15 @@ def as_moment(term: Term, kind: Kind) -> Term:
     if term.kind.family == kind.family:
         return term
     if kind.family == "timestamptz":
-        return dual(kind, "CAST(CAST({} AS TIMESTAMP) AS TIMESTAMPTZ)", term, heap="CAST({} AS timestamptz)")
-    return dual(kind, "CAST({} AS TIMESTAMP)", term, heap="CAST({} AS timestamp)")
+        return dual(kind, "make_timestamptz(epoch_us({}))", term, heap="CAST({} AS timestamptz)")
+    return replace(dual(kind, "{}", term, heap="CAST({} AS timestamp)"), duck=as_timestamp(term))
+
+
+def as_timestamp(term: Term) -> Fragment:
+    """A moment as DuckDB's timestamp in UTC; its own cast goes through a calendar and takes ten times as long."""
+    if term.kind.family == "timestamptz":
+        return merged("make_timestamp(epoch_us({}))", [term.duck])
+    return merged("CAST({} AS TIMESTAMP)", [term.duck]) if term.kind.family == "date" else term.duck
 
 
 def _compared_floats(one: Term, op: str, two: Term) -> Term:

@@ -9,13 +9,14 @@ from sqlglot import exp
 
 from thermocline.gateway.values import NotProvable
 from thermocline.gateway.whole.constants import Untyped
-from thermocline.gateway.whole.expressions import Expressions, Reader, as_moment, check_comparable
+from thermocline.gateway.whole.expressions import Expressions, Reader, as_moment, as_timestamp, check_comparable
 from thermocline.gateway.whole.kinds import BOOL, DATE, INT4, INT8, TEXT, TIMESTAMP, TIMESTAMPTZ, Kind, as_numeric, numeric
 from thermocline.gateway.whole.terms import Term, dual, merged
 from thermocline.gateway.whole.vocabulary import bare
 
 _TRUNCATED = frozenset({"SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"})
 _EXTRACTED = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "QUARTER", "WEEK", "DOW", "ISODOW", "DOY"})
+_EVEN_MICROS = {"SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000, "DAY": 86_400_000_000}
 _CLOCK_FIELDS = frozenset({"HOUR", "MINUTE"})
 
 
@@ -127,7 +128,7 @@ def _extract(expressions: Expressions, node: exp.Expr) -> Term:
     if part not in _EXTRACTED or not inner.kind.is_moment or (inner.kind.family == "date" and part in _CLOCK_FIELDS):
         raise NotProvable(f"EXTRACT of {part} is left to Postgres")
     _check_zone(expressions, inner.kind)
-    moment = merged("CAST({} AS TIMESTAMP)", [inner.duck])
+    moment = as_timestamp(inner)
     # Years before the first are counted differently: such a row sends the statement to Postgres.
     duck = merged(
         f"CAST(CASE WHEN {{}} < TIMESTAMP '0001-01-01' THEN error('before year 1') ELSE extract({part} FROM {{}}) END AS DECIMAL(18, 0))",
@@ -143,9 +144,14 @@ def _truncate(expressions: Expressions, node: exp.Expr) -> Term:
         raise NotProvable(f"date_trunc to {unit} is left to Postgres")
     kind = TIMESTAMP if inner.kind.family == "timestamp" else TIMESTAMPTZ
     _check_zone(expressions, kind)
-    back = f"date_trunc('{unit.lower()}', CAST({{}} AS TIMESTAMP))"
-    duck = f"CAST({back} AS TIMESTAMPTZ)" if kind is TIMESTAMPTZ else back
-    return dual(kind, duck, inner, heap=f"date_trunc('{unit.lower()}', {{}})")
+    term = dual(kind, "{}", inner, heap=f"date_trunc('{unit.lower()}', {{}})")
+    make = "make_timestamptz" if kind is TIMESTAMPTZ else "make_timestamp"
+    if unit in _EVEN_MICROS and inner.kind.family != "date":
+        # As days have no seams in UTC, cutting off a remainder is enough.
+        micros, size = merged("epoch_us({})", [inner.duck]), _EVEN_MICROS[unit]
+        return replace(term, duck=merged(f"{make}({{}} - ((({{}} % {size}) + {size}) % {size}))", [micros, micros]))
+    cut = merged(f"date_trunc('{unit.lower()}', {{}})", [as_timestamp(inner)])
+    return replace(term, duck=merged(f"{make}(epoch_us({{}}))", [cut]) if kind is TIMESTAMPTZ else cut)
 
 
 def _check_zone(expressions: Expressions, kind: Kind) -> None:
@@ -172,9 +178,7 @@ def _cast(expressions: Expressions, node: exp.Expr) -> Term:
         if "timestamptz" in (source.family, kind.family):
             _check_zone(expressions, TIMESTAMPTZ)
         if kind.family == "date":
-            return dual(DATE, "CAST(CAST({} AS TIMESTAMP) AS DATE)", found, heap="CAST({} AS date)")
-        if source.family == "timestamptz":
-            return dual(kind, "CAST({} AS TIMESTAMP)", found, heap="CAST({} AS timestamp)")
+            return replace(dual(DATE, "{}", found, heap="CAST({} AS date)"), duck=merged("CAST({} AS DATE)", [as_timestamp(found)]))
         return as_moment(found, kind)
     if source.is_integer and kind.family == "text":
         return dual(TEXT, "CAST({} AS VARCHAR)", found, heap="CAST({} AS text)")
