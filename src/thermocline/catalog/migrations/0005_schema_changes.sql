@@ -319,6 +319,8 @@ begin
         execute format('create or replace trigger %I instead of %s on %I.%I for each row execute function thermocline_fn.%I()',
                        made.name, made.event, t.seam_schema, t.table_name, t.object_name || '_' || made.what);
     end loop;
+    execute format('create or replace trigger thermocline_a_on_conflict before insert on %I.%I for each statement execute function thermocline.refuse_do_nothing()',
+                   t.seam_schema, t.table_name);
 end $$;
 
 -- The view for the columns as they are. Where columns left or changed their type it is made anew, with all that was granted on it;

@@ -59,3 +59,24 @@ create table thermocline.lake_leftovers (
 );
 comment on table thermocline.lake_leftovers is
     'Directories of lake tables that are being made or were dropped: no catalog knows them, and the janitor removes them after the grace period.';
+
+-- ON CONFLICT DO NOTHING without a target reaches a view's triggers unmarked: it is refused wherever the statement's own text shows it.
+-- Strings and comments are taken out first; what is inside a function shows the statement that called it, and is not seen.
+create function thermocline.shows_do_nothing(statement text, seam_schema text, seam_name text) returns boolean
+    language sql immutable set search_path = pg_catalog as $$
+    select statement ~* '\mconflict\M.*\mnothing\M' and
+           regexp_replace(statement,
+               '("(?:[^"]|"")*")|--[^\n]*|/\*(?:[^*]|\*+[^*/])*\*+/|\me''(?:[^''\\]|\\.|'''')*''|''(?:[^'']|'''')*''|\$\$(?:[^$]|\$[^$])*\$\$',
+               '\1 ', 'gi')
+           ~* format('\minsert\s+into\s+("?%s"?\s*\.\s*)?"?%s"?(?![\w.])(?:(?!\minsert\M).)*\mon\s+conflict\s+do\s+nothing\M',
+                     regexp_replace(seam_schema, '(\W)', '\\\1', 'g'), regexp_replace(seam_name, '(\W)', '\\\1', 'g')) $$;
+
+create function thermocline.refuse_do_nothing() returns trigger
+    language plpgsql set search_path = pg_catalog as $$
+begin
+    if thermocline.shows_do_nothing(current_query(), tg_table_schema, tg_table_name) then
+        raise exception 'ON CONFLICT does not work on the seam %.%', tg_table_schema, tg_table_name using errcode = 'feature_not_supported',
+            hint = 'Insert into the table by its own name, or call thermocline.insert_if_absent() or thermocline.upsert().';
+    end if;
+    return null;
+end $$;
