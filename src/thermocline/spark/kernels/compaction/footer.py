@@ -27,6 +27,7 @@ class Place(IntEnum):
     OFFSET_INDEX = 2
     COLUMN_INDEX = 3
     ORDINAL = 4
+    OFFSET_INDEX_LENGTH = 5
 
 
 @dataclass(slots=True)
@@ -183,8 +184,10 @@ def _read_chunk(cut: _Cut, at: int) -> int:
             at = _read_column(cut, chunk, at)
         elif field_id in (4, 6):
             offsets[(field_id - 4) // 2], at = cut.number(at, Place.OFFSET_INDEX if field_id == 4 else Place.COLUMN_INDEX)
-        elif field_id in (5, 7):
-            lengths[(field_id - 5) // 2], at = thrift.read_number(data, at)
+        elif field_id == 5:
+            lengths[0], at = cut.number(at, Place.OFFSET_INDEX_LENGTH)
+        elif field_id == 7:
+            lengths[1], at = thrift.read_number(data, at)
         else:
             at = thrift.skip(data, at, kind)
             chunk.elsewhere = chunk.elsewhere or field_id in (1, 8, 9)

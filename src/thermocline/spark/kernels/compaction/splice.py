@@ -211,6 +211,9 @@ def _render(carried: _Carried, number: int, places: dict[Place, list[list[int]]]
             return number
         if place is Place.BLOOM:
             return carried.blooms[chunk]
+        if place is Place.OFFSET_INDEX_LENGTH:
+            # Larger offsets take more bytes, so an index grows as its pages move.
+            return len(carried.offset_indexes[chunk])
         return places[place][number][chunk]
 
     return render_group(carried.group, moved)
