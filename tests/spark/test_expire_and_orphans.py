@@ -21,6 +21,7 @@ from thermocline.ops.maintain.manifests import run_rewrite_manifests
 from thermocline.ops.maintain.orphans import run_remove_orphans
 from thermocline.ops.maintain.prune import run_prune_metadata
 from thermocline.ops.maintain.quarantine import restore_quarantined
+from thermocline.ops.maintain.registry import restore_orphans
 
 MONTH = timedelta(days=30)
 
@@ -275,3 +276,25 @@ def test_a_pass_that_cannot_read_its_bounds_does_nothing(lake: Lake) -> None:
     with pytest.raises(psycopg.errors.UndefinedTable, match="staged_files"):
         run_expire_snapshots(lake.context(later=MONTH, snapshot_min_retained=1))
     assert lake.files() == before
+
+
+def test_the_command_brings_quarantined_files_back(lake: Lake) -> None:
+    lake.append(1)
+    file = lake.leave("data/orphan.parquet", hours=24 * 9)
+    run_remove_orphans(lake.context(orphan_quarantine_ms=24 * 3_600_000))
+    assert restore_orphans(lake.ground.dsn, lake.name).sentence == "lab.events: 1 file(s) came back from quarantine"
+    assert file.exists()
+    assert not restore_orphans(lake.ground.dsn, lake.name).changed
+
+
+@pytest.mark.conforms("M-204")
+def test_the_main_branch_keeps_its_own_retention_settings(lake: Lake) -> None:
+    for key in range(4):
+        lake.append(key)
+    update = lake.head.table.manageSnapshots()
+    update.setMinSnapshotsToKeep("main", 3).setMaxSnapshotAgeMs("main", 60_000).commit()
+    run_rewrite_manifests(lake.context(manifest_rewrite_min_manifests=2))
+    done = run_expire_snapshots(lake.context(later=MONTH, snapshot_min_retained=1))
+    assert done.counters["snapshots_expired"] == 2
+    kept = lake.head.told["refs"]["main"]
+    assert (kept["min-snapshots-to-keep"], kept["max-snapshot-age-ms"]) == (3, 60_000)

@@ -24,7 +24,7 @@ from thermocline.core.names import parse_table_name
 from thermocline.errors import UsageError
 from thermocline.stack.locate import require_dsn
 
-ActionArgument = Annotated[str, typer.Argument(metavar="ACTION", help="add, list or remove")]
+ActionArgument = Annotated[str, typer.Argument(metavar="ACTION", help="add, list, remove or restore")]
 OptionalTable = Annotated[str | None, typer.Argument(metavar="[NAMESPACE.TABLE]", help="in the Iceberg catalog", show_default=False)]
 
 
@@ -138,11 +138,12 @@ def lake(
     dsn: DsnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Take Iceberg tables that Postgres does not know under maintenance: add, list, remove."""
+    """Take Iceberg tables that Postgres does not know under maintenance: add, list, remove; restore brings quarantined files back."""
     from thermocline.ops.maintain import registry
 
-    if action not in ("add", "list", "remove"):
-        raise UsageError(f"unknown action {action!r}; there are add, list and remove.")
+    changes = {"add": registry.add_table, "remove": registry.remove_table, "restore": registry.restore_orphans}
+    if action != "list" and action not in changes:
+        raise UsageError(f"unknown action {action!r}; there are add, list, remove and restore.")
     where = require_dsn(read_settings(dir=directory, dsn=dsn))
     if action == "list":
         listed = registry.read_list(where)
@@ -156,8 +157,7 @@ def lake(
         return
     if table is None:
         raise UsageError(f"`lake {action}` needs the table's NAMESPACE.TABLE.")
-    change = registry.add_table if action == "add" else registry.remove_table
-    done = change(where, parse_table_name(table))
+    done = changes[action](where, parse_table_name(table))
     if json:
         print_json(done)
     else:

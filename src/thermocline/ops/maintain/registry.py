@@ -12,6 +12,8 @@ from thermocline.cold.metadata import read_lake_table
 from thermocline.core.names import TableName
 from thermocline.errors import LakeTableMissing
 from thermocline.maintenance_errors import LakeTableIsRegistered, LakeTableUnknown
+from thermocline.ops.maintain.quarantine import restore_quarantined
+from thermocline.ops.maintain.targets import find_target
 from thermocline.pg import connect
 
 
@@ -61,6 +63,16 @@ def remove_table(dsn: str, name: TableName) -> LakeChange:
             lake_tables.remove_lake_table(conn, entry.id)
             insert_event(conn, None, "lake remove", f"{name} is no longer under maintenance.")
     return LakeChange(table=str(name), sentence=f"{name} is no longer under maintenance", changed=True)
+
+
+def restore_orphans(dsn: str, name: TableName) -> LakeChange:
+    """Bring back the orphans of a table that were moved aside and not deleted yet."""
+    with connect(dsn, autocommit=True, application_name="thermocline lake") as conn:
+        seen = find_target(conn, name)
+        count = restore_quarantined(conn, seen.owner)
+        if count:
+            insert_event(conn, seen.owner.table_id, "lake restore", f"{count} file(s) of {seen.label} came back from quarantine.")
+    return LakeChange(table=seen.label, sentence=f"{seen.label}: {count} file(s) came back from quarantine", changed=count > 0)
 
 
 def read_list(dsn: str) -> tuple[MaintainedLine, ...]:
