@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from thermocline.core.axis import AXIS_MIN, KeyType
 from thermocline.core.names import TableName
-from thermocline.core.plan.folding import Edge, FileBounds, FoldRange, files_of, plan_folding, plan_range_rows, render_fold_plan
+from thermocline.core.plan.folding import RANGE_ROWS, Edge, FileBounds, FoldRange, files_of, plan_folding, plan_range_rows, render_fold_plan
 from thermocline.spark.kernels.fold_match import KeyIndex
 
 TABLE = TableName("public", "events")
@@ -34,6 +34,17 @@ def test_a_task_never_takes_more_than_its_share_of_a_backlog() -> None:
     assert plan_range_rows(0, 2) == 1
     assert plan_range_rows(1001, 2) == 501
     assert plan_range_rows(10_000_000, 2) == 100_000
+
+
+def test_corrections_that_share_one_tier_key_are_shared_out_among_tasks() -> None:
+    many = [Edge(key=7, rows=RANGE_ROWS)] * 9 + [Edge(key=8, rows=5)]
+    plan = plan_folding(TABLE, 9 * RANGE_ROWS + 5, many, 50, 10 * RANGE_ROWS)
+    assert [(part.lo, part.share, part.shares) for part in plan.ranges] == [(7, share, 5) for share in range(5)] + [(8, 0, 1)]
+    assert (plan.rows, plan.left) == (9 * RANGE_ROWS + 5, 0)
+    assert max(part.rows for part in plan.ranges) <= 2 * RANGE_ROWS
+    partial = plan_folding(TABLE, 9 * RANGE_ROWS + 5, many, 50, 4 * RANGE_ROWS)
+    assert [part.share for part in partial.ranges] == [0, 1]
+    assert partial.rows + partial.left == 9 * RANGE_ROWS + 5
 
 
 def test_a_range_looks_only_into_files_whose_bounds_meet_it() -> None:

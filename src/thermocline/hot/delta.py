@@ -12,7 +12,7 @@ from psycopg import sql
 
 from thermocline.core.axis import KeyType
 from thermocline.core.names import TableName
-from thermocline.core.plan.folding import Edge
+from thermocline.core.plan.folding import Edge, FoldRange
 from thermocline.hot.seam import SeamDefinition, key_expression, key_matches
 from thermocline.pg import Connection, load_queries
 
@@ -20,9 +20,13 @@ _QUERIES = load_queries("thermocline.hot", "queries/delta.sql")
 _CANONICAL_TEXTS = frozenset({"bpchar", "inet", "cidr", "macaddr", "macaddr8", "oid", "name", "char", "bit", "varbit", "pg_lsn"})
 
 
-def pending_condition(seam: SeamDefinition, lo: int, hi: int) -> sql.Composed:
+def pending_condition(seam: SeamDefinition, part: FoldRange) -> sql.Composed:
     """Corrections of a tier-key range that wait to be folded; the delta goes by the name `d`."""
-    return _filled("pending", seam, lo=key_expression(seam.key_type, _number(lo)), hi=key_expression(seam.key_type, _number(hi)))
+    ends = {"lo": key_expression(seam.key_type, _number(part.lo)), "hi": key_expression(seam.key_type, _number(part.hi))}
+    condition = _filled("pending", seam, **ends)
+    if part.shares > 1:
+        condition += sql.SQL(" ") + _filled("share", seam, share=_number(part.share), shares=_number(part.shares))
+    return condition
 
 
 def count_pending(conn: Connection, delta: TableName, tier_key: str, key_type: KeyType, t: int) -> int:

@@ -239,7 +239,7 @@ def _tasks(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnap
             op_id=str(op.op_id),
             number=number,
             delta=seam.objects.delta,
-            condition=pending_condition(seam, part.lo, part.hi),
+            condition=pending_condition(seam, part),
             snapshot_name=snapshot.name,
             columns=registered.columns,
             key=key,

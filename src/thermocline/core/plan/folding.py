@@ -25,11 +25,13 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldRange:
-    """Corrections with lo <= tier key < hi; about `rows` of them, more when many share one tier key."""
+    """Corrections with lo <= tier key < hi, about `rows` of them; where too many share one tier key, those of one of several shares."""
 
     lo: int
     hi: int
     rows: int
+    share: int = 0
+    shares: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,8 @@ def plan_folding(table: TableName, pending: int, edges: Sequence[Edge], t: int, 
     """The pieces from the lowest key upwards until the commit holds `max_rows`.
 
     Invariant: the ranges neither overlap nor leave out a key between their ends, so every correction in them is folded exactly once; and
-    a key's old image lies in a file whose bounds hold the key, because the tier key is part of every primary key.
+    a key's old image lies in a file whose bounds hold the key, because the tier key is part of every primary key. A range that came out
+    too large, because many corrections share a tier key, is shared out by version, so that a task's memory has a limit whatever they are.
     """
     rows: dict[int, int] = {}
     for edge in edges:
@@ -76,11 +79,20 @@ def plan_folding(table: TableName, pending: int, edges: Sequence[Edge], t: int, 
     ranges: list[FoldRange] = []
     taken = 0
     for lo, hi in zip(starts, [*starts, t][1:], strict=True):
-        if ranges and taken + rows[lo] > max_rows:
-            break
-        ranges.append(FoldRange(lo=lo, hi=hi, rows=rows[lo]))
-        taken += rows[lo]
+        for part in _shared_out(FoldRange(lo=lo, hi=hi, rows=rows[lo])):
+            if ranges and taken + part.rows > max_rows:
+                return FoldPlan(table=table, pending=pending, ranges=tuple(ranges))
+            ranges.append(part)
+            taken += part.rows
     return FoldPlan(table=table, pending=pending, ranges=tuple(ranges))
+
+
+def _shared_out(part: FoldRange) -> tuple[FoldRange, ...]:
+    shares = -(-part.rows // (2 * RANGE_ROWS))
+    if shares <= 1:
+        return (part,)
+    sizes = [part.rows * (number + 1) // shares - part.rows * number // shares for number in range(shares)]
+    return tuple(FoldRange(lo=part.lo, hi=part.hi, rows=size, share=number, shares=shares) for number, size in enumerate(sizes))
 
 
 def files_of(part: FoldRange, files: Sequence[FileBounds]) -> tuple[FileBounds, ...]:

@@ -1,6 +1,9 @@
 -- name: pending
 d._folded is null and d.{tier_key} >= {lo} and d.{tier_key} < {hi}
 
+-- name: share
+and d._version % {shares}::bigint = {share}::bigint
+
 -- name: count_pending
 select count(*) from {delta} d where d._folded is null and d.{tier_key} < {hi}
 
