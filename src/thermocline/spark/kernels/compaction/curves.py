@@ -1,7 +1,7 @@
 """Space-filling curves: several columns in one order, by z-order or Hilbert's curve.
 
 Each column's values become ranks by their share of the bin's rows, so that every column has its share of bits whatever its distribution;
-NULL ranks below all values. Ranks come from one look over the bin, at most a million values of each column.
+NULL ranks below all values. Ranks come from one look over the bin, some tens of thousands of values of each column.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.ipc
 
-from thermocline.spark.kernels.compaction.sort_words import Direction, row_words, sorted_order
+from thermocline.spark.kernels.compaction.sort_words import Direction, Order, row_order, row_words
 
-_RUN_SHARE, _RANGE_SHARE = 0.22, 0.15
+_RUN_SHARE, _RANGE_SHARE = 0.16, 0.08
 PIECE_BYTES = 1 << 20
 _SAMPLES_PER_RUN = 512
 Cuts = npt.NDArray[np.int64]
@@ -34,7 +34,12 @@ class KeyColumns:
     directions: tuple[Direction, ...]
 
     def words(self, table: pa.Table) -> npt.NDArray[np.uint64]:
+        """One word per row, comparable within this table."""
         return row_words([_one_array(table.column(name)) for name in self.names], self.directions)
+
+    def order(self, table: pa.Table) -> Order | None:
+        """The order of the rows; None when they are in it."""
+        return row_order([_one_array(table.column(name)) for name in self.names], self.directions)
 
 
 @dataclass(slots=True)
@@ -98,7 +103,7 @@ class ExternalSort:
         return table
 
     def _in_order(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
-        order = sorted_order(self.keys.words(table))
+        order = self.keys.order(table)
         rows = max(1, int(4 * PIECE_BYTES / max(1.0, table.nbytes / table.num_rows)))
         for begin in range(0, table.num_rows, rows):
             part = table.slice(begin, rows) if order is None else table.take(pa.array(order[begin : begin + rows]))
@@ -108,11 +113,10 @@ class ExternalSort:
         table = self._taken()
         if self._directory is None:
             self._directory = tempfile.mkdtemp(prefix="thermocline-sort-", dir=self.scratch)
-        order = sorted_order(self.keys.words(table))
+        order = self.keys.order(table)
         path = os.path.join(self._directory, f"run-{len(self._runs)}.arrow")
         rows = max(1, int(PIECE_BYTES / max(1.0, table.nbytes / table.num_rows)))
-        options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-        with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
             for begin in range(0, table.num_rows, rows):
                 writer.write_table(table.slice(begin, rows) if order is None else table.take(pa.array(order[begin : begin + rows])))
         places = np.unique(np.linspace(0, table.num_rows - 1, _SAMPLES_PER_RUN).astype(np.int64))
@@ -192,9 +196,11 @@ class _RunReader:
 
     def _cut(self, piece: pa.Table) -> Cuts:
         """For each splitter, how many of the piece's rows come before it. Equal keys go by run, then by place in the run."""
-        split = self._splitters
-        joined = one_piece(pa.concat_tables([piece.select(self._keys.names), split.keys]))
-        words = self._keys.words(joined)
+        split, keys = self._splitters, piece.select(self._keys.names)
+        ends = self._keys.words(one_piece(pa.concat_tables([keys.slice(0, 1), keys.slice(piece.num_rows - 1), split.keys])))
+        if not bool(np.any((ends[2:] >= ends[0]) & (ends[2:] <= ends[1]))):
+            return np.where(ends[2:] > ends[1], piece.num_rows, 0).astype(np.int64)
+        words = self._keys.words(one_piece(pa.concat_tables([keys, split.keys])))
         mine, theirs = words[: piece.num_rows], words[piece.num_rows :]
         left, right = np.searchsorted(mine, theirs, side="left"), np.searchsorted(mine, theirs, side="right")
         own = np.clip(split.rows - self._first_row, left, right)

@@ -71,21 +71,27 @@ def _rank_words(array: pa.Array) -> Words:
 
 def row_words(columns: Sequence[pa.Array], directions: Sequence[Direction]) -> Words:
     """One word per row: rows compare as their keys do, in all columns and their directions, NULLs in their place."""
-    parts: list[tuple[Words, int]] = []
+    parts = _packed_together(columns, directions)
+    return parts[0] if len(parts) == 1 else _dense(parts)
+
+
+def row_order(columns: Sequence[pa.Array], directions: Sequence[Direction]) -> Order | None:
+    """The stable order of rows by their keys; None when they are in it. Sorted stretches are merged, not sorted anew."""
+    parts = _packed_together(columns, directions)
+    order = np.argsort(parts[0], kind="stable") if len(parts) == 1 else np.lexsort(parts[::-1])
+    return None if bool(np.all(order[1:] > order[:-1])) else order
+
+
+def _packed_together(columns: Sequence[pa.Array], directions: Sequence[Direction]) -> list[Words]:
+    """The key columns in as few columns of words as hold them, the first deciding first."""
+    found: list[tuple[Words, int]] = []
     for column, direction in zip(columns, directions, strict=True):
-        parts.append(_packed(column, direction))
-    total = 1
-    for _, values in parts:
-        total *= values
-    if len(parts) == 1:
-        return parts[0][0]
-    if total < 1 << 64:
-        word = parts[0][0].copy()
-        for words, values in parts[1:]:
-            word *= np.uint64(values)
-            word += words
-        return word
-    return _dense([words for words, _ in parts])
+        words, values = _packed(column, direction)
+        if found and found[-1][1] * values <= 1 << 64:
+            before, many = found.pop()
+            words, values = before * np.uint64(values) + words, many * values
+        found.append((words, values))
+    return [words for words, _ in found]
 
 
 def _packed(column: pa.Array, direction: Direction) -> tuple[Words, int]:
@@ -121,10 +127,3 @@ def _dense(columns: list[Words]) -> Words:
     ranks = np.empty(len(order), dtype=np.uint64)
     ranks[order] = np.cumsum(fresh).astype(np.uint64)
     return ranks
-
-
-def sorted_order(words: Words) -> Order | None:
-    """The stable order of rows; None when they are in it. Sorted stretches are merged, not sorted anew."""
-    if len(words) < 2 or bool(np.all(words[1:] >= words[:-1])):
-        return None
-    return np.argsort(words, kind="stable")

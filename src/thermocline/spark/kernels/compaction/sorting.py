@@ -23,7 +23,7 @@ from thermocline.spark.kernels.compaction.task import BinResult, BinTask
 from thermocline.spark.kernels.compaction.transforms import transformed
 from thermocline.spark.kernels.compaction.writing import OutputWriter
 
-_SAMPLE_ROWS = 1_000_000
+_SAMPLE_ROWS = 1 << 16
 _EXTRA = "__thermocline_key_{}"
 Extra = Callable[[pa.RecordBatch], list[pa.Array]]
 
