@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from thermocline.errors import AnotherWriter, DeltaNotEmpty, LockNotGranted, SeamInUse
+from thermocline.errors import AnotherWriter, CannotRegister, DeltaNotEmpty, LakeNotAdoptable, LockNotGranted, SeamInUse
 from thermocline.ops.init_database import GatewayAddress, init_database
 from thermocline.settings import split_address
 
@@ -132,3 +133,30 @@ def test_a_capture_trigger_goes_from_a_partition_that_was_detached_and_renamed(e
     )
     events.unregister()
     assert events.rows("select count(*) from pg_trigger where tgname = 'thermocline_capture'") == [(0,)]
+
+
+@pytest.mark.conforms("C-035")
+def test_a_lake_belongs_to_one_table(events: Shop) -> None:
+    """By its place while it is registered, by its name and id once it was left: another table gets it neither way."""
+    events.register()
+    events.run(
+        "create table public.other (id int, ts timestamptz, v int, primary key (id, ts)) partition by range (ts)",
+        "create table public.o1 partition of public.other for values from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00')",
+    )
+    events.register("public.other")
+    with pytest.raises(psycopg.errors.UniqueViolation, match="lake_location"):
+        events.run(
+            "update thermocline.tables set lake_location = (select lake_location from thermocline.tables where table_name = 'events')"
+            " where table_name = 'other'"
+        )
+    events.unregister("public.other")
+    same = "select catalog_name, table_namespace, 'other', metadata_location, iceberg_type from thermocline_iceberg.iceberg_tables"
+    events.run(
+        "insert into thermocline_iceberg.iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type) "
+        + same
+    )
+    with pytest.raises(CannotRegister, match=r"The lake has a table public\.other already"):
+        events.register("public.other")
+    with pytest.raises(LakeNotAdoptable, match=r"public\.other was not left by an unregistration here"):
+        events.register("public.other", adopt_lake=True)
+    assert events.rows("select count(*) from thermocline.tables") == [(1,)]
