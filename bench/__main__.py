@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import fold, gateway, tiering, upkeep
+from bench import fold, gateway, oltp, tiering, upkeep
 from bench.figures import Figure, write_results
 
 BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {
     "tiering": tiering.run,
     "fold": fold.run,
     "gateway": gateway.run,
+    "oltp": oltp.run,
     "upkeep": upkeep.run,
 }
 
