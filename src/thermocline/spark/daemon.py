@@ -17,4 +17,4 @@ import thermocline.spark.kernels.fold_in  # noqa: F401
 if __name__ == "__main__":
     gc.collect()
     gc.freeze()
-    manager()
+    manager()  # type: ignore[no-untyped-call]
