@@ -51,7 +51,7 @@ faults: setup ## the tests that kill and break things on purpose, at every point
 	@THERMOCLINE_TEST_ALL_FAULTS=1 $(BIN)/pytest -m faults
 
 soak: setup ## the property tests, for long
-	@THERMOCLINE_TEST_HISTORIES=1000 $(BIN)/pytest -m property --timeout 7200
+	@THERMOCLINE_TEST_HISTORIES=3000 $(BIN)/pytest -m property --timeout 7200
 
 clean: ## stop the stack in DIR and remove it, with all caches of the tools
 	@if [ -x $(BIN)/thermocline ] && [ -e $(DIR)/stack.json ]; then $(BIN)/thermocline down --dir $(DIR); fi

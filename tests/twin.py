@@ -136,8 +136,8 @@ class Spanning:
         return self.seam.execute(statement.encode()).fetchall()
 
     def alter(self, change: str) -> None:
-        """The same ALTER TABLE on the heap and on the twin."""
-        with closing(connect(self.dsn, autocommit=True)) as conn:
+        """The same ALTER TABLE on the heap and on the twin, at one moment: `now()` is the same in both."""
+        with closing(connect(self.dsn)) as conn, conn.transaction():
             for table in ("public.events", "twin.events"):
                 conn.execute(f"alter table {table} {change}".encode())
 

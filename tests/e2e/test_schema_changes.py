@@ -65,7 +65,7 @@ def spanning(tiered: Original) -> Iterator[Spanning]:
 def write_everywhere(spanning: Spanning, assignment: str, number: int) -> None:
     """The assignment on a lake row, a corrected one, one in the spill and a hot one; then all rows agree."""
     for key in (3 + number, 7, 500, 65 + number):
-        spanning.both(f"update events set {assignment} where id = {key} returning *")
+        spanning.both(f"update events set {assignment} where id = {key} returning id")
     spanning.assert_same_rows()
 
 
@@ -105,11 +105,12 @@ def test_an_added_column_reaches_every_tier_before_the_next_write_and_old_rows_r
         spanning.alter(f"add column {column}")
         spanning.assert_same_rows()
         write_everywhere(spanning, assignment, number % 4)
-    spanning.both("insert into events (id, ts, a1, a3) values (501, '2025-07-01', 1, 'y'), (502, '2026-03-20', 2, 'z') returning *")
+    written = "(501, '2025-07-01', 1, 'y', null), (502, '2026-03-20', 2, 'z', '2026-01-01')"
+    spanning.both(f"insert into events (id, ts, a1, a3, a4) values {written} returning id, a2, a5, a6, b7")
     settle(spanning)
     names = [column.split()[0] for column, _ in ADDED]
     for name in names:
-        spanning.both(f"select id, {name} from events where {name} is not null and ts < '2026-02-10'")
+        spanning.both(f"select id, {name}::text from events where {name} is not null and ts < '2026-02-10'")
     spanning.both("select count(*), sum(a2), min(b2), max(a6) from events where a2 = 7 and a5 and b2 = '2026-02-03'")
     write_everywhere(spanning, "a2 = coalesce(a2, 0) + 1, b7 = b7 * 2", 5)
     settle(spanning)
@@ -199,7 +200,7 @@ def test_widened_types_are_carried_over_to_the_value(spanning: Spanning) -> None
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ("alter column note type integer using 1", "column note changed from text to integer"),
+        ("alter column doc type text", "column doc changed from jsonb to text"),
         ("alter column v type smallint", "column v changed from integer to smallint"),
         ("alter column code type varchar(5)", r"column code changed from character varying\(10\) to character varying\(5\)"),
         ("alter column amount type numeric(8, 3)", r"column amount changed from numeric\(8,2\) to numeric\(8,3\)"),

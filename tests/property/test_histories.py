@@ -1,32 +1,31 @@
-"""Random histories of DML, tiering and folds: after every step the spanning table equals an ordinary one, at every isolation level.
+"""Random histories of DML, schema changes, tiering and folds: after every step the spanning table equals an ordinary one.
 
-A history is a list of steps; each runs on both sides, in a transaction that may roll back as a whole or to a savepoint. A failing
-history is shrunk by Hypothesis and printed with its seed.
+A history is a list of steps; each runs on both sides: a transaction, at any isolation level, that may roll back as a whole or to a
+savepoint; two transactions interleaved; an ALTER TABLE. Most histories begin at a clone of a tiered table and need Postgres and the gateway
+only; some tier and fold as well. A failing history is shrunk by Hypothesis and printed with its seed.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from psycopg import sql
-from tests.twin import EVENTS, EVENTS_PARTITIONS, Spanning, run
+from tests.clones import Original, original
+from tests.twin import EVENTS, EVENTS_PARTITIONS, Outcome, Spanning, run
 
 from thermocline.errors import LockNotGranted
-from thermocline.pg import connect, with_database
 from thermocline.postgres_server import PostgresServer
 
-HISTORIES = int(os.environ.get("THERMOCLINE_TEST_HISTORIES", "12"))
+HISTORIES = int(os.environ.get("THERMOCLINE_TEST_HISTORIES", "200"))
+MOVING = max(10, HISTORIES // 20)
+CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
 ROWS = (
     "insert into events (id, ts, v) select i, '2026-01-01 00:00+00'::timestamptz + i * interval '3 days', i from generate_series(1, 39) i"
 )
@@ -47,6 +46,34 @@ class Transaction:
     statements: tuple[Statement, ...]
     savepoint_after: int | None
     commits: bool
+
+
+@dataclass(frozen=True)
+class Interleaved:
+    """A transaction that reads and writes around one that commits in its middle; they change different rows."""
+
+    level: str
+    first: Statement
+    other: Statement
+    second: Statement
+    commits: bool
+
+
+@dataclass(frozen=True)
+class Alter:
+    """A change of the columns; what it is exactly depends on those there are."""
+
+    kind: str
+    pick: int
+
+
+@dataclass(frozen=True)
+class Touch:
+    """A write of a column that an earlier step added."""
+
+    pick: int
+    key: int
+    is_null: bool
 
 
 @dataclass(frozen=True)
@@ -99,31 +126,128 @@ transactions = st.builds(
     st.one_of(st.none(), st.integers(min_value=0, max_value=3)),
     st.booleans() | st.just(True),
 )
-steps = st.one_of(transactions, transactions, transactions, st.builds(Tier, st.booleans()), st.builds(Fold, st.booleans()))
-histories = st.lists(steps, min_size=3, max_size=9)
+odd = st.integers(min_value=0, max_value=21).map(lambda n: 2 * n + 1)
+even = st.integers(min_value=0, max_value=21).map(lambda n: 2 * n)
+
+
+def _change_of(keys: st.SearchStrategy[int]) -> st.SearchStrategy[Statement]:
+    return st.one_of(
+        st.builds(lambda k, n: Statement(f"update events set v = v + {n} where id = {k} returning *"), keys, st.integers(1, 5)),
+        st.builds(lambda k: Statement(f"delete from events where id = {k} returning id"), keys),
+        st.builds(lambda k, m: _insert(200 + k, m, k), keys, moments),
+    )
+
+
+interleaved = st.builds(
+    Interleaved, st.sampled_from(["read committed", "repeatable read"]), _change_of(odd), _change_of(even), _change_of(odd), st.booleans()
+)
+alters = st.builds(Alter, st.sampled_from(["add", "add", "drop", "rename", "widen"]), st.integers(min_value=0, max_value=11))
+touches = st.builds(Touch, st.integers(min_value=0, max_value=5), ids, st.booleans())
+still_steps = st.one_of(transactions, transactions, interleaved, alters, touches)
+moving_steps = st.one_of(transactions, transactions, alters, touches, st.builds(Tier, st.booleans()), st.builds(Fold, st.booleans()))
+Step = Transaction | Interleaved | Alter | Touch | Tier | Fold
+
+
+@dataclass(slots=True)
+class Columns:
+    """The columns that may change: those that were added, and what may still be widened."""
+
+    added: list[str] = field(default_factory=list)
+    made: int = 0
+    widenings: list[str] = field(default_factory=lambda: ["alter column v type bigint", "alter column amount type numeric(20, 2)"])
+
+    def plan(self, step: Alter) -> str | None:
+        """The text of the change, if there is anything to change."""
+        if step.kind == "add":
+            self.made += 1
+            kinds = ("integer", "integer default 7", "text default 'x'", "boolean not null default true", "numeric(9, 2) default 1", "int2")
+            self.added.append(f"x{self.made}")
+            return f"add column {self.added[-1]} {kinds[step.pick % len(kinds)]}"
+        if step.kind == "widen":
+            return self.widenings.pop(step.pick % len(self.widenings)) if self.widenings else None
+        if not self.added:
+            return None
+        at = step.pick % len(self.added)
+        if step.kind == "drop":
+            return f"drop column {self.added.pop(at)}"
+        self.made += 1
+        was, self.added[at] = self.added[at], f"x{self.made}"
+        return f"rename column {was} to {self.added[at]}"
+
+
+@pytest.fixture(scope="module")
+def untiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+    choices = {"table": EVENTS, "partitions": EVENTS_PARTITIONS, "rows": ROWS}
+    with original(postgres, template, tmp_path_factory.mktemp("untiered"), cycles=0, **choices) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+    choices = {"table": EVENTS, "partitions": EVENTS_PARTITIONS, "rows": ROWS}
+    with original(postgres, template, tmp_path_factory.mktemp("tiered"), **choices) as made:
+        yield made
 
 
 @pytest.mark.conforms("C-039", "C-050", "C-067", "C-174", "C-212")
-@pytest.mark.timeout(1800)
-@settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
-@given(history=histories)
-def test_any_history_reads_like_an_ordinary_table(
-    postgres: PostgresServer, template: str, history: list[Transaction | Tier | Fold]
-) -> None:
-    with fresh_spanning(postgres, template) as spanning:
-        for step in history:
-            if isinstance(step, Tier):
-                with_reader(spanning, spanning.tier) if step.with_reader else spanning.tier()
-            elif isinstance(step, Fold):
-                with_reader(spanning, spanning.fold) if step.with_reader else spanning.fold()
-            else:
-                perform(spanning, step)
-            spanning.assert_same_rows()
+@pytest.mark.timeout(7200)
+@settings(max_examples=HISTORIES - MOVING, **CHECKS)
+@given(history=st.lists(still_steps, min_size=2, max_size=5))
+def test_any_history_over_both_tiers_reads_like_an_ordinary_table(tiered: Original, history: list[Step]) -> None:
+    with tiered.clone() as spanning:
+        follow(spanning, history)
+
+
+@pytest.mark.conforms("C-039", "C-067", "C-174", "C-212")
+@pytest.mark.timeout(7200)
+@settings(max_examples=MOVING, **CHECKS)
+@given(history=st.lists(moving_steps, min_size=3, max_size=8))
+def test_any_history_with_rows_on_the_move_reads_like_an_ordinary_table(untiered: Original, history: list[Step]) -> None:
+    with untiered.clone() as spanning:
+        follow(spanning, history)
         spanning.tier()
         spanning.tier()
         spanning.assert_same_rows()
         spanning.fold()
         spanning.assert_same_rows()
+
+
+def follow(spanning: Spanning, history: list[Step]) -> None:
+    columns = Columns()
+    for step in history:
+        match step:
+            case Tier():
+                with_reader(spanning, spanning.tier) if step.with_reader else spanning.tier()
+            case Fold():
+                with_reader(spanning, spanning.fold) if step.with_reader else spanning.fold()
+            case Transaction():
+                perform(spanning, step)
+            case Interleaved():
+                ours, twins = (interleave(spanning, path, step) for path in ("public_all, public", "twin"))
+                assert ours == twins, f"{step}\nspanning: {ours}\ntwin:     {twins}"
+            case Alter():
+                if change := columns.plan(step):
+                    spanning.alter(change)
+            case Touch():
+                if columns.added:
+                    name = columns.added[step.pick % len(columns.added)]
+                    value = "null" if step.is_null else "default"
+                    spanning.both(f"update events set {name} = {value} where id = {step.key} returning *")
+        spanning.assert_same_rows()
+
+
+def interleave(spanning: Spanning, path: str, step: Interleaved) -> list[Outcome]:
+    """What each statement and each look gave, on one side."""
+    outer, inner = spanning.session(path, autocommit=True), spanning.session(path, autocommit=True)
+    look = "select count(*), sum(v), sum(id) from events"
+    outer.execute(f"begin isolation level {step.level}".encode())
+    outcomes = [run(outer, look), run(outer, step.first.text), run(inner, step.other.text), run(outer, look)]
+    outcomes += [run(outer, step.second.text), run(outer, look)]
+    outer.execute("commit" if step.commits else "rollback")
+    for conn in (outer, inner):
+        conn.close()
+        spanning.extra.remove(conn)
+    return outcomes
 
 
 def perform(spanning: Spanning, step: Transaction) -> None:
@@ -164,20 +288,3 @@ def with_reader(spanning: Spanning, cycle: Callable[[], object]) -> None:
     reader.rollback()
     reader.close()
     spanning.extra.remove(reader)
-
-
-@contextmanager
-def fresh_spanning(postgres: PostgresServer, template: str) -> Iterator[Spanning]:
-    name = f"history_{uuid.uuid4().hex[:12]}"
-    with closing(connect(postgres.dsn(), autocommit=True)) as conn:
-        conn.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
-    with tempfile.TemporaryDirectory() as directory:
-        spanning = Spanning.make(
-            with_database(postgres.dsn(), name), Path(directory), table=EVENTS, partitions=EVENTS_PARTITIONS, rows=ROWS
-        )
-        try:
-            yield spanning
-        finally:
-            spanning.close()
-            with closing(connect(postgres.dsn(), autocommit=True)) as conn:
-                conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))

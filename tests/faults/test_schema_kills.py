@@ -1,0 +1,44 @@
+"""A cycle that follows a change of columns, killed between its steps: nothing is lost, and the next one finishes it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from tests.clones import Original, original
+from tests.faults.test_tier_kills import kill_at
+from tests.twin import Spanning
+
+from thermocline.ops.verify import verify
+from thermocline.postgres_server import PostgresServer
+
+EVERY = ("schema-followed", "schema-written", "schema-swapped")
+POINTS = EVERY if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else EVERY[1:2]
+UNWATCHED = "alter event trigger thermocline_alter_start disable; alter event trigger thermocline_alter_end disable"
+
+
+@pytest.fixture
+def spanning(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spanning]:
+    made: Original
+    with original(postgres, template, tmp_path_factory.mktemp("lake")) as made, made.clone() as clone:
+        yield clone
+
+
+@pytest.mark.conforms("C-161", "C-164")
+@pytest.mark.parametrize("point", POINTS)
+def test_following_killed_at_any_step_is_finished_by_the_next_cycle(spanning: Spanning, point: str) -> None:
+    spanning.seam.execute(UNWATCHED.encode())
+    spanning.alter("add column extra integer default 4")
+    spanning.alter("rename column note to remark")
+    assert kill_at(spanning, point) == -signal.SIGKILL
+    spanning.assert_same_rows()
+    spanning.both("update events set extra = 5, remark = 'killed' where id in (5, 390) returning *")
+    spanning.assert_same_rows()
+    spanning.tier()
+    spanning.assert_same_rows()
+    spanning.fold()
+    spanning.assert_same_rows()
+    assert not verify(spanning.dsn, spanning.name).problems
+    assert spanning.query("select lake_behind from thermocline.tables") == [(False,)]
