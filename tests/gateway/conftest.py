@@ -41,6 +41,8 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, update_table_metadata
 from pyiceberg.typedef import Record
+from tests.gateway.whole_lake import open_lake
+from tests.twin import Spanning
 
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.gateway.scram import make_verifier
@@ -343,6 +345,13 @@ def site(postgres: PostgresServer, template: str, tmp_path: Path) -> Iterator[Si
 def shared_site(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with open_site(postgres, template, tmp_path_factory.mktemp("lake") / "ware house%20") as site:
         yield site
+
+
+@pytest.fixture(scope="session")
+def lake(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spanning]:
+    """A spanning table with its twin, for whole queries; tests leave its rows as they were."""
+    with _fresh_database(postgres, template) as dsn, open_lake(dsn, tmp_path_factory.mktemp("whole")) as made:
+        yield made
 
 
 def connect_server(conn: psycopg.Connection[Any], port: int) -> None:

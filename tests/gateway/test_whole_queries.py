@@ -4,64 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Sequence
 
 import psycopg
 import pytest
-from psycopg import pq
-from psycopg.conninfo import make_conninfo
-from tests.gateway import whole_battery, whole_lake
-from tests.gateway.conftest import PASSWORD, _fresh_database
+from tests.gateway import whole_battery
+from tests.gateway.whole_lake import person, raw
 from tests.twin import Spanning
-
-from thermocline.postgres_server import PostgresServer
-
-
-@pytest.fixture(scope="module")
-def lake(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spanning]:
-    """Three months in the lake, one in the heap, corrections in the delta; its twin; and two plain tables on each side."""
-    with _fresh_database(postgres, template) as dsn:
-        made = Spanning.make(
-            dsn, tmp_path_factory.mktemp("whole"), table=whole_lake.TABLE, partitions=whole_lake.PARTITIONS, rows=whole_lake.ROWS
-        )
-        try:
-            made.tier()
-            with psycopg.connect(dsn, autocommit=True) as conn:
-                for schema in ("public", "twin"):
-                    conn.execute(whole_lake.BESIDE.format(schema=schema).encode())
-            for statement in whole_lake.CHANGES:
-                made.both(statement)
-            yield made
-        finally:
-            made.close()
-
-
-def through(lake: Spanning, **changes: Any) -> str:
-    """How a person reaches the database through the gateway."""
-    return make_conninfo(lake.dsn, **{"host": "127.0.0.1", "port": lake.gateway.port, "password": PASSWORD, **changes})
-
-
-@contextmanager
-def person(lake: Spanning, *, engine: str = "auto", path: str = "public_all, public", **changes: Any) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(through(lake, **changes), autocommit=True) as conn:
-        conn.execute("select set_config('search_path', %s, false), set_config('thermocline.engine', %s, false)", (path, engine))
-        conn.execute("set timezone = 'UTC'")
-        yield conn
-
-
-Rows = tuple[list[tuple[bytes | None, int, int]], list[tuple[bytes | None, ...]]]
-
-
-def raw(conn: psycopg.Connection[Any], statement: str, form: int = 0, *, ordered: bool = False) -> Rows:
-    """Names, types and the very bytes of an answer: text by the simple protocol, binary by the extended one."""
-    run = conn.pgconn
-    result = run.exec_params(statement.encode(), [], result_format=form) if form else run.exec_(statement.encode())
-    assert result.status == pq.ExecStatus.TUPLES_OK, f"{statement}\n{result.error_message.decode()}"
-    rows = [tuple(result.get_value(row, at) for at in range(result.nfields)) for row in range(result.ntuples)]
-    fields = [(result.fname(at), result.ftype(at), result.fmod(at)) for at in range(result.nfields)]
-    return fields, rows if ordered else sorted(rows, key=repr)
 
 
 def assert_same(lake: Spanning, statements: Sequence[str], *, engine: str, form: int = 0, ordered: bool = False) -> None:

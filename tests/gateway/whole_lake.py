@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from tests.twin import Spanning
+
 TABLE = """
 create table {schema}.events (
     id bigint not null,
@@ -58,3 +68,47 @@ insert into {schema}.shops select i, 'shop ' || i, case when i % 3 = 0 then 'nor
 create table {schema}.rates (kind text, factor numeric(6, 3), valid boolean);
 insert into {schema}.rates values ('click', 0.125, true), ('view', 1.5, false), ('buy', 2, true), ('refund', -1, null), ('none', 9, true);
 """
+
+
+@contextmanager
+def open_lake(dsn: str, directory: Path) -> Iterator[Spanning]:
+    """Three months in the lake, one in the heap, corrections in the delta; its twin; and two plain tables on each side."""
+    made = Spanning.make(dsn, directory, table=TABLE, partitions=PARTITIONS, rows=ROWS)
+    try:
+        made.tier()
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            for schema in ("public", "twin"):
+                conn.execute(BESIDE.format(schema=schema).encode())
+        for statement in CHANGES:
+            made.both(statement)
+        yield made
+    finally:
+        made.close()
+
+
+def through(lake: Spanning, **changes: Any) -> str:
+    """How a person reaches the database through the gateway."""
+    password = conninfo_to_dict(lake.dsn)["password"]
+    return make_conninfo(lake.dsn, **{"host": "127.0.0.1", "port": lake.gateway.port, "password": password, **changes})
+
+
+@contextmanager
+def person(lake: Spanning, *, engine: str = "auto", path: str = "public_all, public", **changes: Any) -> Iterator[psycopg.Connection[Any]]:
+    """A person's session, in UTC."""
+    with psycopg.connect(through(lake, **changes), autocommit=True) as conn:
+        conn.execute("select set_config('search_path', %s, false), set_config('thermocline.engine', %s, false)", (path, engine))
+        conn.execute("set timezone = 'UTC'")
+        yield conn
+
+
+Rows = tuple[list[tuple[bytes | None, int, int]], list[tuple[bytes | None, ...]]]
+
+
+def raw(conn: psycopg.Connection[Any], statement: str, form: int = 0, *, ordered: bool = False) -> Rows:
+    """Names, types and the very bytes of an answer: text by the simple protocol, binary by the extended one."""
+    run = conn.pgconn
+    result = run.exec_params(statement.encode(), [], result_format=form) if form else run.exec_(statement.encode())
+    assert result.status == pq.ExecStatus.TUPLES_OK, f"{statement}\n{result.error_message.decode()}"
+    rows = [tuple(result.get_value(row, at) for at in range(result.nfields)) for row in range(result.ntuples)]
+    fields = [(result.fname(at), result.ftype(at), result.fmod(at)) for at in range(result.nfields)]
+    return fields, rows if ordered else sorted(rows, key=repr)

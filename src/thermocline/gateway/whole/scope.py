@@ -37,6 +37,7 @@ class Use:
     """One mention of a table: the columns, heap conditions and file bounds that the statement needs of it."""
 
     number: int
+    schema: str
     columns: Mapping[str, SourceColumn]
     wanted: dict[str, SourceColumn] = field(default_factory=dict)
     conditions: list[sql.Composable] = field(default_factory=list)
@@ -65,6 +66,7 @@ class Relation:
     use: Use | None
     columns: Mapping[str, Term]
     is_complete: bool = True
+    schema: str | None = None
 
     def names(self) -> Sequence[str]:
         return list(self.use.columns if self.use is not None else self.columns)
@@ -87,8 +89,10 @@ class Scope:
         if not isinstance(node.this, exp.Identifier):
             raise NotProvable("a column without a name")
         name = fold(node.this)
-        table = node.args.get("table")
+        table, schema = node.args.get("table"), node.args.get("db")
         among = [r for r in self.relations if table is None or r.alias == fold(table)]
+        if schema is not None:
+            among = [relation for relation in among if relation.schema == fold(schema)]
         found = [term for relation in among if (term := relation.column(name)) is not None]
         if len(found) == 1:
             return found[0]

@@ -159,7 +159,8 @@ class Compiler:
             if table in self.ctes and not node.args.get("db"):
                 return self._derived(self.ctes[table], name or table, scope)
             use = self.open_table(node)
-            scope.relations.append(Relation(name or table, use, {}))
+            # Only a table without an alias can be named with its schema.
+            scope.relations.append(Relation(name or table, use, {}, schema=use.schema if name is None else None))
             return Fragment(f"t{use.number}")
         if isinstance(node, exp.Subquery) and name is not None:
             return self._derived(self.query(node.this), name, scope)

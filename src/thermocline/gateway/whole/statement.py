@@ -72,7 +72,7 @@ def _compiler(setting: Setting, tables: Mapping[TableKey, SourceTable]) -> tuple
 
     def open_table(node: exp.Table) -> Use:
         table = tables[key_of(node)]
-        use = Use(number=len(uses), columns=table.columns)
+        use = Use(number=len(uses), schema=table.name.schema, columns=table.columns)
         uses.append(TableUse(use=use, table=table))
         return use
 

@@ -31,7 +31,7 @@ KNOWN: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.Like: _PAIR | {"negate"},
     exp.Between: frozenset({"this", "low", "high", "negate"}),
     exp.In: frozenset({"this", "expressions", "query", "negate"}),
-    exp.Column: frozenset({"this", "table"}),
+    exp.Column: frozenset({"this", "table", "db"}),
     exp.Identifier: frozenset({"this", "quoted"}),
     exp.Literal: frozenset({"this", "is_string"}),
     exp.Cast: frozenset({"this", "to", "_type"}),
