@@ -490,6 +490,13 @@ class CandidatesTooLarge(RefusedError):
     hint = "Add a condition on plain columns that the lake can apply, or raise gateway_candidate_limit_bytes."
 
 
+class LakeTextUnreadable(LakeFileUnreadable):
+    """A lake file holds text that is not UTF-8."""
+
+    code = "TC510"
+    hint = "Whoever wrote the file wrote it wrongly; nothing was answered from it. Leave the column out, or rewrite the file."
+
+
 class StatementTooLarge(RefusedError):
     """The statement needs more memory than one connection may use."""
 
@@ -525,3 +532,10 @@ class NotExplainable(RefusedError):
 
     code = "TC702"
     hint = "Give one SELECT, INSERT, UPDATE, DELETE, MERGE or COPY … FROM."
+
+
+class NothingToRepairFrom(RefusedError):
+    """There is nothing to repair from."""
+
+    code = "TC703"
+    hint = "Ranges are repaired from the heap; for one that only the lake holds, go back to an older snapshot of the lake."

@@ -95,6 +95,9 @@ class Settings(BaseSettings):
     )
     fold_min_rows: int = Field(default=1000, ge=1, description="corrections that must wait for a worker to fold them at once")
     fold_interval_seconds: float = Field(default=60, ge=0, description="how long fewer corrections than that wait for a worker's fold")
+    verify_interval_seconds: float = Field(
+        default=600, ge=0, description="time between two ranges that the worker compares in the background; 0 compares one in each cycle"
+    )
     lock_timeout_ms: int = Field(
         default=2000, ge=1, le=600_000, description="longest wait for a lock on the user's table; then it is tried again later"
     )

@@ -7,12 +7,14 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from thermocline import __version__
+from thermocline.api.catalog_metrics import catalog_registry
 from thermocline.api.readiness import why_not_ready
 from thermocline.settings import Settings
 
 
 def make_app(settings: Settings) -> FastAPI:
     """The application for these settings."""
+    catalog = catalog_registry(settings)
     app = FastAPI(title="Thermocline", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json")
 
     @app.get("/healthz")
@@ -31,6 +33,6 @@ def make_app(settings: Settings) -> FastAPI:
     @app.get("/metrics")
     def metrics() -> Response:
         """Prometheus' text form."""
-        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+        return Response(generate_latest() + generate_latest(catalog), media_type=CONTENT_TYPE_LATEST)
 
     return app

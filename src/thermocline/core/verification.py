@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from thermocline.core.axis import AXIS_MIN
@@ -33,6 +34,7 @@ class RangeVerdict:
     checksum: str
     problem: str | None = None
     keys: tuple[str, ...] = ()
+    drift_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,3 +81,11 @@ def plan_ranges(partitions: Sequence[CheckedRange], t: int, *, keep_heap: bool) 
 
 def _between(planned: Sequence[CheckedRange]) -> str:
     return f"after {planned[-1].name}" if planned else "before every partition"
+
+
+def plan_next_range(ranges: Sequence[CheckedRange], checked: Mapping[tuple[int, int], datetime]) -> CheckedRange | None:
+    """The range that was compared longest ago; those never compared come first, the oldest rows before newer ones."""
+    fresh = [part for part in ranges if (part.lo, part.hi) not in checked]
+    if fresh:
+        return fresh[0]
+    return min(ranges, key=lambda part: checked[part.lo, part.hi], default=None)

@@ -8,7 +8,7 @@ dropped), else what readers see through the seam. Each file that tiering wrote i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,17 +67,13 @@ class _Verifying:
 def verify(dsn: str, name: TableName) -> VerifyReport:
     """Compare every range of one table below its cut-line."""
     with connect(dsn, application_name="thermocline verify") as conn:
-        conn.execute("set transaction isolation level repeatable read, read only")
-        conn.execute("select set_config('search_path', 'pg_catalog', true), set_config('statement_timeout', '0', true)")
-        table = read_spanning(conn, name)
+        table, cut, shape = _begin(conn, name)
         registered = table.registered
-        cut = journal.read_cutline(conn, registered.id)
-        shape = LakeShape(columns=registered.columns, key=registered.pk, tier_key=registered.tier_key)
         lake = _read_lake(conn, table, cut, shape)
         work = _Verifying(conn=conn, table=table, cut=cut, shape=shape, lake=lake)
         # Without every file, sums and rows would differ for that reason alone.
         written, notes = ((), ()) if lake.problems else _check_written(work)
-        ranges = () if lake.problems else tuple(_check_range(work, part) for part in _read_ranges(work))
+        ranges = () if lake.problems else tuple(_check_range(work, part) for part in read_ranges(conn, table, cut))
         conn.rollback()
     return VerifyReport(
         table=str(name),
@@ -89,7 +85,34 @@ def verify(dsn: str, name: TableName) -> VerifyReport:
     )
 
 
-def _read_lake(conn: Connection, table: SpanningTable, cut: CutLine, shape: LakeShape) -> _Lake:
+def verify_range(
+    dsn: str, name: TableName, choose: Callable[[tuple[CheckedRange, ...]], CheckedRange | None]
+) -> tuple[CheckedRange, RangeVerdict] | None:
+    """Compare one range, the one that is chosen, reading only the files that can hold a row of it."""
+    with connect(dsn, application_name="thermocline verify") as conn:
+        table, cut, shape = _begin(conn, name)
+        part = choose(read_ranges(conn, table, cut))
+        if part is None:
+            return None
+        lake = _read_lake(conn, table, cut, shape, part)
+        work = _Verifying(conn=conn, table=table, cut=cut, shape=shape, lake=lake)
+        unread = "; ".join(lake.problems)
+        verdict = _verdict(work, part, RowSum(), unread) if unread else _check_range(work, part)
+        conn.rollback()
+    return part, verdict
+
+
+def _begin(conn: Connection, name: TableName) -> tuple[SpanningTable, CutLine, LakeShape]:
+    """One point in time for everything that is read."""
+    conn.execute("set transaction isolation level repeatable read, read only")
+    conn.execute("select set_config('search_path', 'pg_catalog', true), set_config('statement_timeout', '0', true)")
+    table = read_spanning(conn, name)
+    registered = table.registered
+    shape = LakeShape(columns=registered.columns, key=registered.pk, tier_key=registered.tier_key)
+    return table, journal.read_cutline(conn, registered.id), shape
+
+
+def _read_lake(conn: Connection, table: SpanningTable, cut: CutLine, shape: LakeShape, part: CheckedRange | None = None) -> _Lake:
     registered = table.registered
     if cut.s is None:
         return _Lake(files={}, problems=())
@@ -103,10 +126,21 @@ def _read_lake(conn: Connection, table: SpanningTable, cut: CutLine, shape: Lake
     files = lake.files(cut.s)
     if any(file.is_equality_delete for file in files.deletes):
         raise LakeLayoutUnsupported(f"The lake table of {registered.name} has equality deletes, which verify cannot read yet.")
-    problems = [why for file in (*files.data, *files.deletes) if (why := why_not_whole(file.path, file.size_bytes))]
+    tier_key_id = next(column.field_id for column in registered.columns if column.name == registered.tier_key)
+    data = tuple(file for file in files.data if part is None or _may_hold(file, tier_key_id, part))
+    deletes = files.deletes if part is None else tuple(delete for delete in files.deletes if may_apply(delete, data))
+    problems = [why for file in (*data, *deletes) if (why := why_not_whole(file.path, file.size_bytes))]
     if problems:
         return _Lake(files={}, problems=tuple(problems))
-    return _read_files(files.data, files.deletes, shape)
+    return _read_files(data, deletes, shape)
+
+
+def _may_hold(file: LakeFile, field_id: int, part: CheckedRange) -> bool:
+    """Whether a file's bounds leave room for a key of the range."""
+    lower, upper = file.lower.get(field_id), file.upper.get(field_id)
+    if lower is None or upper is None:
+        return True
+    return int.from_bytes(lower, "little", signed=True) < part.hi and int.from_bytes(upper, "little", signed=True) >= part.lo
 
 
 def _read_files(data: tuple[LakeFile, ...], deletes: tuple[LakeFile, ...], shape: LakeShape) -> _Lake:
@@ -159,41 +193,49 @@ def _writer_of(path: str) -> tuple[str, int]:
     return (op_id, int(task)) if task.isdigit() else (stem, 0)
 
 
-def _read_ranges(work: _Verifying) -> tuple[CheckedRange, ...]:
-    registered = work.table.registered
-    rows = work.conn.execute(_QUERIES["ranges"], {"table_id": registered.id, "t": work.cut.t})
+def read_ranges(conn: Connection, table: SpanningTable, cut: CutLine) -> tuple[CheckedRange, ...]:
+    """Every range below the cut-line, from the lowest up."""
+    registered = table.registered
+    rows = conn.execute(_QUERIES["ranges"], {"table_id": registered.id, "t": cut.t})
     partitions = [
         CheckedRange(name=str(TableName(schema, name)), lo=lo, hi=hi, in_heap=state == "tiered") for schema, name, lo, hi, state in rows
     ]
-    return plan_ranges(partitions, work.cut.t, keep_heap=registered.keep_heap)
+    return plan_ranges(partitions, cut.t, keep_heap=registered.keep_heap)
 
 
 def _check_range(work: _Verifying, part: CheckedRange) -> RangeVerdict:
-    objects, registered = work.table.seam.objects, work.table.registered
+    objects = work.table.seam.objects
     yardstick = objects.heap if part.in_heap else objects.seam
     shown = _read_rows(work, yardstick, _within(work, part))
     held = _held(work, part)
-    problem: str | None = None
-    keys: tuple[str, ...] = ()
     if len(np.unique(held.ids)) != len(held.ids):
-        problem = "a key is held twice by the lake and the delta"
-        keys = _render_keys(work, yardstick, part, _twice(held.ids))
-    elif shown.sum != held.sum:
-        differing = _differing(shown, held)
-        problem = (
-            f"the lake and the delta hold {held.sum.rows} rows with checksum {held.sum.total:016x}, the"
-            f" {'heap' if part.in_heap else 'seam'} shows {shown.sum.rows} with {shown.sum.total:016x}"
-        )
-        keys = _render_keys(work, yardstick, part, differing)
+        twice = _twice(held.ids)
+        keys = _render_keys(work, yardstick, part, twice)
+        return _verdict(work, part, held.sum, "a key is held twice by the lake and the delta", keys, drift_rows=len(twice))
+    if shown.sum == held.sum:
+        return _verdict(work, part, held.sum)
+    differing = _differing(shown, held)
+    problem = (
+        f"the lake and the delta hold {held.sum.rows} rows with checksum {held.sum.total:016x}, the"
+        f" {'heap' if part.in_heap else 'seam'} shows {shown.sum.rows} with {shown.sum.total:016x}"
+    )
+    return _verdict(work, part, held.sum, problem, _render_keys(work, yardstick, part, differing), drift_rows=len(differing))
+
+
+def _verdict(
+    work: _Verifying, part: CheckedRange, held: RowSum, problem: str | None = None, keys: tuple[str, ...] = (), *, drift_rows: int = 0
+) -> RangeVerdict:
+    key_type = work.table.registered.key_type
     return RangeVerdict(
         range=part.name,
-        lower=render_axis(registered.key_type, part.lo),
-        upper=render_axis(registered.key_type, part.hi),
+        lower=render_axis(key_type, part.lo),
+        upper=render_axis(key_type, part.hi),
         yardstick="heap" if part.in_heap else "seam",
-        rows=held.sum.rows,
-        checksum=f"{held.sum.total:016x}",
+        rows=held.rows,
+        checksum=f"{held.total:016x}",
         problem=problem,
         keys=keys,
+        drift_rows=drift_rows,
     )
 
 

@@ -30,6 +30,7 @@ from thermocline.ops.janitor import remove_leftover_lakes, remove_stray_files
 from thermocline.ops.sessions import spark_source
 from thermocline.ops.statistics import refresh_statistics
 from thermocline.ops.tier import tier
+from thermocline.ops.watch import verify_next_range
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
 from thermocline.worker.maintenance import MaintenanceThreads
@@ -105,11 +106,25 @@ class Worker:
                 _LOG.info(report.sentence, extra={"action": "tier", "table": report.table, "op_id": report.op_id})
         if swept := sweep_pins(conn):
             _LOG.info("removed %d pins that had expired", swept, extra={"action": "pins"})
+        self._watch(conn)
         if removed := remove_stray_files(conn, self.settings.staged_grace_seconds):
             _LOG.info("deleted %d files that no commit took up", removed, extra={"action": "janitor"})
         if removed := remove_leftover_lakes(conn, self.settings.staged_grace_seconds):
             _LOG.info("deleted %d lakes that no table has", removed, extra={"action": "janitor"})
         return well
+
+    def _watch(self, conn: Connection) -> None:
+        """Compare one range of one table; what differs is told, and stops nothing."""
+        try:
+            watched = verify_next_range(conn, self.dsn, self.settings.verify_interval_seconds)
+        except (ThermoclineError, psycopg.Error) as problem:
+            if conn.broken:
+                raise
+            self._complain("verify", str(problem))
+            return
+        self._last_problem.pop("verify", None)
+        if watched is not None and watched.verdict.problem:
+            self._complain(f"verify of {watched.table}", watched.sentence)
 
     def _refresh_statistics(self, conn: Connection, table: RegisteredTable) -> None:
         """Keep the planner's picture of the lake fresh; where that fails (no gateway, say) it is tried again, and nothing else waits."""

@@ -662,3 +662,46 @@ begin
 end $$;
 comment on function thermocline.delete(regclass, jsonb, text) is
     'Deletes the row with this key and tier key; the key is a plain value where one field makes it up, else an object with all its fields.';
+
+-- The lake version that was published at a moment, for who may read all of the table; refuses with the oldest moment there is.
+create function thermocline.version_at(target regclass, moment timestamptz, out heap regclass, out lake text, out snapshot_id bigint)
+    language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    wanted bigint;
+    oldest timestamptz;
+begin
+    select p.id, p.heap_oid::regclass, format('thermocline_lake.%I', p.object_name) into wanted, heap, lake from thermocline.tables p
+      cross join lateral (select to_regclass(format('%I.%I', p.seam_schema, p.table_name)) as seam) s
+     where target in (p.heap_oid, s.seam) and has_table_privilege(thermocline.calling_role(), s.seam, 'select');
+    if not found then
+        raise exception '% is not a table that spans Postgres and the lake', target
+            using errcode = 'undefined_table', hint = 'Name a registered table or its seam that you may read.';
+    end if;
+    select p.snapshot_id into snapshot_id from thermocline.published p
+     where p.table_id = wanted and p.at <= moment order by p.at desc limit 1;
+    if not found then
+        select min(p.at) into oldest from thermocline.published p where p.table_id = wanted;
+        raise exception 'there is no lake version of % from before %', heap, moment using errcode = 'invalid_parameter_value',
+            hint = coalesce('The oldest one is from ' || oldest || '.', 'The lake of this table holds nothing yet.');
+    end if;
+end $$;
+
+create function thermocline.as_of(target regclass, moment timestamptz) returns setof jsonb
+    language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    version record := thermocline.version_at(target, moment);
+    columns text;
+begin
+    -- The lake's text forms become the table's own types again, as in the seam.
+    select string_agg(case when f.atttypid = 'thermocline.local_text'::regtype
+                           then format('l.%1$I::text::%2$s as %1$I', a.attname, format_type(a.atttypid, a.atttypmod))
+                           else format('l.%I', a.attname) end, ', ' order by a.attnum)
+      into columns
+      from pg_attribute a
+      join pg_attribute f on f.attrelid = version.lake::regclass and f.attname = a.attname and f.attnum > 0 and not f.attisdropped
+     where a.attrelid = version.heap and a.attnum > 0 and not a.attisdropped;
+    return query execute format('select to_jsonb(r) from (select %s from %s l where l._snapshot = $1) r', columns, version.lake)
+        using version.snapshot_id;
+end $$;
+comment on function thermocline.as_of(regclass, timestamptz) is
+    'The rows of the lake as it was published at a moment; rows that Postgres held then, and corrections not folded by then, are not among them.';

@@ -1,0 +1,110 @@
+"""Repair: where the heap still holds a range, it is the truth, and what the lake shows otherwise becomes corrections.
+
+Only the rows that differ are written, to the delta, in one transaction: readers see them right from its commit on, and the next fold
+carries them into the lake. A range whose only copy is the lake has nothing to be repaired from, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from thermocline.catalog import journal, tables
+from thermocline.core.names import TableName
+from thermocline.core.verification import CheckedRange, VerifyReport
+from thermocline.errors import NothingToRepairFrom
+from thermocline.hot.seam import key_expression, key_matches
+from thermocline.ops.spanning import SpanningTable, read_spanning
+from thermocline.ops.verify import read_ranges
+from thermocline.pg import Connection, connect, load_queries
+
+_QUERIES = load_queries("thermocline.ops", "queries/repair.sql")
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReport:
+    """Which ranges were repaired, by how many corrections."""
+
+    table: str
+    ranges: tuple[str, ...]
+    rows: int
+
+    @property
+    def sentence(self) -> str:
+        if not self.ranges:
+            return f"{self.table}: nothing differs, nothing was repaired."
+        return f"{self.table}: {self.rows:,} corrections repair {', '.join(self.ranges)}; the next fold carries them into the lake."
+
+
+def check_repairable(report: VerifyReport) -> tuple[str, ...]:
+    """The ranges to repair; refuses what cannot be repaired from the heap."""
+    failed = [verdict for verdict in report.ranges if verdict.problem]
+    if report.problems:
+        raise NothingToRepairFrom(f"{report.table} cannot be repaired from its heap: {report.problems[0]}.")
+    if lost := [verdict.range for verdict in failed if verdict.yardstick != "heap"]:
+        raise NothingToRepairFrom(f"{lost[0]} of {report.table} differs, and the heap does not hold it any more.")
+    return tuple(verdict.range for verdict in failed)
+
+
+def repair(dsn: str, name: TableName, ranges: Sequence[str]) -> RepairReport:
+    """Write the corrections that make these ranges read as the heap has them."""
+    with connect(dsn, autocommit=True, application_name="thermocline repair") as conn:
+        table = read_spanning(conn, name)
+        rows = 0
+        with journal.table_lock(conn, table.registered.id, str(name)):
+            for part in read_ranges(conn, table, journal.read_cutline(conn, table.registered.id)):
+                if part.name in ranges and part.in_heap:
+                    rows += _repair_range(conn, table, part)
+        report = RepairReport(table=str(name), ranges=tuple(ranges), rows=rows)
+        tables.insert_event(conn, table.registered.id, "repair", report.sentence)
+    return report
+
+
+def _repair_range(conn: Connection, table: SpanningTable, part: CheckedRange) -> int:
+    """At one snapshot; a row that a writer changed meanwhile has a newer correction, so Postgres refuses ours and all of it runs again."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            with conn.transaction():
+                conn.execute("set transaction isolation level repeatable read")
+                conn.execute("select set_config('search_path', 'pg_catalog', true)")
+                return sum(conn.execute(_statement(name, table, part)).rowcount for name in ("upsert", "tombstone"))
+        except psycopg.errors.SerializationFailure:
+            if attempt + 1 == _ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _statement(name: str, table: SpanningTable, part: CheckedRange) -> sql.Composed:
+    seam, key = table.seam, table.heap.primary_key
+    names = [column.name for column in table.heap.columns]
+    return sql.SQL(_QUERIES[name]).format(
+        delta=_ident(seam.objects.delta),
+        heap=_ident(seam.objects.heap),
+        seam=_ident(seam.objects.seam),
+        columns=_listed(names),
+        h_columns=_listed(names, "h"),
+        s_columns=_listed(names, "s"),
+        key_columns=_listed([column.name for column in key]),
+        columns_from_excluded=sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column)) for column in names),
+        same_key=key_matches(key, "s", "h"),
+        h_within=_within(table, part, "h"),
+        s_within=_within(table, part, "s"),
+    )
+
+
+def _within(table: SpanningTable, part: CheckedRange, alias: str) -> sql.Composed:
+    key = sql.Identifier(alias, table.seam.tier_key)
+    lo, hi = (key_expression(table.seam.key_type, sql.Literal(str(end))) for end in (part.lo, part.hi))
+    return sql.SQL("{key} >= {lo} and {key} < {hi}").format(key=key, lo=lo, hi=hi)
+
+
+def _ident(name: TableName) -> sql.Identifier:
+    return sql.Identifier(name.schema, name.table)
+
+
+def _listed(names: Sequence[str], alias: str | None = None) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier(alias, name) if alias else sql.Identifier(name) for name in names)

@@ -1,0 +1,49 @@
+"""The background verifier: one range at a time, the one compared longest ago, so that drift is found without anybody asking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thermocline.catalog import tables, verified
+from thermocline.core.names import TableName
+from thermocline.core.verification import CheckedRange, RangeVerdict, plan_next_range
+from thermocline.ops.verify import verify_range
+from thermocline.pg import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """The range that was compared."""
+
+    table: TableName
+    verdict: RangeVerdict
+
+    @property
+    def sentence(self) -> str:
+        said = self.verdict.problem or f"{self.verdict.rows:,} rows agree"
+        return f"{self.table}, {self.verdict.range}: {said}."
+
+
+def verify_next_range(conn: Connection, dsn: str, interval_seconds: float) -> Watched | None:
+    """Compare the next range that is due, note what was found; None when nothing is due or the table has nothing in the lake."""
+    table_id = verified.read_due_table(conn, interval_seconds)
+    if table_id is None:
+        return None
+    name = next(table.name for table in tables.read_tables(conn) if table.id == table_id)
+    checked = verified.read_checked(conn, table_id)
+    known: tuple[CheckedRange, ...] = ()
+
+    def choose(ranges: tuple[CheckedRange, ...]) -> CheckedRange | None:
+        nonlocal known
+        known = ranges
+        return plan_next_range(ranges, checked)
+
+    found = verify_range(dsn, name, choose)
+    if found is None:
+        return None
+    verified.forget_others(conn, table_id, known)
+    verified.note_range(conn, table_id, *found)
+    watched = Watched(table=name, verdict=found[1])
+    if found[1].problem:
+        tables.insert_event(conn, table_id, "verify", watched.sentence)
+    return watched

@@ -1,0 +1,53 @@
+"""as_of: the lake's side of a table as it was published at an earlier moment."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from tests.twin import Spanning
+
+from thermocline.pg import connect
+
+AS_OF = "select r from thermocline.as_of('public.events', %s) r"
+
+
+def _now(spanning: Spanning) -> Any:
+    return spanning.query("select clock_timestamp()")[0][0]
+
+
+def _read(conn: psycopg.Connection[Any], moment: Any) -> list[tuple[Any, ...]]:
+    return sorted(conn.execute(AS_OF, [moment]).fetchall(), key=repr)
+
+
+def test_the_lake_reads_as_it_was_published_at_a_moment(spanning: Spanning) -> None:
+    below = "select to_jsonb(e) from events e where ts < '2026-04-01 00:00+00'"
+    before_all = _now(spanning)
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="no lake version of") as none:
+        spanning.seam.execute(AS_OF, [before_all])
+    assert none.value.diag.message_hint == "The lake of this table holds nothing yet."
+    spanning.tier()
+    first, rows = _now(spanning), spanning.both(below)
+    spanning.both("update events set v = v + 1000, tags = array['x', null] where id between 10 and 20")
+    spanning.both("delete from events where id = 30")
+    spanning.fold()
+    second = _now(spanning)
+    assert _read(spanning.seam, first) == rows
+    assert _read(spanning.seam, second) == spanning.both(below)
+    with pytest.raises(psycopg.errors.InvalidParameterValue) as too_old:
+        spanning.seam.execute(AS_OF, [before_all])
+    assert str(too_old.value.diag.message_hint).startswith("The oldest one is from 20")
+    with closing(connect(spanning.dsn, autocommit=True)) as conn:
+        conn.execute("create role as_of_reader login password 'secret'")
+        try:
+            dsn = make_conninfo(spanning.dsn, user="as_of_reader", password="secret")
+            with closing(connect(dsn, autocommit=True)) as reader, pytest.raises(psycopg.errors.UndefinedTable):
+                reader.execute(AS_OF, [first])
+            conn.execute("grant usage on schema public_all to as_of_reader; grant select on public_all.events to as_of_reader")
+            with closing(connect(dsn, autocommit=True)) as reader:
+                assert _read(reader, first) == rows
+        finally:
+            conn.execute("drop owned by as_of_reader; drop role as_of_reader")
