@@ -29,6 +29,7 @@ def read_manifests(head: LakeHead) -> tuple[ManifestFact, ...]:
     if snapshot is None:
         return ()
     content = head.spark._jvm.org.apache.iceberg.ManifestContent.DATA  # type: ignore[union-attr]
+    rewrites = {told["snapshot-id"] for told in head.told.get("snapshots", ()) if "manifests-replaced" in told.get("summary", {})}
     return tuple(
         ManifestFact(
             path=str(manifest.path()),
@@ -36,6 +37,7 @@ def read_manifests(head: LakeHead) -> tuple[ManifestFact, ...]:
             is_data=bool(manifest.content().equals(content)),
             size_bytes=int(manifest.length()),
             live_entries=int(manifest.addedFilesCount() or 0) + int(manifest.existingFilesCount() or 0),
+            written_by_rewrite=manifest.snapshotId() in rewrites,
         )
         for manifest in snapshot.allManifests(head.table.io())
     )
