@@ -54,6 +54,12 @@ class Lake:
             ground.spark.sql(f"alter table thermocline.db.{table} add partition field {partitioned}")
         return cls(ground=ground, name=name, lake_id=_add(ground, name))
 
+    @classmethod
+    def adopt(cls, ground: Ground, table: str) -> Lake:
+        """A table that is there."""
+        name = TableName("db", table)
+        return cls(ground=ground, name=name, lake_id=_add(ground, name))
+
     @property
     def spark(self) -> SparkSession:
         return self.ground.spark

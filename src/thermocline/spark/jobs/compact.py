@@ -93,9 +93,9 @@ def run_bins(
 
 
 def _shares(tasks: Sequence[BinTask], at_once: int) -> Iterator[list[BinTask]]:
-    """Bins for each job: enough jobs for every core, none with more than it should take on."""
+    """Bins for each job: some for every core, so that a pause need not wait long, none with more than it should take on."""
     total = sum(_weight(task) for task in tasks)
-    most_bytes = min(_SHARED_BYTES, total // at_once + 1)
+    most_bytes = min(_SHARED_BYTES, total // (2 * at_once) + 1)
     share: list[BinTask] = []
     size = 0
     for task in tasks:
