@@ -71,6 +71,24 @@ def within(name: str, value: float, limit: float, unit: str, yardstick: str = "-
     )
 
 
+def reported(name: str, value: float, unit: str) -> Figure:
+    """A figure without a yardstick, written down so that it can be followed."""
+    return Figure(
+        figure=name,
+        value=round(value, 3),
+        unit=unit,
+        yardstick="-",
+        yardstick_value=None,
+        ratio=None,
+        reach="-",
+        met=True,
+        runs=1,
+        spread=0.0,
+        machine=machine(),
+        date=dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"),
+    )
+
+
 def machine() -> str:
     return f"{os.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB, {platform.machine()}, {platform.system()}"
 

@@ -2,7 +2,8 @@
 
 Ours is the whole verb: read at one snapshot, write, check, commit, publish, mark, take out of the spill. The yardstick reads the same
 corrections by Spark's JDBC source and runs `MERGE INTO` on a copy of the lake table, once with merge-on-read and once with
-copy-on-write; the faster of the two counts. All run warm, in turns, in one Spark context, and must end with the same rows.
+copy-on-write; the faster of the two counts. All run warm, in turns, in one Spark context, and must end with the same rows. At the end a
+backlog of a million corrections is drained, and its rate told.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from bench.figures import Figure, compare, within
+from bench.figures import Figure, compare, reported, within
 from bench.tiering import open_postgres
 from thermocline.core.names import TableName
 from thermocline.ops.fold import FoldReport, fold
@@ -32,6 +33,7 @@ from thermocline.spark.session import jdbc_url
 
 ROWS = int(os.environ.get("BENCH_FOLD_ROWS", "5000000"))
 CORRECTIONS = 100_000
+BACKLOG = int(os.environ.get("BENCH_FOLD_BACKLOG", "1000000"))
 RUNS = 3
 HEAP = TableName("public", "events")
 MONTHS = 10
@@ -55,6 +57,10 @@ _TOMBSTONES = f"""
 insert into thermocline_delta.public__events (id, ts, _op, _version)
 select i, {_MOMENT}, 1, nextval('thermocline.delta_version')
   from (select n::bigint * %(rows)s / %(many)s + %(run)s * 3 as i from generate_series(0, %(many)s - 1) n where n %% 10 = 0) k"""
+_BACKLOG = f"""
+insert into thermocline_delta.public__events (id, ts, kind, amount, score, note, _op, _version)
+select i, {_MOMENT}, 'late', 1, i / 5.0, 'one of many', 0, nextval('thermocline.delta_version')
+  from (select n::bigint * %(rows)s / %(many)s + 1 as i from generate_series(0, %(many)s - 1) n) k"""
 _MERGE = """
 merge into thermocline.public.{copy} l using corrections c on l.id = c.id and l.ts = c.ts
  when matched and c._op = 1 then delete
@@ -98,11 +104,14 @@ def run() -> Sequence[Figure]:
                     for copy, rate in merged.items():
                         theirs[copy].append(rate)
             _check_same(place)
+            backlog = _drain(place)
+            peak = max(peak, backlog.peak_task_bytes)
             place.spark.stop()
     best = max(theirs, key=lambda copy: statistics.median(theirs[copy]))
     name = f"fold of {CORRECTIONS:,} corrections into {ROWS:,} rows"
     return (
         compare(name, ours, f"Spark MERGE INTO, {_MODES[best]}", theirs[best], "corrections/s", 2.0),
+        reported(f"fold: a backlog of {BACKLOG:,} corrections drained", backlog.rows_per_second, "corrections/s"),
         within("fold: memory of a Spark task", peak / 2**20, _MEMORY_LIMIT_MIB, "MiB"),
     )
 
@@ -150,6 +159,14 @@ def _fold(place: Place) -> tuple[FoldReport, float]:
     seconds = time.perf_counter() - started
     assert (report.rows, report.commits) == (CORRECTIONS, 1), report.sentence
     return report, seconds
+
+
+def _drain(place: Place) -> FoldReport:
+    place.conn.execute(_BACKLOG, {"rows": ROWS, "many": BACKLOG})
+    report = fold(place.dsn, HEAP, settings=place.settings, spark=lambda: place.spark)
+    assert (report.rows, report.left) == (BACKLOG, 0), report.sentence
+    _tell(report.sentence)
+    return report
 
 
 def _check_same(place: Place) -> None:
