@@ -493,7 +493,7 @@ class CandidatesTooLarge(RefusedError):
 class LakeTextUnreadable(LakeFileUnreadable):
     """A lake file holds text that is not UTF-8."""
 
-    code = "TC510"
+    code = "TC512"
     hint = "Whoever wrote the file wrote it wrongly; nothing was answered from it. Leave the column out, or rewrite the file."
 
 

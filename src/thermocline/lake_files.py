@@ -19,8 +19,8 @@ def open_location(location: str) -> tuple[fs.FileSystem, str]:
     if is_object_location(location):
         return open_store(current_store()), path_in_store(location)
     scheme, colon, rest = location.partition(":")
-    if not colon or scheme == "file":
-        return fs.LocalFileSystem(), "/" + (rest if colon else location).lstrip("/").rstrip("/")
+    if location.startswith("/") or not colon or scheme == "file":
+        return fs.LocalFileSystem(), "/" + (rest if scheme == "file" and colon else location).lstrip("/").rstrip("/")
     authority, _, path = rest.removeprefix("//").partition("/")
     filesystem, root = fs.FileSystem.from_uri(f"{scheme}://{authority}")
     return filesystem, f"{root.rstrip('/')}/{path}".rstrip("/")

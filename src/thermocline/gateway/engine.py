@@ -14,6 +14,7 @@ from thermocline.cold.scan import ScanPlan, plan_scan, thin_scan
 from thermocline.cold.storage import readable_path
 from thermocline.errors import LakeFileUnreadable, StatementTooLarge, UnknownSnapshot
 from thermocline.gateway import metrics
+from thermocline.gateway.bad_text import bad_text
 from thermocline.gateway.facts import ColumnFacts
 from thermocline.gateway.memory import ConnectionMemory, Databases, MemoryLimits
 from thermocline.gateway.predicates import Fragment, Parameter, join
@@ -296,4 +297,6 @@ def _translated(problem: BaseException) -> Exception:
         return Cancelled()
     if isinstance(problem, duckdb.OutOfMemoryException) or "Out of Memory" in text:
         return MemoryError(text)
+    if (told := bad_text(text)) is not None:
+        return told
     return LakeFileUnreadable(f"The lake cannot be read: {text}")

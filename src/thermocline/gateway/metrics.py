@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Gauge, Histogram
+from collections import deque
+from collections.abc import Iterator
+
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 QUERIES = Counter("thermocline_gateway_queries", "Statements answered, by outcome.", ["outcome"])
 QUERY_SECONDS = Histogram(
@@ -19,3 +24,28 @@ ROWS_SENT = Counter("thermocline_gateway_rows_sent", "Rows sent to clients.")
 POSTGRES_EVALUATED = Counter("thermocline_gateway_postgres_evaluated", "Statements whose expressions were evaluated by Postgres.")
 WHOLE_QUERIES = Counter("thermocline_gateway_whole_queries", "Statements over spanning tables, by the engine that answered.", ["engine"])
 CONNECTIONS = Gauge("thermocline_gateway_connections", "Open client connections.")
+
+
+class RecentLatency(Collector):
+    """How long the last statements took, as quantiles that need no query to read."""
+
+    def __init__(self, remembered: int = 2048) -> None:
+        self._seconds: deque[float] = deque(maxlen=remembered)
+
+    def observe(self, seconds: float) -> None:
+        self._seconds.append(seconds)
+
+    def quantiles(self) -> dict[str, float]:
+        """p50, p95 and p99 of the statements remembered; none before the first one."""
+        ordered = sorted(self._seconds)
+        return {f"{share:g}": ordered[int(share * (len(ordered) - 1))] for share in (0.5, 0.95, 0.99)} if ordered else {}
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily("thermocline_gateway_latency_seconds", "Quantiles of the last 2,048 statements.", labels=["quantile"])
+        for quantile, seconds in self.quantiles().items():
+            family.add_metric([quantile], seconds)
+        yield family
+
+
+LATENCY = RecentLatency()
+REGISTRY.register(LATENCY)

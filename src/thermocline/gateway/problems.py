@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import psycopg
 
@@ -10,6 +11,7 @@ from thermocline.errors import (
     CandidatesTooLarge,
     GatewayBusy,
     LakeFileUnreadable,
+    LakeTextUnreadable,
     PostgresUnreachable,
     StatementRefused,
     StatementTooLarge,
@@ -26,6 +28,7 @@ log = logging.getLogger(__name__)
 _SQLSTATES: tuple[tuple[type[ThermoclineError], str], ...] = (
     (UnknownLakeTable, "42P01"),
     (UnknownSnapshot, "55000"),
+    (LakeTextUnreadable, "22021"),
     (LakeFileUnreadable, "58030"),
     (StatementRefused, "0A000"),
     (WholeQueryRefused, "0A000"),
@@ -58,13 +61,22 @@ def render_problem(problem: Exception) -> bytes:
             return _error("53200", "the gateway's memory limit is reached", hint="Ask for less at once, or raise the limit.")
         case psycopg.Error():
             primary = problem.diag.message_primary or str(problem).strip() or "Postgres cannot be reached"
-            return _error(problem.sqlstate or "58000", primary)
+            return _error(problem.sqlstate or "58000", primary, detail=_column_of(problem))
     log.error("internal error", exc_info=problem)
     return _error("XX000", f"internal error of the gateway: {type(problem).__name__}")
 
 
-def _error(sqlstate: str, message: str, hint: str = "") -> bytes:
-    return error_response(severity="ERROR", sqlstate=sqlstate, message=message, hint=hint)
+_COPIED_COLUMN = re.compile(r"^COPY \S+, line \d+, column (.+?)(?:: |$)", re.MULTILINE)
+
+
+def _column_of(problem: psycopg.Error) -> str:
+    """The column whose value Postgres could not take, where it says so; its own words name our temporary table."""
+    found = _COPIED_COLUMN.search(problem.diag.context or "")
+    return f'The value is in column "{found[1]}" of the lake table.' if found else ""
+
+
+def _error(sqlstate: str, message: str, hint: str = "", detail: str = "") -> bytes:
+    return error_response(severity="ERROR", sqlstate=sqlstate, message=message, hint=hint, detail=detail)
 
 
 def fatal(sqlstate: str, message: str) -> bytes:

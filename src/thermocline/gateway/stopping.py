@@ -66,6 +66,7 @@ class Stopping:
             if counted:
                 metrics.QUERIES.labels(outcome).inc()
                 metrics.QUERY_SECONDS.observe(seconds)
+                metrics.LATENCY.observe(seconds)
             if self._slow_seconds and seconds >= self._slow_seconds:
                 log.warning("slow statement, %s after %.3f s: %s", outcome, seconds, text[:_SHOWN_CHARACTERS])
 

@@ -30,10 +30,10 @@ _TLS_OPTIONS: Mapping[GatewayTls, Mapping[str, str]] = {
 # A gateway that cannot be reached is an error within seconds, also on a connection that is open already.
 _PATIENCE = {
     "connect_timeout": "5",
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
+    "keepalives_idle": "2",
+    "keepalives_interval": "1",
     "keepalives_count": "3",
-    "tcp_user_timeout": "20000",
+    "tcp_user_timeout": "5000",
 }
 
 
