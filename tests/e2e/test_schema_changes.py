@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import psycopg
 import pytest
@@ -48,7 +49,7 @@ UNWATCHED = "alter event trigger thermocline_alter_start disable; alter event tr
 @pytest.fixture(scope="module")
 def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
     """January and February in the lake, March in the heap."""
-    choices = {"table": TABLE, "partitions": PARTITIONS, "rows": ROWS}
+    choices: dict[str, Any] = {"table": TABLE, "partitions": PARTITIONS, "rows": ROWS}
     with original(postgres, template, tmp_path_factory.mktemp("lake"), **choices) as made:
         yield made
 
@@ -383,8 +384,8 @@ def test_defaults_comments_and_new_values_of_an_enum_are_followed(spanning: Span
 
 
 def test_a_table_that_keeps_its_heap_follows_too(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    choices = {"table": TABLE, "partitions": PARTITIONS, "rows": ROWS, "keep_heap": True}
-    with original(postgres, template, tmp_path_factory.mktemp("kept"), cycles=1, **choices) as made, made.clone() as spanning:
+    choices: dict[str, Any] = {"table": TABLE, "partitions": PARTITIONS, "rows": ROWS, "keep_heap": True, "cycles": 1}
+    with original(postgres, template, tmp_path_factory.mktemp("kept"), **choices) as made, made.clone() as spanning:
         for change, assignment in (
             ("add column extra integer default 5", "extra = 6"),
             ("drop column doc", "v = 7"),

@@ -25,7 +25,7 @@ from thermocline.postgres_server import PostgresServer
 
 HISTORIES = int(os.environ.get("THERMOCLINE_TEST_HISTORIES", "200"))
 MOVING = max(10, HISTORIES // 20)
-CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
+CHECKS = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 ROWS = (
     "insert into events (id, ts, v) select i, '2026-01-01 00:00+00'::timestamptz + i * interval '3 days', i from generate_series(1, 39) i"
 )
@@ -177,21 +177,21 @@ class Columns:
 
 @pytest.fixture(scope="module")
 def untiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
-    choices = {"table": EVENTS, "partitions": EVENTS_PARTITIONS, "rows": ROWS}
-    with original(postgres, template, tmp_path_factory.mktemp("untiered"), cycles=0, **choices) as made:
+    choices: dict[str, Any] = {"table": EVENTS, "partitions": EVENTS_PARTITIONS, "rows": ROWS, "cycles": 0}
+    with original(postgres, template, tmp_path_factory.mktemp("untiered"), **choices) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
-    choices = {"table": EVENTS, "partitions": EVENTS_PARTITIONS, "rows": ROWS}
+    choices: dict[str, Any] = {"table": EVENTS, "partitions": EVENTS_PARTITIONS, "rows": ROWS}
     with original(postgres, template, tmp_path_factory.mktemp("tiered"), **choices) as made:
         yield made
 
 
 @pytest.mark.conforms("C-039", "C-050", "C-067", "C-174", "C-212")
 @pytest.mark.timeout(7200)
-@settings(max_examples=HISTORIES - MOVING, **CHECKS)
+@settings(CHECKS, max_examples=HISTORIES - MOVING)
 @given(history=st.lists(still_steps, min_size=2, max_size=5))
 def test_any_history_over_both_tiers_reads_like_an_ordinary_table(tiered: Original, history: list[Step]) -> None:
     with tiered.clone() as spanning:
@@ -200,7 +200,7 @@ def test_any_history_over_both_tiers_reads_like_an_ordinary_table(tiered: Origin
 
 @pytest.mark.conforms("C-039", "C-067", "C-174", "C-212")
 @pytest.mark.timeout(7200)
-@settings(max_examples=MOVING, **CHECKS)
+@settings(CHECKS, max_examples=MOVING)
 @given(history=st.lists(moving_steps, min_size=3, max_size=8))
 def test_any_history_with_rows_on_the_move_reads_like_an_ordinary_table(untiered: Original, history: list[Step]) -> None:
     with untiered.clone() as spanning:
