@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.twin import Spanning
 
+from thermocline.ops.explain import explain
 from thermocline.pg import connect
 from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
@@ -40,6 +41,9 @@ def _walk(spanning: Spanning) -> None:
     spanning.both("insert into events (id, ts, v) values (9001, '2024-11-16 12:00+00', 5), (9002, '2026-04-20 12:00+00', 6) returning *")
     spanning.both("update events set ts = '2026-04-21 00:00+00' where id = 7 returning *")
     spanning.assert_same_rows()
+    (hot,) = explain(spanning.dsn, "select * from public_all.events where ts >= '2026-04-02'").tables
+    (cold,) = explain(spanning.dsn, "select * from public_all.events where ts < '2026-02-01'").tables
+    assert (hot.verdict, hot.questions, cold.verdict, len(cold.questions)) == ("provably hot", (), "provably cold", 1)
     assert len(spanning.tier().dropped) in (0, 3)
     spanning.assert_same_rows()
     assert spanning.query("select extname from pg_extension order by 1") == [("plpgsql",), ("postgres_fdw",)]

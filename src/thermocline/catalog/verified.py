@@ -23,10 +23,9 @@ class Drift:
     last_at_seconds: float
 
 
-def read_due_table(conn: Connection, interval_seconds: float) -> int | None:
-    """The table whose last comparison lies furthest back, when that is longer ago than the interval."""
-    row = conn.execute(_QUERIES["due"], {"interval_seconds": interval_seconds}).fetchone()
-    return None if row is None else int(row[0])
+def read_due_tables(conn: Connection, interval_seconds: float) -> tuple[int, ...]:
+    """The tables whose last comparison is longer ago than the interval, the longest first."""
+    return tuple(row[0] for row in conn.execute(_QUERIES["due"], {"interval_seconds": interval_seconds}))
 
 
 def read_checked(conn: Connection, table_id: int) -> dict[tuple[int, int], datetime]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from thermocline.catalog import tables, verified
 from thermocline.core.names import TableName
 from thermocline.core.verification import CheckedRange, RangeVerdict, plan_next_range
+from thermocline.errors import ThermoclineError
 from thermocline.ops.verify import verify_range
 from thermocline.pg import Connection
 
@@ -25,11 +26,24 @@ class Watched:
 
 
 def verify_next_range(conn: Connection, dsn: str, interval_seconds: float) -> Watched | None:
-    """Compare the next range that is due, note what was found; None when nothing is due or the table has nothing in the lake."""
-    table_id = verified.read_due_table(conn, interval_seconds)
-    if table_id is None:
-        return None
-    name = next(table.name for table in tables.read_tables(conn) if table.id == table_id)
+    """Compare the next range that is due and note what was found; None when nothing is due or no table has anything in the lake.
+
+    A table that cannot be compared does not keep the others from it; its reason is raised when none of them had a range either.
+    """
+    names = {table.id: table.name for table in tables.read_tables(conn)}
+    problem: ThermoclineError | None = None
+    for table_id in verified.read_due_tables(conn, interval_seconds):
+        try:
+            if table_id in names and (watched := _verify_one(conn, dsn, table_id, names[table_id])):
+                return watched
+        except ThermoclineError as reason:
+            problem = reason
+    if problem is not None:
+        raise problem
+    return None
+
+
+def _verify_one(conn: Connection, dsn: str, table_id: int, name: TableName) -> Watched | None:
     checked = verified.read_checked(conn, table_id)
     known: tuple[CheckedRange, ...] = ()
 

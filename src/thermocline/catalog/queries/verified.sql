@@ -1,10 +1,10 @@
 -- name: due
-select t.id, max(v.at) from thermocline.tables t
+select t.id from thermocline.tables t
   left join thermocline.verified v on v.table_id = t.id
  where not exists (select from thermocline.paused p where p.table_id is null or p.table_id = t.id)
  group by t.id, t.created_at
 having coalesce(max(v.at), t.created_at) <= now() - make_interval(secs => %(interval_seconds)s)
- order by coalesce(max(v.at), t.created_at) limit 1
+ order by coalesce(max(v.at), t.created_at)
 
 -- name: checked
 select lo, hi, at from thermocline.verified where table_id = %(table_id)s
