@@ -152,7 +152,13 @@ def lake(
         else:
             print_table(
                 ["table", "lake", "registered", "next pass", "state"],
-                ([line.table, line.lake, "yes" if line.registered else "no", line.next_pass, line.state] for line in listed),
+                (
+                    [
+                        *(line.table, line.lake, "yes" if line.registered else "no"),
+                        *(line.next_pass and f"{line.next_pass:%Y-%m-%d %H:%M:%S}", line.state),
+                    ]
+                    for line in listed
+                ),
             )
         return
     if table is None:

@@ -98,7 +98,10 @@ def print_health(health: HealthReport) -> None:
     if stats.get("files"):
         print_table(["file size", "files", ""], render_histogram(stats["size_histogram"]))
         print_lines(["", *render_depth(stats), ""])
-    print_table(["operation", "status", "at", "message"], ([s.operation, s.status, s.at, s.message] for s in health.operations))
+    print_table(
+        ["operation", "status", "at", "message"],
+        ([s.operation, s.status, s.at and f"{s.at:%Y-%m-%d %H:%M:%S}", s.message] for s in health.operations),
+    )
 
 
 def render_stats(health: HealthReport) -> list[str]:

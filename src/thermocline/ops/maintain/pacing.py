@@ -11,10 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from thermocline.cold.metadata import read_lake_table
 from thermocline.core.maintenance.outcome import Operation
 from thermocline.core.maintenance.pacing import UNPACED, Backoff, Pace, plan_pace
 from thermocline.core.maintenance.policy import Policy
 from thermocline.core.maintenance.quiet_windows import parse_quiet_windows, quiet_until
+from thermocline.lake_files import open_location
 from thermocline.ops.maintain.latency import LatencyProbe
 from thermocline.settings import Settings
 
@@ -22,6 +24,7 @@ _LOG = logging.getLogger("thermocline.maintain")
 PACED: frozenset[Operation] = frozenset({"convert_deletes", "compact", "rewrite_position_delete_files"})
 """What reads and writes data files; the others touch metadata or delete, and finish quickly."""
 _LOOK_EVERY_SECONDS = 5.0
+_MEASURED_BYTES = 32 * 1_048_576
 _SLOW_PAUSE = timedelta(minutes=5)
 
 
@@ -87,8 +90,26 @@ class NoPacing:
         return UNPACED
 
 
-def pacing_of(policy: Policy, settings: Settings, *, ignore: bool) -> Pacing | NoPacing:
+def pacing_of(policy: Policy, settings: Settings, metadata_location: str, *, ignore: bool) -> Pacing | NoPacing:
+    """The pace of a pass; where a share of the store's bandwidth is asked for and none declared, it is measured now."""
     if ignore:
         return NoPacing()
+    asks_for_share = policy.bandwidth_share < 1 and not policy.bandwidth_mb_per_s
+    measured = measure_read_bytes_per_s(metadata_location) if asks_for_share else 0
     probe = LatencyProbe(gateway_http=settings.gateway_http_listen, prometheus_url=settings.prometheus_url, query=policy.latency_query)
-    return Pacing(policy=policy, probe=probe)
+    return Pacing(policy=policy, probe=probe, measured_bytes_per_s=measured)
+
+
+def measure_read_bytes_per_s(metadata_location: str) -> float:
+    """How fast the store gives the table's largest file, up to 32 MB of it; 0 for a table without files."""
+    table = read_lake_table(metadata_location)
+    current = table.metadata.current_snapshot_id
+    files = table.files(current).data if current is not None else ()
+    if not files:
+        return 0
+    largest = max(files, key=lambda file: file.size_bytes)
+    store, path = open_location(largest.path)
+    started = time.monotonic()
+    with store.open_input_stream(path) as stream:
+        read = len(stream.read(min(largest.size_bytes, _MEASURED_BYTES)))
+    return read / max(time.monotonic() - started, 1e-6)

@@ -51,6 +51,7 @@ def staging_of(context: PassContext) -> Staging:
         pass_id=str(context.pass_id),
         table_id=registered.id if registered is not None else None,
         lake_id=context.target.lake_id,
+        slots=context.policy.max_parallel_tasks,
     )
 
 

@@ -127,7 +127,7 @@ def run_pass_on(
     """Run one pass over a table that was found; `conn` is in autocommit mode and holds the pass's lock meanwhile."""
     resolved = read_resolved_policy(conn, seen, settings)
     policy = resolved.policy if wish.where is None else replace(resolved.policy, where=wish.where)
-    pacing = pacing_of(policy, settings, ignore=wish.ignore_pacing)
+    pacing = pacing_of(policy, settings, seen.metadata_location, ignore=wish.ignore_pacing or wish.dry_run)
     context = PassContext(
         conn=conn,
         dsn=dsn,

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from thermocline.core.maintenance.pacing import UNPACED, Pace
 from thermocline.errors import SparkTaskFailed, ThermoclineError
 from thermocline.pg import Connection, connect
+from thermocline.spark.jobs.slots import take_slot
 from thermocline.spark.jobs.tasks import render_reason
 from thermocline.spark.kernels.compaction.pace import keep_pace
 from thermocline.spark.kernels.compaction.task import BinTask
@@ -40,6 +41,8 @@ class Staging:
     pass_id: str
     table_id: int | None = None
     lake_id: int | None = None
+    slots: int = 0
+    """Compaction tasks that may run at once, of all workers together; 0: any number."""
 
     def registrar(self, conn: Connection) -> Callable[[str], None]:
         def register(path: str) -> None:
@@ -126,8 +129,9 @@ def _run_share(spark: SparkSession, share: Share, kernel: Kernel[Result]) -> lis
 def _run_on_executor(share: Share, kernel: Kernel[Result]) -> list[Result | BinFailed]:
     context = TaskContext.get()
     attempt = context.taskAttemptId() if context else 0
-    paced = keep_pace(share.pace)
     with closing(connect(share.staging.dsn, autocommit=True, application_name="thermocline compact")) as conn:
+        take_slot(conn, share.staging.slots)
+        paced = keep_pace(share.pace)
         register = share.staging.registrar(conn)
         return [_run_one(replace(task, name_prefix=f"{task.name_prefix}-{attempt}"), kernel, register, paced) for task in share.bins]
 
