@@ -29,7 +29,7 @@ def read_manifests(head: LakeHead) -> tuple[ManifestFact, ...]:
     if snapshot is None:
         return ()
     content = head.spark._jvm.org.apache.iceberg.ManifestContent.DATA  # type: ignore[union-attr]
-    rewrites = {told["snapshot-id"] for told in head.told.get("snapshots", ()) if "manifests-replaced" in told.get("summary", {})}
+    rewrites = {told["snapshot-id"] for told in head.told.get("snapshots", ()) if "entries-processed" in told.get("summary", {})}
     return tuple(
         ManifestFact(
             path=str(manifest.path()),
