@@ -163,3 +163,26 @@ def test_an_operation_that_committed_before_a_crash_is_published_before_the_tabl
     spanning.assert_same_rows()
     spanning.tier()
     spanning.assert_same_rows()
+
+
+@pytest.mark.conforms("C-204", "C-208")
+@pytest.mark.parametrize("point", ("sealed", "copied", "written", "committed", "published") if ALL else ("committed",))
+def test_a_partition_that_is_taken_up_is_there_once_whatever_is_killed(make_spanning: Callable[..., Spanning], point: str) -> None:
+    """February was changed while nobody was registered: its rows leave the lake and come anew in one commit."""
+    spanning = make_spanning(keep_heap=True, lake_partition="year")
+    spanning.tier()
+    leave(spanning)
+    heap_and_twin(spanning, "delete from events where id in (150, 151)")
+    heap_and_twin(spanning, "update events set v = v + 7 where id between 160 and 170")
+    take_up(spanning)
+    kill_at(spanning, point)
+    spanning.assert_same_rows()
+    spanning.both("update events set v = v + 1 where id in (20, 155, 165, 300)")
+    spanning.tier()
+    spanning.assert_same_rows()
+    spanning.fold()
+    spanning.assert_same_rows()
+    assert_every_file_is_known(spanning)
+    lake = spanning.spark().sql("select count(*), sum(v) from thermocline.public.events").collect()
+    twin = spanning.twin.execute("select count(*), sum(v) from events where ts < '2026-04-01 00:00+00'").fetchall()
+    assert [tuple(row) for row in lake] == twin

@@ -53,7 +53,11 @@ def eventually(condition: Callable[[], bool], timeout_seconds: float = 60) -> No
 
 
 def test_status_tells_the_addresses_and_every_process(thermocline: CommandLine, stack: Path) -> None:
+    assert thermocline("pause", "--dir", stack).code == 0
+    assert thermocline("status", "--json", "--dir", stack).document()["paused"] == ["every table"]
+    assert thermocline("resume", "--dir", stack).code == 0
     seen = thermocline("status", "--json", "--dir", stack).document()
+    assert seen["paused"] == []
     assert [process["name"] for process in seen["processes"]] == NAMES
     assert all(process["state"] == "running" and psutil.pid_exists(process["pid"]) for process in seen["processes"])
     assert seen["warehouse"] == str(stack / "warehouse")

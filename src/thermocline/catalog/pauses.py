@@ -38,6 +38,11 @@ def read_paused_since(conn: Connection, table_id: int) -> datetime | None:
     return row[0] if row else None
 
 
+def read_paused(conn: Connection) -> tuple[str, ...]:
+    """What is paused, in words."""
+    return tuple(row[0] for row in conn.execute(_QUERIES["paused"]))
+
+
 def is_busy(conn: Connection, table_id: int) -> bool:
     """Whether somebody is working on the table right now."""
     return conn.execute(_QUERIES["is_busy"], {"table_id": table_id}).fetchone() == (True,)

@@ -8,10 +8,12 @@ import sys
 import time
 from typing import Annotated
 
+import psycopg
 import typer
 
 from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table, tell
+from thermocline.errors import ThermoclineError
 from thermocline.launch import launch_command
 from thermocline.stack.lifecycle import StackStatus, read_status, run_stack, start_detached, stop_stack
 from thermocline.stack.prepare import process_environment
@@ -76,7 +78,7 @@ def down(directory: DirOption = None, json: JsonOption = False) -> None:
 def status(directory: DirOption = None, json: JsonOption = False) -> None:
     """Show the stack's addresses and processes; exit 1 when it is not up."""
     seen = read_status(read_settings(for_up=True, dir=directory).values.dir)
-    _print_status(seen, json)
+    _print_status(seen, json, paused=_read_paused(seen))
     if not seen.is_up:
         raise typer.Exit(1)
 
@@ -88,9 +90,19 @@ def demo(directory: DirOption = None) -> None:
     run_demo(read_settings(dir=directory), print_line=lambda line: print_lines([line]), tell=tell)
 
 
-def _print_status(seen: StackStatus, as_json: bool) -> None:
+def _read_paused(seen: StackStatus) -> tuple[str, ...]:
+    """What is paused, where Postgres can be asked; a stack's status is told without it, too."""
+    from thermocline.ops.pause import list_paused
+
+    try:
+        return list_paused(seen.state.postgres_dsn) if seen.is_up else ()
+    except (ThermoclineError, psycopg.Error):
+        return ()
+
+
+def _print_status(seen: StackStatus, as_json: bool, paused: tuple[str, ...] = ()) -> None:
     if as_json:
-        print_json(render_status(seen.state))
+        print_json(render_status(seen.state) | {"paused": paused})
         return
     state = seen.state
     print_lines(
@@ -101,6 +113,7 @@ def _print_status(seen: StackStatus, as_json: bool) -> None:
             f"metrics    {state.gateway_metrics_url}",
             f"api        {state.api_url}",
             f"warehouse  {state.warehouse}",
+            *([f"paused     {', '.join(paused)}"] if paused else []),
             "",
         ]
     )

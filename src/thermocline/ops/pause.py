@@ -55,6 +55,14 @@ def resume(dsn: str, name: TableName | None) -> PauseReport:
         return PauseReport(table=None if name is None else str(name), paused=still, changed=changed, still_paused=still)
 
 
+def list_paused(dsn: str, *, connect_timeout_seconds: int = 5) -> tuple[str, ...]:
+    """What is paused; nothing where there is no catalog."""
+    with connect(dsn, autocommit=True, application_name="thermocline status", connect_timeout_seconds=connect_timeout_seconds) as conn:
+        if conn.execute("select to_regclass('thermocline.paused') is null").fetchone() == (True,):
+            return ()
+        return pauses.read_paused(conn)
+
+
 def _chosen(conn: Connection, name: TableName | None) -> tuple[tables.RegisteredTable, ...]:
     if name is not None:
         return (tables.find_table(conn, name),)

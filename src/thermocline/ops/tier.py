@@ -50,6 +50,7 @@ from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
 from thermocline.spark.commit import KeyRange, LakeHead, OpStamp, append_range, apply_row_delta, load_table
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
+from thermocline.spark.kernels.checksum import HASH_VERSION
 from thermocline.spark.kernels.copy_in import CopyTask
 
 Talk = Callable[[str], None]
@@ -311,7 +312,13 @@ def _with_row(work: Tiering, plan: TierPlan, refusal: NoLakeForm) -> NoLakeForm:
 def _sums(plan: TierPlan, copied: list[CopyResult]) -> list[dict[str, object]]:
     """What went into the files of each partition, for `verify`: in the order in which the tasks' files are numbered."""
     return [
-        {"partition": str(partition.name), "rows": result.lake.rows, "total": str(result.lake.total), "files": len(result.files)}
+        {
+            "partition": str(partition.name),
+            "rows": result.lake.rows,
+            "total": str(result.lake.total),
+            "files": len(result.files),
+            "hash": HASH_VERSION,
+        }
         for partition, result in zip(plan.move, copied, strict=True)
     ]
 

@@ -10,6 +10,10 @@ delete from thermocline.paused
 -- name: paused_since
 select min(at) from thermocline.paused where table_id is null or table_id = %(table_id)s
 
+-- name: paused
+select case when t.id is null then 'every table' else concat(t.schema_name, '.', t.table_name) end
+  from thermocline.paused p left join thermocline.tables t on t.id = p.table_id order by p.table_id nulls first
+
 -- name: is_busy
 select exists (select 1 from pg_locks l join pg_database d on d.oid = l.database
                 where d.datname = current_database() and l.locktype = 'advisory' and l.classid = 746100 and l.objid = %(table_id)s::oid

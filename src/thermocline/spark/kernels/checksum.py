@@ -24,6 +24,8 @@ from thermocline.core.coltypes import LakeColumn
 from thermocline.spark.kernels.lake_form import travels_whole
 from thermocline.spark.kernels.lookup3 import U8, U64, hash_fixed, hash_int64, hash_uint32, hash_variable
 
+HASH_VERSION = 1
+"""Raised with every change of what a row hashes to; sums are noted with it, and only those of this version can be compared."""
 LONG_BYTES = 192
 SLICE_ROWS = 32_768
 _DAYS_TO_2000 = 10_957
