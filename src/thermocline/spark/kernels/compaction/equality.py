@@ -35,8 +35,8 @@ from thermocline.spark.kernels.compaction.reading import batches_of, open_parque
 from thermocline.spark.kernels.compaction.task import BinTask
 
 Levels = npt.NDArray[np.int32]
-_ENTRY_BYTES = 24
-"""Word, level, and what sorting needs."""
+_EXACT_BYTES, _ENTRY_BYTES = 16, 40
+"""What a key takes besides its values: word and level; with values also its place, and what sorting needs."""
 _MEMORY_SHARE = 0.4
 
 
@@ -148,7 +148,7 @@ def passes_for(task: BinTask, plans: Sequence[KeyPlan]) -> int:
             with open_parquet(task.deletes[delete].path) as file:
                 metadata = file.metadata
                 plain = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
-                total += metadata.num_rows * _ENTRY_BYTES + (0 if plan.is_exact else 3 * plain)
+                total += metadata.num_rows * (_EXACT_BYTES if plan.is_exact else _ENTRY_BYTES) + (0 if plan.is_exact else 2 * plain)
     return max(1, int(np.ceil(total / (task.memory_bytes * _MEMORY_SHARE))))
 
 
@@ -158,19 +158,30 @@ class KeySet:
     def __init__(self, plan: KeyPlan, words: Words, levels: Levels, columns: list[pa.Array], null_level: int = 0) -> None:
         self._plan = plan
         self._null_level = null_level
-        order = np.lexsort((-levels, words))
-        self._words, self._levels = words[order], levels[order]
-        self._columns = [column.take(pa.array(order)) for column in columns]
+        self._columns = columns
+        self._places: npt.NDArray[np.int64] | None = None
+        if not columns and len(plan.level_of_delete) == 1:
+            # Nothing but the words to keep, so they are sorted where they are: ten million keys take no more than themselves.
+            words.sort()
+            self._words, self._levels = words, levels
+        else:
+            order = np.lexsort((-levels, words))
+            self._words, self._levels = words[order], levels[order]
+            self._places = order if columns else None
         again = np.zeros(len(words), dtype=np.bool_)
         again[1:] = self._words[1:] == self._words[:-1]
         if columns and bool(again.any()):
-            places = np.flatnonzero(again)
-            again[places] = self._equal(self._columns, places, places - 1)
+            rows = np.flatnonzero(again)
+            again[rows] = self._equal(columns, self._place(rows), rows - 1)
         if bool(again.any()):
-            kept = np.flatnonzero(~again)
-            self._words, self._levels = self._words[kept], self._levels[kept]
-            self._columns = [column.take(pa.array(kept)) for column in self._columns]
+            self._words, self._levels = self._words[~again], self._levels[~again]
+            self._places = None if self._places is None else self._places[~again]
         self._longest_run = _longest_run(self._words)
+
+    def _place(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Where the keys of these words stand in the key columns."""
+        assert self._places is not None
+        return self._places[rows]
 
     def deleted(self, number: int, columns: list[pa.Array]) -> Mask | None:
         """Which rows of a batch of the input go; None when this input has none to lose."""
@@ -198,8 +209,9 @@ class KeySet:
 
     def _equal(self, columns: list[pa.Array], rows: npt.NDArray[np.int64], keys: npt.NDArray[np.int64]) -> Mask:
         same = np.ones(len(rows), dtype=np.bool_)
+        places = self._place(keys)
         for mine, theirs in zip(self._columns, columns, strict=True):
-            same &= _equal_values(theirs.take(pa.array(rows)), mine.take(pa.array(keys)))
+            same &= _equal_values(theirs.take(pa.array(rows)), mine.take(pa.array(places)))
         return same
 
 
@@ -214,10 +226,12 @@ def _equal_values(left: pa.Array, right: pa.Array) -> Mask:
 
 def _longest_run(words: Words) -> int:
     """How many keys at most share one word."""
-    if not len(words):
-        return 0
-    starts = np.flatnonzero(np.concatenate(([True], words[1:] != words[:-1])))
-    return int(np.diff(np.append(starts, len(words))).max())
+    again = np.flatnonzero(words[1:] == words[:-1])
+    if not len(again):
+        return min(1, len(words))
+    breaks = np.flatnonzero(np.diff(again) > 1)
+    ends = np.concatenate(([-1], breaks, [len(again) - 1]))
+    return 1 + int(np.diff(ends).max())
 
 
 def key_words(plan: KeyPlan, columns: list[pa.Array]) -> Words:
