@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
-from thermocline.cli.output import print_json, print_lines, print_table
+from thermocline.cli.output import print_json, print_lines, print_table, tell
 from thermocline.settings import render_settings
+from thermocline.stack.credentials import forget_password
 from thermocline.stack.locate import require_dsn
 
 
@@ -16,15 +19,26 @@ def add_commands(app: typer.Typer) -> None:
     app.command("doctor")(doctor)
 
 
-def init(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
+def init(
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    rotate_logins: Annotated[
+        bool,
+        typer.Option("--rotate-logins", help="Give every role's login at the gateway a new password. [default: off]", show_default=False),
+    ] = False,
+    json: JsonOption = False,
+) -> None:
     """Create or upgrade the catalog in a database; may be repeated."""
-    from thermocline.ops.init_database import GatewayAddress, init_database
+    from thermocline.ops import init_database as ops
 
     loaded = read_settings(dir=directory, dsn=dsn)
     host, port = loaded.values.gateway_place
-    report = init_database(
-        require_dsn(loaded), GatewayAddress(host=host, port=port), connect_timeout_seconds=loaded.values.connect_timeout_seconds
-    )
+    patience = loaded.values.connect_timeout_seconds
+    report = ops.init_database(require_dsn(loaded), ops.GatewayAddress(host=host, port=port), connect_timeout_seconds=patience)
+    if rotate_logins:
+        forget_password(loaded.values.dir, "gateway_password")
+        roles = ops.rotate_logins(require_dsn(loaded), connect_timeout_seconds=patience)
+        tell(f"new passwords at the gateway for {', '.join(roles)}")
     if json:
         print_json(report)
     else:

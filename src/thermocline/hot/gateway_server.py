@@ -29,11 +29,11 @@ _TLS_OPTIONS: Mapping[GatewayTls, Mapping[str, str]] = {
 }
 # A gateway that cannot be reached is an error within seconds, also on a connection that is open already.
 _PATIENCE = {
-    "connect_timeout": "5",
-    "keepalives_idle": "2",
-    "keepalives_interval": "1",
+    "connect_timeout": "10",
+    "keepalives_idle": "4",
+    "keepalives_interval": "2",
     "keepalives_count": "3",
-    "tcp_user_timeout": "5000",
+    "tcp_user_timeout": "10000",
 }
 
 

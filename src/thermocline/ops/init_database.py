@@ -59,6 +59,16 @@ def init_database(dsn: str, gateway: GatewayAddress, *, connect_timeout_seconds:
     return InitReport(catalog_version=version, gateway_login=role, gateway=f"{gateway.host}:{gateway.port}")
 
 
+def rotate_logins(dsn: str, *, connect_timeout_seconds: int = 5) -> tuple[str, ...]:
+    """A new password for every role's way to the gateway, all at once; the foreign server stays, and so do open connections."""
+    with pg.connect(dsn, connect_timeout_seconds=connect_timeout_seconds, application_name="thermocline init") as conn:
+        conn.execute("select pg_advisory_xact_lock(%s)", [_LOCK_KEY])
+        roles = tuple(str(row[0]) for row in conn.execute(_QUERIES["mapped_roles"], [SERVER]))
+        for role in roles:
+            _apply_password(conn, role, secrets.token_urlsafe(24))
+    return roles
+
+
 def check_privileges(conn: pg.Connection) -> str:
     """The role we are; refuses when it lacks what a catalog and a foreign server need."""
     row = conn.execute(_QUERIES["privileges"]).fetchone()

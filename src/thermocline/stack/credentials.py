@@ -49,6 +49,11 @@ def keep_password(directory: Path, name: str) -> str:
         raise DirectoryUnusable(f"The password {path} cannot be kept: {problem.strerror}.") from problem
 
 
+def forget_password(directory: Path, name: str) -> None:
+    """The next `up` makes another one."""
+    (secrets_dir(directory) / name).unlink(missing_ok=True)
+
+
 def write_passfile(directory: Path, entries: tuple[PassEntry, ...]) -> Path:
     """Replace the passfile."""
     path = passfile_path(directory)

@@ -9,5 +9,8 @@ select current_user,
 -- name: mapping_has_password
 select from pg_user_mappings where srvname = %s and usename = %s and %s = any (umoptions)
 
+-- name: mapped_roles
+select usename::text from pg_user_mappings where srvname = %s and usename <> 'public' order by usename
+
 -- name: put_login
 insert into thermocline.gateway_logins (name, verifier) values (%s, %s) on conflict (name) do update set verifier = excluded.verifier
