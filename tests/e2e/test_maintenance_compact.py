@@ -21,14 +21,6 @@ def compact(spanning: Spanning, **changes: Any) -> Outcome:
     return told
 
 
-def policy(spanning: Spanning, **keys: Any) -> None:
-    with spanning.session("public", autocommit=True) as conn:
-        for key, value in keys.items():
-            conn.execute(
-                "update thermocline.tables set maintenance_policy = maintenance_policy || jsonb_build_object(%s::text, %s)", [key, value]
-            )
-
-
 def correct(spanning: Spanning, add: int) -> None:
     """Change rows of every cold month, delete some, and fold: new images and position deletes in the lake."""
     spanning.both(f"update events set v = v + {add} where id % 5 = {add % 5} and ts < '2026-04-01'")
@@ -84,4 +76,36 @@ def test_a_foreign_rewrite_is_adopted_and_a_foreign_append_is_not(spanning: Span
     spanning.spark().sql("insert into thermocline.public.events (id, ts, v) values (77777, timestamp '2026-01-05 00:00:00', 1)")
     correct_later = compact(spanning)
     assert correct_later.status in ("skipped", "failed")
+    spanning.assert_same_rows()
+
+
+@pytest.mark.conforms("M-005")
+def test_a_fold_a_tiering_and_a_foreign_rewrite_between_plan_and_commit_cost_no_row(spanning: Spanning) -> None:
+    spanning.tier()
+    for add in (1, 2):
+        correct(spanning, add)
+    between = [
+        lambda: correct(spanning, 3),
+        lambda: spanning.both("insert into events (id, ts, v) values (7001, '2026-05-20 00:00+00', 1)") or spanning.tier(),
+        lambda: spanning.spark().sql(
+            "call thermocline.system.rewrite_data_files(table => 'public.events', options => map('rewrite-all', 'true'))"
+        ),
+    ]
+    for action in between:
+        waiting = [action]
+
+        def talk(line: str, waiting: list[Any] = waiting) -> None:
+            if line.startswith("compact bin") and waiting:
+                waiting.pop()()
+
+        wish = PassWish(operations=("compact",))
+        report = run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=wish, talk=talk)
+        assert not waiting
+        assert report.outcomes[0].status in ("done", "failed")
+        spanning.assert_same_rows()
+        correct(spanning, 4)
+        spanning.assert_same_rows()
+    assert compact(spanning).status in ("done", "skipped")
+    spanning.assert_same_rows()
+    spanning.fold()
     spanning.assert_same_rows()
