@@ -50,8 +50,9 @@ bench: setup ## benchmarks; NAME=tiering runs one
 faults: setup ## the tests that kill and break things on purpose, at every point
 	@THERMOCLINE_TEST_ALL_FAULTS=1 $(BIN)/pytest -m faults
 
-soak: setup ## the property tests, for long
+soak: setup ## the property tests, for long, and a backlog of a million corrections
 	@THERMOCLINE_TEST_HISTORIES=3000 $(BIN)/pytest -m property --timeout 7200
+	@THERMOCLINE_TEST_BACKLOG_ROWS=1000000 $(BIN)/pytest tests/e2e/test_backlog.py --timeout 1800
 
 clean: ## stop the stack in DIR and remove it, with all caches of the tools
 	@if [ -x $(BIN)/thermocline ] && [ -e $(DIR)/stack.json ]; then $(BIN)/thermocline down --dir $(DIR); fi

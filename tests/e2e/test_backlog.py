@@ -13,7 +13,7 @@ from thermocline.core.plan.folding import RANGE_ROWS
 from thermocline.pg import connect
 from thermocline.worker.loop import Worker
 
-BACKLOG = 1_000_000 if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else 250_000
+BACKLOG = int(os.environ.get("THERMOCLINE_TEST_BACKLOG_ROWS", "250000"))
 IN_LAKE = 100_000
 NARROW = "create table {schema}.events (id integer not null, k integer not null, v integer, primary key (id, k))"
 GRID = """
