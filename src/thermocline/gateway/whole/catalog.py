@@ -113,8 +113,10 @@ def _source(row: tuple[Any, ...], columns: list[tuple[Any, ...]], directory: Lak
         raise NotProvable(f"{name} is of mode {row[17]}")
     lake, s = TableName(row[12], row[13]), row[19]
     facts = directory.facts(lake)
-    if s is not None and not facts.table.has_snapshot(s):
+    if (s is not None and not facts.table.has_snapshot(s)) or not _fits(facts, row[21]):
         facts = directory.read_facts(lake)
+    if not _fits(facts, row[21]):
+        raise NotProvable(f"the lake of {name} has yet to follow a change of its columns")
     tiers = Tiers(
         t=row[18], s=s, tier_key=row[15], key_type=KeyType(row[16]), pk=tuple(row[14]),
         delta=TableName("thermocline_delta", row[11]), facts=facts,
@@ -122,6 +124,12 @@ def _source(row: tuple[Any, ...], columns: list[tuple[Any, ...]], directory: Lak
     return SourceTable(
         name=name, heap=TableName(row[9], row[10]), columns=_columns(columns, facts), readable=_readable(columns), tiers=tiers
     )
+
+
+def _fits(facts: TableFacts, numbers: dict[str, int]) -> bool:
+    """Whether every column is, under its name, the field it was registered as: names change hands, numbers never do."""
+    held = {field.name: field.field_id for field in facts.table.fields}
+    return all(held.get(column) == number for column, number in numbers.items())
 
 
 def _readable(columns: list[tuple[Any, ...]]) -> frozenset[str]:

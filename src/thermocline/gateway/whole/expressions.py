@@ -15,7 +15,7 @@ from sqlglot import exp
 from thermocline.cold.scan import Bound, Op
 from thermocline.gateway.predicates import Fragment, _bound_value
 from thermocline.gateway.values import NotProvable
-from thermocline.gateway.whole.constants import Given, Untyped, constant_of, given, null_of, number, value_of
+from thermocline.gateway.whole.constants import Given, Untyped, constant_of, decimal, given, null_of, number, value_of
 from thermocline.gateway.whole.kinds import BOOL, DATE, FLOAT8, INT4, TEXT, TIMESTAMP, TIMESTAMPTZ, Kind, as_numeric, numeric
 from thermocline.gateway.whole.terms import Term, dual, merged
 from thermocline.gateway.whole.vocabulary import bare
@@ -260,6 +260,7 @@ def _integers(node: exp.Expr, first: Term, second: Term) -> Term:
 
 def _numerics(node: exp.Expr, first: Term, second: Term) -> Term:
     """DuckDB gives the same scale and a precision of its own; where that overflows, Postgres answers."""
+    first, second = _as_written(node.this, first), _as_written(node.args["expression"], second)
     one, two = as_numeric(first.kind), as_numeric(second.kind)
     first = first if first.kind.family == "numeric" else dual(one, f"CAST({{}} AS {one.duckdb})", first, heap="CAST({} AS numeric)")
     second = second if second.kind.family == "numeric" else dual(two, f"CAST({{}} AS {two.duckdb})", second, heap="CAST({} AS numeric)")
@@ -273,6 +274,12 @@ def _numerics(node: exp.Expr, first: Term, second: Term) -> Term:
         case exp.Mul() if one.scale + two.scale <= 20:
             return dual(numeric(one.precision + two.precision, one.scale + two.scale), "({} * {})", first, second)
     raise NotProvable("division of numerics is left to Postgres")
+
+
+def _as_written(node: exp.Expr, term: Term) -> Term:
+    """A whole number with no more digits than it is written with: narrow decimals stay fast."""
+    node = bare(node)
+    return decimal(str(node.this)) if isinstance(node, exp.Literal) and not node.is_string else term
 
 
 def as_double(term: Term) -> Term:

@@ -4,7 +4,8 @@ select distinct table_name from thermocline.tables
 -- name: relations
 select w.n::int, r.oid::bigint, r.nspname, r.relname, r.relkind, r.relrowsecurity, r.reltuples::float8, r.relpages::int,
        t.id, t.schema_name, t.table_name, t.object_name, t.lake_namespace, t.lake_name, t.pk, t.tier_key, t.key_type, t.mode, c.t, c.s,
-       (select heap.relrowsecurity from pg_class heap where heap.oid = t.heap_oid)
+       (select heap.relrowsecurity from pg_class heap where heap.oid = t.heap_oid),
+       (select jsonb_object_agg(k.name, k.field_id) from thermocline.columns k where k.table_id = t.id)
 from unnest(%(schemas)s::text[], %(names)s::text[]) with ordinality w(nsp, rel, n)
 cross join lateral (
     select k.oid, s.nspname, k.relname, k.relkind, k.relrowsecurity, k.reltuples, k.relpages
