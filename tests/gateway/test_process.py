@@ -34,6 +34,7 @@ def _start(dsn: str, port: int) -> subprocess.Popen[bytes]:
     raise AssertionError("the gateway did not start")
 
 
+@pytest.mark.conforms("O-140")
 def test_a_kill_in_the_middle_of_a_scan_is_an_error_and_the_next_statement_works_when_it_is_back(site: Any) -> None:
     site.lake.create("numbers", Schema(NestedField(1, "id", LongType(), required=False)))
     site.lake.foreign_table("numbers", "id bigint")
