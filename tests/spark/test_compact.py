@@ -14,6 +14,7 @@ from tests.spark.lake import EAGER, Lake
 
 from thermocline.cold.metadata import read_lake_table
 from thermocline.core.maintenance.policy import Policy
+from thermocline.ops.maintain import compact as compact_module
 from thermocline.ops.maintain.compact import run_compact
 
 SEAWEEDFS = Policy(preset="seaweedfs", rewrite_min_input_files=5, min_input_scope="partition", rebase=False, splice_min_row_group_bytes=0)
@@ -286,3 +287,14 @@ def test_a_pause_keeps_what_is_finished(lake: Lake) -> None:
     assert told.sentence.startswith("paused: quiet window")
     assert told.counters["bins"] == 1
     assert len(lake.rows()) == 80
+
+
+@pytest.mark.conforms("M-121")
+def test_finished_bins_are_committed_as_they_come(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact_module, "_COMMIT_EVERY_SECONDS", 0)
+    lake.append([row for region in ("us", "eu", "ap") for row in rows_of(*range(30), region=region)], files=2)
+    rows = lake.rows()
+    told = lake.compact(max_parallel_tasks=1)
+    assert (told.status, told.counters["bins"], told.counters["commits"]) == ("done", 3, 3)
+    assert lake.rows() == rows
+    assert [found["summary"]["operation"] for found in lake.head().told["snapshots"]] == ["append", "replace", "replace", "replace"]

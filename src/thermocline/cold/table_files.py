@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.avro.file import AvroFile
@@ -39,6 +40,10 @@ from thermocline.lake_files import open_location
 
 PATH_FIELD_ID = 2_147_483_546
 _FIELDS = {found.name: at for at, found in enumerate(DATA_FILE_TYPE[3].fields)}
+_KEPT = (
+    "content", "file_path", "file_format", "record_count", "file_size_in_bytes", "equality_ids", "sort_order_id", "first_row_id",
+    "referenced_data_file", "content_offset", "content_size_in_bytes",
+)  # fmt: skip
 _KINDS: dict[int, DeleteKind] = {1: "position", 2: "equality"}
 _INTEGERS = (IntegerType, LongType, DateType, TimeType, TimestampType, TimestamptzType, BooleanType)
 _BYTES = (StringType, UUIDType, BinaryType, FixedType)
@@ -69,7 +74,7 @@ class TableFiles:
     order_ids: frozenset[int] = frozenset()
     """Columns the table is ordered by."""
     _manifests: dict[str, tuple[_Entry, ...]] = field(default_factory=dict)
-    _names: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    _names: dict[str, Mapping[str, int] | None] = field(default_factory=dict)
     _compared: set[int] = field(default_factory=set)
     _spent: int = 0
 
@@ -157,19 +162,20 @@ class TableFiles:
         return self._names[path]
 
 
-def _names_in(path: str) -> dict[str, int]:
+def _names_in(path: str) -> dict[str, int] | None:
+    """None for a file that cannot be read: whoever has to apply it will say so."""
     filesystem, inner = open_location(path)
     try:
         with filesystem.open_input_file(inner) as source:
             column = pq.ParquetFile(source, read_dictionary=["file_path"]).read(["file_path"], use_threads=False).column(0)
-    except Exception as problem:
-        raise LakeFileUnreadable(f"Lake file {path} cannot be read: {problem}") from problem
+    except (pa.ArrowException, OSError):
+        return None
     return {str(found["values"]): int(found["counts"]) for found in pc.value_counts(column.combine_chunks()).to_pylist()}
 
 
 def _entry(entry: ManifestEntry, manifest: ManifestFile, wanted: frozenset[int] | None) -> _Entry:
     values = entry.data_file._data
-    said = {name: values[at] for name, at in _FIELDS.items() if name not in ("lower_bounds", "upper_bounds", "column_sizes", "partition")}
+    said = {name: values[_FIELDS[name]] for name in _KEPT}
     partition = values[_FIELDS["partition"]]
     inherited = manifest.sequence_number if entry.sequence_number is None else entry.sequence_number
     return _Entry(
@@ -181,8 +187,8 @@ def _entry(entry: ManifestEntry, manifest: ManifestFile, wanted: frozenset[int] 
         partition=tuple(partition[at] for at in range(len(partition))),
         lower=_kept(values[_FIELDS["lower_bounds"]], wanted),
         upper=_kept(values[_FIELDS["upper_bounds"]], wanted),
-        null_counts=_kept(said.pop("null_value_counts"), wanted),
-        value_counts=_kept(said.pop("value_counts"), wanted),
+        null_counts=_kept(values[_FIELDS["null_value_counts"]], wanted),
+        value_counts=_kept(values[_FIELDS["value_counts"]], wanted),
     )
 
 

@@ -1,0 +1,222 @@
+"""Compaction, whole passes: look, plan, rewrite in Spark tasks, commit by compare-and-swap, journal.
+
+The yardstick is Iceberg's own `rewrite_data_files` on the same table, in the same Spark session, warm, at the same codec and level: the
+table is rolled back between the runs, ours and theirs in turns, and both must leave the same rows. MB/s of what lay in the table before.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from bench.figures import Figure, compare
+from bench.tiering import open_postgres
+from thermocline.catalog.migrate import apply_migrations
+from thermocline.core.maintenance.policy import Policy
+from thermocline.core.names import TableName
+from thermocline.locations import without_file_scheme
+from thermocline.ops.maintain.compact import run_compact
+from thermocline.ops.maintain.context import LakeTarget, PassContext
+from thermocline.pg import Connection, connect, read_endpoint
+from thermocline.settings import Settings
+from thermocline.spark.commit import load_table
+from thermocline.spark.session import SparkPlan, spark_session
+
+MEGABYTES = float(os.environ.get("BENCH_COMPACTION_MB", "230"))
+LARGE_MEGABYTES = float(os.environ.get("BENCH_COMPACTION_LARGE_MB", "2000"))
+TINY_FILES = int(os.environ.get("BENCH_COMPACTION_TINY_FILES", "2000"))
+RUNS = int(os.environ.get("BENCH_COMPACTION_RUNS", "3"))
+_ROW_BYTES = 42.0
+"""What a row of the table below takes on disk, about."""
+_TARGET = 134_217_728
+_ROWS = """
+select id, timestamp_seconds(1700000000 + id) as ts, element_at(array('click', 'view', 'buy', 'refund'), cast(id % 4 + 1 as int)) as kind,
+       cast(rand(1) * 100000 as decimal(12, 2)) as amount, rand(2) as score, concat('note ', id % 100000) as note, uuid() as tag
+  from range(0, {rows}, 1, {files})"""
+_EAGER = Policy(preset="artemis", rewrite_min_input_files=2, min_input_scope="partition")
+Step = Callable[["Place", "Case"], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One table and the ways it is compacted."""
+
+    name: str
+    table: str
+    reach: float
+    megabytes: float = MEGABYTES
+    files: int = 200
+    level: int = 1
+    policy: Policy = _EAGER
+    procedure: str = ""
+    """Further arguments of Iceberg's procedure."""
+    prepare: Step = lambda _place, _case: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where the benchmark runs."""
+
+    dsn: str
+    conn: Connection
+    spark: SparkSession
+
+    def context(self, case: Case) -> PassContext:
+        row = self.conn.execute(
+            "insert into thermocline.lake_tables (namespace, name) values ('bench', %s)"
+            " on conflict (catalog, namespace, name) do update set name = excluded.name returning id",
+            [case.table],
+        ).fetchone()
+        assert row is not None
+        return PassContext(
+            conn=self.conn,
+            dsn=self.dsn,
+            spark=lambda: self.spark,
+            settings=Settings(dsn=self.dsn),
+            target=LakeTarget(name=TableName("bench", case.table), lake_id=row[0]),
+            policy=replace(case.policy, compression_level=case.level, rewrite_target_bytes=_TARGET),
+            now=datetime.now(UTC),
+            worker="bench",
+            pass_id=uuid.uuid4(),
+        )
+
+
+def run() -> Sequence[Figure]:
+    with _place() as place:
+        return [figure for case in _cases() for figure in _measure(place, case)]
+
+
+def _cases() -> list[Case]:
+    spliced = replace(_EAGER, splice_min_row_group_bytes=0)
+    encoded = replace(_EAGER, splice_min_row_group_bytes=1 << 40)
+    by_score = replace(_EAGER, rewrite_strategy="sort", sort_order="score")
+    by_both = replace(_EAGER, rewrite_strategy="zorder", zorder_columns=("score", "amount"))
+    return [
+        Case(name="bin-pack by splice, 200 files", table="plain", reach=10, policy=spliced),
+        Case(name="bin-pack by splice, large", table="large", megabytes=LARGE_MEGABYTES, reach=20, policy=spliced),
+        Case(name="bin-pack by re-encode, zstd 1", table="encoded", reach=2.5, policy=encoded),
+        Case(name="bin-pack by re-encode, zstd 3", table="encoded3", level=3, reach=2.5, policy=encoded),
+        Case(name="tiny files", table="tiny", megabytes=MEGABYTES / 4, files=TINY_FILES, reach=1, policy=spliced),
+        Case(name="20 % position deletes", table="positions", reach=2, prepare=_delete_a_fifth),
+        Case(name="equality deletes", table="equality", reach=3, prepare=_delete_by_key),
+        Case(
+            name="sort",
+            table="sorted",
+            reach=1.5,
+            policy=by_score,
+            procedure=", strategy => 'sort', sort_order => 'score ASC NULLS FIRST'",
+        ),
+        Case(
+            name="z-order",
+            table="zordered",
+            reach=1.5,
+            policy=by_both,
+            procedure=", strategy => 'sort', sort_order => 'zorder(score, amount)'",
+        ),
+    ]
+
+
+def _measure(place: Place, case: Case) -> Iterator[Figure]:
+    _say(f"{case.name}: making the table")
+    size = _make(place, case)
+    start, rows = _head(place, case), _rows(place, case)
+    ours: list[float] = []
+    theirs: list[float] = []
+    for turn in range(RUNS + 1):
+        for side, seconds in ((_run_ours, ours), (_run_theirs, theirs)):
+            started = time.perf_counter()
+            side(place, case)
+            took = time.perf_counter() - started
+            assert _rows(place, case) == rows, f"{case.name}: {side.__name__} changed the rows"
+            place.spark.sql(f"call thermocline.system.rollback_to_snapshot('bench.{case.table}', {start})")
+            if turn:  # the first turn warms both up
+                seconds.append(size / 1e6 / took)
+    _say(f"{case.name}: {ours} against {theirs} MB/s")
+    place.spark.sql(f"drop table thermocline.bench.{case.table} purge")
+    yield compare(case.name, ours, "Iceberg rewrite_data_files, warm", theirs, "MB/s", case.reach)
+
+
+def _make(place: Place, case: Case) -> int:
+    rows = int(case.megabytes * 1e6 / _ROW_BYTES)
+    place.spark.sql("create namespace if not exists thermocline.bench")
+    place.spark.sql(
+        f"create table thermocline.bench.{case.table} using iceberg tblproperties ('format-version' = '2',"
+        f" 'write.parquet.compression-codec' = 'zstd', 'write.parquet.compression-level' = '{case.level}',"
+        " 'write.delete.mode' = 'merge-on-read', 'write.distribution-mode' = 'none')"
+        f" as {_ROWS.format(rows=rows, files=case.files)}"
+    )
+    case.prepare(place, case)
+    row = place.spark.sql(f"select sum(file_size_in_bytes) from thermocline.bench.{case.table}.files").first()
+    assert row is not None
+    return int(row[0])
+
+
+def _delete_a_fifth(place: Place, case: Case) -> None:
+    place.spark.sql(f"delete from thermocline.bench.{case.table} where id % 5 = 3")
+
+
+def _delete_by_key(place: Place, case: Case) -> None:
+    """One file of equality deletes, a tenth of the keys; no SQL writes one."""
+    rows = int(case.megabytes * 1e6 / _ROW_BYTES)
+    head = load_table(place.spark, TableName("bench", case.table))
+    path = f"{head.location}/data/equality-{uuid.uuid4().hex[:8]}.parquet"
+    schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    pq.write_table(pa.table([pa.array(range(0, rows, 10))], schema=schema), without_file_scheme(path), compression="zstd")
+    jvm: Any = place.spark._jvm
+    gateway: Any = place.spark.sparkContext._gateway
+    ids = gateway.new_array(jvm.int, 1)
+    ids[0] = 1
+    builder = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(head.table.spec()).ofEqualityDeletes(ids).withPath(path)
+    builder = builder.withFileSizeInBytes(Path(without_file_scheme(path)).stat().st_size).withRecordCount(len(range(0, rows, 10)))
+    head.table.newRowDelta().addDeletes(builder.withFormat(jvm.org.apache.iceberg.FileFormat.PARQUET).build()).commit()
+
+
+def _run_ours(place: Place, case: Case) -> None:
+    told = run_compact(place.context(case))
+    assert told.status == "done", told
+
+
+def _run_theirs(place: Place, case: Case) -> None:
+    options = f"map('rewrite-all', 'true', 'target-file-size-bytes', '{_TARGET}', 'max-concurrent-file-group-rewrites', '4')"
+    place.spark.sql(
+        f"call thermocline.system.rewrite_data_files(table => 'bench.{case.table}', options => {options}{case.procedure})"
+    ).collect()
+
+
+def _head(place: Place, case: Case) -> int:
+    snapshot = load_table(place.spark, TableName("bench", case.table)).snapshot_id
+    assert snapshot is not None
+    return snapshot
+
+
+def _rows(place: Place, case: Case) -> Any:
+    return place.spark.sql(f"select count(*), sum(cast(xxhash64(*) as decimal(38, 0))) from thermocline.bench.{case.table}").collect()
+
+
+@contextmanager
+def _place() -> Iterator[Place]:
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-compaction-") as directory,
+        open_postgres(Path(directory)) as server,
+        closing(connect(server.dsn(), autocommit=True)) as conn,
+    ):
+        apply_migrations(conn)
+        plan = SparkPlan(endpoint=read_endpoint(conn), warehouse=f"{directory}/lake", master="local[2]", driver_memory="4g")
+        yield Place(dsn=server.dsn(), conn=conn, spark=spark_session(plan))
+
+
+def _say(line: str) -> None:
+    print(f"bench: {line}", file=sys.stderr, flush=True)
