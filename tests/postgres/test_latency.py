@@ -57,7 +57,7 @@ def source() -> Iterator[Source]:
     made.server.server_close()
 
 
-@pytest.mark.conforms("M-141", "M-142")
+@pytest.mark.conforms("M-141")
 def test_slow_queries_halve_the_rate_and_finally_pause_and_fast_ones_let_go_stepwise(
     source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:

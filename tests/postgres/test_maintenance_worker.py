@@ -133,6 +133,20 @@ def test_every_table_gets_a_pass_per_interval_at_times_of_its_own(conn: psycopg.
     assert all(3600 * 0.89 <= wait <= 3600 * 1.1 for wait in waits)
 
 
+@pytest.mark.conforms("M-145")
+def test_tables_that_gain_most_per_byte_come_first(conn: psycopg.Connection[Any], database: str, tmp_path: Path) -> None:
+    for name, gain in (("a", 0.1), ("b", 7.5), ("c", 2)):
+        conn.execute(
+            "insert into thermocline.lake_stats (lake_id, stats) values (%s, jsonb_build_object('gain_per_mb', %s::float8))",
+            [owners(conn)[name].lake_id, gain],
+        )
+    queue.schedule_new_tables(conn, 3600)
+    conn.execute("update thermocline.maintenance_schedule set next_at = now()")
+    assert serve_due(threads(database, tmp_path), conn) == 3
+    ran = conn.execute("select l.name from thermocline.op_log o join thermocline.lake_tables l on l.id = o.lake_id order by o.started_at")
+    assert [row[0] for row in ran] == ["b", "c", "a"]
+
+
 @pytest.mark.conforms("M-036")
 def test_switched_off_by_the_environment_no_scheduled_pass_runs_but_on_the_table_that_is_switched_on(
     conn: psycopg.Connection[Any], database: str, tmp_path: Path

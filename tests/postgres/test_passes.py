@@ -181,12 +181,15 @@ def test_a_weekly_manifest_rewrite_waits_for_its_week_unless_it_is_named(lab: La
     assert lab.engine.ran.count("rewrite_manifests") == 2
 
 
+@pytest.mark.conforms("M-142", "M-144")
 def test_in_a_quiet_window_no_compaction_starts_and_the_rest_runs(lab: Lab) -> None:
     lab.policy("quiet_windows=00:00-24:00 UTC")
     report = lab.run(("compact", "expire_snapshots"))
     assert report.outcomes[0].status == "paused"
     assert report.outcomes[0].sentence.startswith("paused: quiet window 00:00-24:00 UTC, resumes ")
     assert lab.engine.ran == ["expire_snapshots"]
+    kept = lab.rows("select status, message from thermocline.maintenance_status where operation = 'compact' and lake_id is not null")
+    assert kept == [("paused", report.outcomes[0].sentence)]
     assert lab.run(("compact",), ignore_pacing=True).status == "done"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from thermocline.core.maintenance.keys import KEYS, PRESETS, SPELLINGS, parse_value, preset_value, render_value
 from thermocline.core.maintenance.operations import OPERATIONS, is_enabled, parse_operations, plan_operations
 from thermocline.core.maintenance.policy import HOUR_MS, Policy
-from thermocline.core.maintenance.resolve import parse_changes
+from thermocline.core.maintenance.resolve import PolicyChanges, parse_changes, policy_from_json, policy_to_json
 from thermocline.maintenance_errors import BadPolicyValue, BadQuietWindow, OperationUnknown, PolicyKeyUnknown, PolicySpellingsDiffer
 
 MB = 1_048_576
@@ -134,12 +135,23 @@ def test_values_out_of_their_range_are_refused(name: str, text: str) -> None:
         parse_value(name, text)
 
 
-@given(st.sampled_from(sorted(SPELLINGS)), st.integers(-5, 2**33) | st.floats(allow_nan=True) | st.booleans() | st.text())
+VALUES = (
+    st.integers(-5, 2**33)
+    | st.floats(allow_nan=True)
+    | st.booleans()
+    | st.text()
+    | st.from_regex(r"[0-9]{1,6}(ms|s|m|h|d)", fullmatch=True)
+)
+
+
+@given(st.sampled_from(sorted(SPELLINGS)), VALUES)
 def test_what_is_accepted_is_shown_as_it_may_be_given_again(name: str, given_value: object) -> None:
     try:
         spelling, value = parse_value(name, str(given_value).lower() if isinstance(given_value, bool) else str(given_value))
     except (BadPolicyValue, OperationUnknown, BadQuietWindow):
         return
+    stored = PolicyChanges(values={spelling.field: value})
+    assert policy_from_json(json.loads(json.dumps(policy_to_json(stored)))) == stored
     if spelling.kind in ("bool", "int", "float", "choice", "duration"):
         again = parse_value(name, render_value(spelling, value))[1]
         assert again == pytest.approx(value) if isinstance(value, float) else again == value

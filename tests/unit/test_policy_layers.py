@@ -148,7 +148,9 @@ def test_a_stored_policy_reads_back_as_it_was() -> None:
 
 
 @pytest.mark.conforms("M-028")
-@pytest.mark.parametrize("stored", [{"nonsense": 1}, {"preset": "x"}, {"rewrite_strategy": "x"}, {"delete_ratio_threshold": 7}])
+@pytest.mark.parametrize(
+    "stored", [{"nonsense": 1}, {"preset": "x"}, {"rewrite_strategy": "x"}, {"delete_ratio_threshold": 7}, {"snapshot_min_retained": -5}]
+)
 def test_a_policy_that_no_pass_could_run_is_not_read_back(stored: dict[str, Any]) -> None:
     with pytest.raises((BadPolicyValue, PolicyKeyUnknown)):
         policy_from_json(stored)

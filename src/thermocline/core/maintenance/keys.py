@@ -137,7 +137,7 @@ KEYS: Mapping[str, tuple[Spelling, ...]] = {
     "max_commit_retries": _count("max_commit_retries", highest=20),
     "rebase": _flag("rebase"),
     "partial_progress_commits": _count("partial_progress_commits"),
-    "sealed_after_ms": (Spelling(name="sealed_after", field="sealed_after_ms", kind="duration"),),
+    "sealed_after_ms": (Spelling(name="sealed_after", field="sealed_after_ms", kind="duration", highest=LONGEST_HOURS * HOUR_MS),),
     "max_parallel_tasks": _count("max_parallel_tasks", highest=10_000),
     "bandwidth_mb_per_s": _rate("bandwidth_mb_per_s"),
     "bandwidth_share": (Spelling(name="bandwidth_share", field="bandwidth_share", kind="float", lowest=0.001, highest=1),),

@@ -113,11 +113,23 @@ def policy_from_json(stored: Mapping[str, Any]) -> PolicyChanges:
         spelling = next((spelling for spelling in KEYS.get(field, ()) if spelling.factor == 1), None) or find_key(field)
         text = ",".join(value) if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else str(value)
         if spelling.kind in ("int", "duration") and isinstance(value, int) and not isinstance(value, bool):
-            values[field] = value  # a value of the field's own unit may be larger than the spelling lets one type
+            values[field] = _stored_number(field, value)
         else:
             values[field] = parse_value(spelling.name, text)[1]
     preset = stored.get("preset")
     return PolicyChanges(values=values, preset=None if preset is None else parse_preset(preset))
+
+
+def _stored_number(field: str, value: int) -> int:
+    """In the field's own unit a number may be larger than that spelling lets one type, because another spelling counts in larger ones."""
+    spellings = KEYS[field]
+    lowest = min(-1 if spelling.kind == "duration" else spelling.lowest * spelling.factor for spelling in spellings)
+    highest = max(spelling.highest * spelling.factor for spelling in spellings)
+    if not lowest <= value <= highest:
+        raise BadPolicyValue(
+            f"The stored policy has {field} = {value}, which is refused: {spellings[0].name} takes {spellings[0].allowed}."
+        )
+    return value
 
 
 def read_properties(properties: Mapping[str, str]) -> tuple[dict[str, Value], dict[str, str], tuple[str, ...]]:
