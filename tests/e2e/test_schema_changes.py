@@ -10,10 +10,12 @@ from typing import Any
 import psycopg
 import pytest
 from tests.clones import Original, original
+from tests.gateway.whole_lake import person, raw
 from tests.twin import Spanning, run
 
 from thermocline.errors import HeapChanged, SchemaNotFollowed
 from thermocline.ops import tier as tier_module
+from thermocline.ops.maintain.run import PassWish, run_pass
 from thermocline.ops.verify import verify
 from thermocline.pg import connect
 from thermocline.postgres_server import PostgresServer
@@ -319,6 +321,46 @@ def test_views_on_the_seam_and_grants_on_it_outlive_every_change(spanning: Spann
         finally:
             conn.execute("reset role")
             conn.execute(f"drop owned by {role}; drop role {role}".encode())
+
+
+def test_whole_queries_at_the_gateway_never_take_one_column_for_another(spanning: Spanning) -> None:
+    asked = ("select note, code, v from events", "select count(*), sum(v), min(note), max(code) from events where ts < '2026-02-10'")
+    with person(spanning) as conn:
+
+        def compare() -> None:
+            for statement in asked:
+                assert raw(conn, statement) == raw(spanning.twin, statement), statement
+
+        compare()
+        for step in (
+            "rename column note to spare",
+            "rename column code to note",
+            "alter column note type text",
+            "rename column spare to code",
+        ):
+            spanning.alter(step)
+        compare()
+        spanning.fold()
+        compare()
+        spanning.alter("drop column code, add column code text default 'new'")
+        compare()
+        spanning.fold()
+        compare()
+
+
+def test_compaction_keeps_what_old_files_read_as(spanning: Spanning) -> None:
+    spanning.alter("add column extra integer default 7, add column at date default '2026-02-03'")
+    spanning.both("update events set extra = null, at = null where id in (4, 40) returning id")
+    settle(spanning)
+    spanning.both("update events set v = 3 where id in (5, 41) returning id")
+    settle(spanning)
+    wish = PassWish(operations=("compact",))
+    (told,) = run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=wish).outcomes
+    assert told.status == "done", told
+    spanning.assert_same_rows()
+    settle(spanning)
+    rows = spanning.spark().sql("select extra, count(*) from thermocline.public.events group by extra").collect()
+    assert {row[0] for row in rows} == {7, None}
 
 
 def test_a_seam_dropped_by_cascade_comes_back_with_the_next_change(spanning: Spanning) -> None:

@@ -130,6 +130,7 @@ def insert_table(conn: Connection, table: NewTable, columns: tuple[LakeColumn, .
                 "form": column.form,
                 "field_id": column.field_id,
                 "required": column.required,
+                "missing": column.missing,
             },
         )
     conn.execute(_QUERIES["insert_cutline"], {"table_id": table_id, "t": t})

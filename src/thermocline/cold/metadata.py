@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -103,9 +104,17 @@ def read_lake_table(location: str) -> LakeTable:
     )
 
 
+_MISSING = "thermocline.missing."
+
+
 def missing_property(field_id: int) -> str:
     """The table property that says what a file without this field reads as; Iceberg itself has such defaults from format 3 on."""
-    return f"thermocline.missing.{field_id}"
+    return f"{_MISSING}{field_id}"
+
+
+def has_missing(properties: Mapping[str, str]) -> bool:
+    """Whether some column has such a value: a program that does not know of it would rewrite it as NULL."""
+    return any(key.startswith(_MISSING) for key in properties)
 
 
 def _field(field: NestedField, missing: str | None) -> LakeField:

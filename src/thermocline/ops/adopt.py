@@ -125,7 +125,7 @@ def _fit_columns(kept: KeptLake, lake: LakeTable, heap: HeapFacts, *, same: bool
         as_before = old.form == "native" or old.pg_type == column.pg_type
         if (old.lake_type, old.form) != (column.lake_type, column.form) or stored != old.lake_type or not as_before:
             raise LakeNotAdoptable(f"Column {column.name} of {heap.name} is {column.pg_type}; the lake holds {old.pg_type} as {stored}.")
-        fitted.append(replace(old, pg_type=column.pg_type, base_type=column.base_type, required=column.required))
+        fitted.append(replace(old, pg_type=column.pg_type, base_type=column.base_type, required=column.required, missing=kind.missing))
     return tuple(fitted)
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal
 from thermocline.catalog.tables import RegisteredTable, insert_event
+from thermocline.cold.metadata import has_missing
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.errors import ForeignLakeCommit
@@ -76,6 +77,11 @@ def adopt_head(conn: Connection, registered: RegisteredTable, head: LakeHead, cu
     if replacements is None or head.snapshot_id is None:
         raise ForeignLakeCommit(
             f"The lake table of {registered.name} is at snapshot {head.snapshot_id}, but {cut.s} is published: others committed to it."
+        )
+    if has_missing(head.properties):
+        raise ForeignLakeCommit(
+            f"Another program rewrote files of the lake table of {registered.name}, which has columns with a default for older rows.",
+            hint="In rows it rewrote the default may have become NULL. Roll the lake table back to the published snapshot.",
         )
     op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="adopt", fence=cut.fence, t=cut.t, base=cut.s)
     message = f"adopted {replacements} snapshots in which another program replaced files"

@@ -8,8 +8,8 @@ values (%(schema)s, %(table)s, %(heap_oid)s, %(mode)s, %(pk)s, %(tier_key)s, %(k
 returning id
 
 -- name: insert_column
-insert into thermocline.columns (table_id, position, name, attnum, base_type, pg_type, lake_type, form, field_id, required)
-values (%(table_id)s, %(position)s, %(name)s, %(attnum)s, %(base_type)s, %(pg_type)s, %(lake_type)s, %(form)s, %(field_id)s, %(required)s)
+insert into thermocline.columns (table_id, position, name, attnum, base_type, pg_type, lake_type, form, field_id, required, missing)
+values (%(table_id)s, %(position)s, %(name)s, %(attnum)s, %(base_type)s, %(pg_type)s, %(lake_type)s, %(form)s, %(field_id)s, %(required)s, %(missing)s)
 
 -- name: insert_cutline
 insert into thermocline.cutline (table_id, t, seam_line) values (%(table_id)s, %(t)s, %(t)s)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from thermocline.catalog import journal
+from thermocline.cold.metadata import has_missing
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.maintenance.policy import Policy
 from thermocline.maintenance_errors import EngineCannot
@@ -29,6 +30,8 @@ def run_procedure(operation: Operation, context: PassContext) -> Outcome:
         return Outcome(operation=operation, status="skipped", sentence="no current snapshot")
     if context.dry_run:
         return Outcome(operation=operation, status="skipped", sentence="Iceberg's procedure decides for itself what it rewrites")
+    if has_missing(head.properties):
+        raise EngineCannot(f"{context.target.name} has columns with a default for older rows, which Iceberg's procedures know nothing of.")
     match operation:
         case "compact":
             check_can_compact(context.policy)
