@@ -7,7 +7,6 @@ A Postgres that lets the gateway's host in without any password would let everyb
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -62,7 +61,7 @@ class Login:
                             return False
                         await self._visitor.send(frame.data)
                         return await self._greeted(key)
-                    if not (await self._prove(code, frame.body) if asks_itself else await self._pass_on(code, frame)):
+                    if not await (self._prove() if asks_itself and code == _SASL else self._pass_on(code, frame)):
                         return False
                 case b"E":
                     await self._visitor.send(frame.data)
@@ -100,25 +99,14 @@ class Login:
         await self._upstream.send(answer.data)
         return True
 
-    async def _prove(self, code: int, body: bytes) -> bool:
-        """Asks the client for its password, over TLS, and answers Postgres with it; it is not kept."""
+    async def _prove(self) -> bool:
+        """Asks the client for its password, over TLS, and proves it to Postgres; it is not kept."""
         await self._visitor.send(wire.encode(b"R", struct.pack(">i", _CLEARTEXT)))
         answer = await self._visitor.read()
         if answer is None or answer.tag != b"p":
             return False
         self._asked = True
-        password = answer.body.rstrip(b"\0")
-        if code == _SASL:
-            return await self._prove_scram(password.decode("utf-8", "replace"))
-        if code == _MD5:
-            inner = hashlib.md5(password + self._visitor.user.encode(), usedforsecurity=False).hexdigest().encode()
-            password = b"md5" + hashlib.md5(inner + body[4:8], usedforsecurity=False).hexdigest().encode()
-        elif code != _CLEARTEXT:
-            return False
-        await self._upstream.send(wire.encode(b"p", password + b"\0"))
-        return True
-
-    async def _prove_scram(self, password: str) -> bool:
+        password = answer.body.rstrip(b"\0").decode("utf-8", "replace")
         client = ScramClient([MECHANISM], self._visitor.user, password)
         first = client.get_client_first().encode()
         await self._upstream.send(wire.encode(b"p", wire.text(MECHANISM) + struct.pack(">i", len(first)) + first))
