@@ -548,8 +548,9 @@ begin
         execute format('alter table %s drop column %I', delta, c.name);
         execute format('alter foreign table %s drop column if exists %I', lake, c.name);
         -- The view's column gives its name up at once: another may be added under it.
-        execute (select format('alter view %s rename column %I to %I', v.attrelid::regclass, v.attname, left(v.attname, 48) || '_dropped_' || v.attnum)
-                   from pg_attribute v where v.attrelid = to_regclass(format('%I.%I', t.seam_schema, t.table_name)) and v.attname = c.name);
+        execute coalesce((
+            select format('alter view %s rename column %I to %I', v.attrelid::regclass, v.attname, left(v.attname, 48) || '_dropped_' || v.attnum)
+              from pg_attribute v where v.attrelid = to_regclass(format('%I.%I', t.seam_schema, t.table_name)) and v.attname = c.name), 'select');
         delete from thermocline.columns x where x.table_id = of_table and x.attnum = c.attnum;
         said := said || format('column %s dropped', c.name);
     end loop;
@@ -638,7 +639,8 @@ declare
 begin
     if current_setting('thermocline.following', true) = 'on' or current_query() !~* '\m(drop|type)\M' then return; end if;
     for t in select r.id from thermocline.tables r join pg_class h on h.oid = r.heap_oid
-              where position(lower(r.table_name) in lower(current_query())) > 0 and pg_has_role(session_user, h.relowner, 'member')
+              where current_query() ~* ('(^|[^\w$])' || regexp_replace(r.table_name, '(\W)', '\\\1', 'g') || '($|[^\w$])')
+                and pg_has_role(session_user, h.relowner, 'member')
     loop
         perform set_config('thermocline.following', 'on', true);
         perform thermocline.loosen_seam(t.id);
