@@ -144,3 +144,20 @@ def test_a_rewrite_of_manifests_is_what_readers_read_at_once(spanning: Spanning)
         assert_same_rows(conn)
     churn(spanning, 9)
     spanning.assert_same_rows()
+
+
+@pytest.mark.conforms("C-073")
+def test_a_quiet_table_stays_readable_after_any_number_of_maintenance_commits(spanning: Spanning) -> None:
+    spanning.tier()
+    churn(spanning, 5)
+    reader = spanning.session()
+    reader.execute("set transaction isolation level repeatable read")
+    before = reader.execute(SEAM).fetchall()
+    for number in range(4):
+        spanning.spark().sql(f"alter table thermocline.public.events set tblproperties ('quiet' = '{number}')")
+        run_all(spanning, manifest_rewrite_min_manifests=1)
+        spanning.assert_same_rows()
+        assert reader.execute(SEAM).fetchall() == before
+    reader.commit()
+    run_all(spanning)
+    spanning.assert_same_rows()
