@@ -33,7 +33,7 @@ def lake_files(spanning: Spanning) -> tuple[int, int]:
     return sum(1 for row in files if row[0] == 0), sum(1 for row in files if row[0] != 0)
 
 
-@pytest.mark.conforms("M-008", "M-080")
+@pytest.mark.conforms("M-008")
 def test_folded_corrections_are_compacted_and_readers_see_the_new_snapshot_at_once(spanning: Spanning) -> None:
     spanning.tier()
     for add in (1, 2, 3):

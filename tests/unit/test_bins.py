@@ -106,7 +106,6 @@ def test_files_of_a_bin_keep_the_order_they_were_written_in() -> None:
 
 
 @given(st.lists(st.floats(0.1, 200), max_size=60))
-@pytest.mark.conforms("M-056")
 def test_no_bin_exceeds_the_target_and_planning_again_gives_nothing(made: list[float]) -> None:
     policy = replace(ARTEMIS, rewrite_target_bytes=128 * MB, small_file_threshold_bytes=0)
     data, rounds = files(*made), 0
