@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import compaction_kernels, fold, gateway, oltp, tiering, upkeep
+from bench import compaction, compaction_kernels, fold, gateway, oltp, tiering, upkeep
 from bench.figures import Figure, write_results
 
 BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {
@@ -17,6 +17,7 @@ BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {
     "gateway": gateway.run,
     "oltp": oltp.run,
     "upkeep": upkeep.run,
+    "compaction": compaction.run,
     "compaction_kernels": compaction_kernels.run,
 }
 
