@@ -90,13 +90,12 @@ def fresh(remote: RemoteLake) -> Iterator[psycopg.Connection[Any]]:
         use_store(remote.bucket.store)
 
 
-def test_a_table_tiered_and_folded_on_s3_reads_like_its_twin(remote: RemoteLake) -> None:
-    with remote.seam() as conn:
-        tiered = conn.execute("select count(*) from thermocline.partitions where state in ('tiered', 'dropped')").fetchone()
-        assert tiered is not None
-        assert tiered[0] >= 3
-        assert_same_rows(conn)
-        assert conn.execute("select v from events where id = 12 and ts < '2026-02-01'").fetchall() == [(1012,)]
+def test_a_table_tiered_and_folded_on_s3_reads_like_its_twin(remote: RemoteLake, fresh: psycopg.Connection[Any]) -> None:
+    tiered = fresh.execute("select count(*) from thermocline.partitions where state in ('tiered', 'dropped')").fetchone()
+    assert tiered is not None
+    assert tiered[0] >= 3
+    assert_same_rows(fresh)
+    assert fresh.execute("select v from events where id = 12 and ts < '2026-02-01'").fetchall() == [(1012,)]
     names = remote.bucket.files()
     assert any(name.endswith("-deletes.parquet") for name in names)
     assert all(name.startswith(f"{BUCKET}/ware house%20/public/events-") for name in names)
