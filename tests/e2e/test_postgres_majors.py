@@ -44,6 +44,10 @@ def _walk(spanning: Spanning) -> None:
     (hot,) = explain(spanning.dsn, "select * from public_all.events where ts >= '2026-04-02'").tables
     (cold,) = explain(spanning.dsn, "select * from public_all.events where ts < '2026-02-01'").tables
     assert (hot.verdict, hot.questions, cold.verdict, len(cold.questions)) == ("provably hot", (), "provably cold", 1)
+    for change in ("add column extra integer default 4", "alter column v type bigint", "rename column note to remark", "drop column doc"):
+        spanning.alter(change)
+        spanning.assert_same_rows()
+    spanning.both("update events set extra = 5, remark = 'r' where id in (8, 395) returning *")
     assert len(spanning.tier().dropped) in (0, 3)
     spanning.assert_same_rows()
     assert spanning.query("select extname from pg_extension order by 1") == [("plpgsql",), ("postgres_fdw",)]
