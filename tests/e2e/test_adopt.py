@@ -44,6 +44,10 @@ def test_a_tiered_table_is_left_and_taken_up_again(spanning: Spanning) -> None:
     spanning.tier()
     spanning.tier()
     write_through_the_seam(spanning)
+    spanning.fold()
+    for table in ("public.events", "twin.events"):
+        spanning.seam.execute(f"alter table {table} add column more text default 'old'".encode())
+    spanning.both("update events set v = v + 1 where id in (22, 152) returning *")
     report = leave(spanning, fold_first=True)
     assert "only copy" in report.notes[0]
     files = lake_files(spanning)

@@ -66,6 +66,10 @@ def test_files_that_do_not_hold_what_the_journal_noted_are_named_by_partition(sp
     spanning.seam.execute("update thermocline.op_log set counters = jsonb_set(counters, '{sums,1,total}', '\"12345\"')")
     (problem,) = _verify(spanning).problems
     assert problem.startswith("public.events_2026_02: its files hold")
+    spanning.seam.execute("update thermocline.op_log set counters = jsonb_set(counters, '{sums,1,hash}', '0')")
+    told = _verify(spanning)
+    assert told.is_exact
+    assert told.notes == ("public.events_2026_02: its sum was noted with another hash; it is compared with what readers see alone",)
     spanning.seam.execute("update thermocline.op_log set counters = jsonb_set(counters, '{sums,1,files}', '99')")
     (problem,) = _verify(spanning).problems
     assert "of the 99 files" in problem

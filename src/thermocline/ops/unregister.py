@@ -7,6 +7,7 @@ remembers the lake, to be taken up by a later registration. With `restore_heap`,
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import psycopg
@@ -17,12 +18,13 @@ from thermocline.catalog import journal, kept_lakes, tables
 from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.cold.create import remove_lake_files
 from thermocline.core.names import TableName
-from thermocline.errors import DeltaNotEmpty, SeamInUse
+from thermocline.errors import DeltaNotEmpty, SeamInUse, ThermoclineError
 from thermocline.faults import fault_point
 from thermocline.hot.partitions import short_locks
 from thermocline.hot.seam import SERVER, SeamObjects, remove_seam_objects
 from thermocline.hot.truncation import remove_truncation
 from thermocline.ops.fold import fold
+from thermocline.ops.follow_schema import follow_schema
 from thermocline.ops.register import SEAM_SCHEMA_COMMENT
 from thermocline.ops.resolve import resolve_unfinished
 from thermocline.ops.restore import Restoring, attach_restored, drop_all_filled, fill_history, note_restored
@@ -115,6 +117,10 @@ def _leave(work: Leaving) -> UnregisterReport:
             resolve_unfinished(conn, table, work.spark, cut.fence)
         # Under the table's lock: nobody publishes between this look and the end.
         keep_lake = _keeps_lake(work)
+        if keep_lake:
+            # Columns that the lake does not know yet could not be taken up again; what cannot be followed stops nobody from leaving.
+            with suppress(ThermoclineError):
+                follow_schema(conn, table, work.settings)
         restoring = fill_history(conn, read_spanning(conn, table.name), work.talk) if work.restore_heap else None
         attached = _apply(work, keep_lake, restoring)
     return _report(table.name, work, keep_lake=keep_lake, attached=attached, rows=restoring.rows if restoring else 0)
