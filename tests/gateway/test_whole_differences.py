@@ -71,6 +71,26 @@ def test_cursors_and_pipelines_are_answered_by_postgres(lake: Spanning) -> None:
             assert [answer.fetchone() for answer in answers] == [(4,), (9,), (2995,)]
 
 
+def test_notifications_come_between_the_rows_and_never_within_one(lake: Spanning) -> None:
+    teller, stop = lake.session(autocommit=True), threading.Event()
+
+    def tell() -> None:
+        while not stop.is_set():
+            teller.execute("select pg_notify('news', repeat('x', 500))")
+
+    with person(lake, engine="duckdb") as conn:
+        conn.execute("listen news")
+        thread = threading.Thread(target=tell)
+        thread.start()
+        try:
+            for _ in range(3):
+                rows = conn.execute("select a.id, b.id, b.ts from events a, events b where a.id <= 40").fetchall()
+                assert len(rows) == len(set(rows)) == 38 * 3297
+        finally:
+            stop.set()
+            thread.join()
+
+
 def test_asyncpg_asks_whole_queries(lake: Spanning) -> None:
     async def ask() -> list[Any]:
         parts = conninfo_to_dict(through(lake))

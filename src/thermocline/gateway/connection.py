@@ -76,6 +76,7 @@ class Connection:
         self._leaving = False
         self._main: asyncio.Task[None] | None = None
         self._relay: Relay | None = None
+        self._sending = asyncio.Lock()
         self._cancelling: asyncio.Task[None] | None = None
         self._end_point: bytes | None = None
         config = server.config
@@ -176,10 +177,10 @@ class Connection:
         try:
             await upstream.start([(name, value) for name, value in startup.parameters if not name.startswith("_pq_.")])
             if await Login(upstream, pieces, visitor).run(self.key):
-                line = Line(upstream, pieces, self._send)
-                talk = Conversation(self._server.whole, line, self._send, self._stopping)
+                line = Line(upstream, pieces, self._send_whole)
+                talk = Conversation(self._server.whole, line, self._send_whole, self._stopping)
                 is_here = startup.parameter("database") == upstream.place.database and startup.parameter("replication") is None
-                self._relay = Relay(line, frames, lambda: self._reader.read(_READ_BYTES), self._send, talk if is_here else None)
+                self._relay = Relay(line, frames, lambda: self._reader.read(_READ_BYTES), self._send_whole, talk if is_here else None)
         finally:
             if self._relay is None:
                 upstream.close()
@@ -273,6 +274,11 @@ class Connection:
         for at in range(0, len(data), _WRITE_BYTES):
             self._writer.write(data[at : at + _WRITE_BYTES])
             await self._writer.drain()
+
+    async def _send_whole(self, data: bytes | memoryview) -> None:
+        """Sends messages that no other message may come between: Postgres notifies while DuckDB's rows are sent."""
+        async with self._sending:
+            await self._send(data)
 
     async def _say_goodbye(self, sqlstate: str, message: str) -> None:
         with contextlib.suppress(ConnectionError):

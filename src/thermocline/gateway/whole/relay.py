@@ -154,7 +154,7 @@ class Relay:
         try:
             await self._ready(await talk.answer(wish))
         except Refusal as refused:
-            await self._refuse(refused)
+            await self._refuse(refused, wish)
         except Declined as declined:
             if not await self._is_refused(declined, wish):
                 await self._line.forward(frame)
@@ -176,7 +176,7 @@ class Relay:
         try:
             await self._ready(await talk.answer(wish))
         except Refusal as refused:
-            await self._refuse(refused)
+            await self._refuse(refused, wish)
         except Declined as declined:
             if not await self._is_refused(declined, wish):
                 await self._run_after_all(batch, declined)
@@ -207,10 +207,11 @@ class Relay:
             await self._send(probe.notice(f"engine: postgres, because {declined.reason}"))
         return False
 
-    async def _refuse(self, refused: Refusal) -> None:
-        """Postgres' own error, with what it said before."""
-        at = next(number for number, frame in enumerate(refused.frames) if frame.tag == b"E")
-        await self._ready(refused.frames[at].data)
+    async def _refuse(self, refused: Refusal, wish: Wish) -> None:
+        """Postgres' own error, with what it said to the client's own messages before."""
+        at = next((number for number, frame in enumerate(refused.frames) if frame.tag == b"E"), None)
+        said = [] if at is None else [*refused.frames[: min(at, wish.answers)], refused.frames[at]]
+        await self._ready(b"".join(frame.data for frame in said))
 
     async def _ready(self, data: bytes) -> None:
         await self._send(data + ready_for_query(self._line.status))

@@ -119,6 +119,7 @@ class Snapshot:
         self._name: str | None = None
         self._reading: Any = None
         self._stopped = False
+        self._cancelling: threading.Thread | None = None
 
     def rows(self, query: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         if self._conn is None or self._stopped:
@@ -169,13 +170,18 @@ class Snapshot:
         if reading is not None:
             with contextlib.suppress(Exception):
                 reading.adbc_cancel()
-        if conn is not None:
-            threading.Thread(target=_cancel, args=(conn,), daemon=True).start()
+        if conn is not None and (self._cancelling is None or not self._cancelling.is_alive()):
+            self._cancelling = threading.Thread(target=_cancel, args=(conn,), daemon=True)
+            self._cancelling.start()
 
     def close(self) -> None:
         conn, self._conn = self._conn, None
-        if conn is not None:
-            self._snapshots.give_back(conn)
+        if conn is None:
+            return
+        if self._cancelling is not None:
+            # A cancel still on its way would hit whoever has the connection next.
+            self._cancelling.join()
+        self._snapshots.give_back(conn)
 
 
 def _within(reader: pa.RecordBatchReader, limit_bytes: int) -> pa.Table:
