@@ -74,9 +74,10 @@ def rewrite_files(head: LakeHead, rewrite: Rewrite, stamp: OpStamp) -> int:
     data = _pick(head, [*rewrite.removed, *(like for like in likes if isinstance(like, DataSeen))], deletes=False)
     leaving = [*rewrite.dropped, *(copy.original for copy in rewrite.carried)]
     deletes = _pick(head, [*leaving, *(like for like in likes if isinstance(like, DeleteSeen))], deletes=True)
-    gone = _among(jvm, data, [file.path for file in rewrite.removed])
+    gone = _among(head, data, {file.path for file in rewrite.removed})
     dropped = _among_deletes(jvm, deletes, leaving)
-    by_path = {file.path: _partition_of(data, deletes, file) for file in {like.path: like for like in likes}.values()}
+    found = _by_location(head, data)
+    by_path = {like.path: _partition_of(found, deletes, like) for like in {like.path: like for like in likes}.values()}
     added = jvm.java.util.HashSet()
     for file in rewrite.added:
         added.add(_data_file(head, file, by_path[file.like.path]))
@@ -95,12 +96,12 @@ def rewrite_files(head: LakeHead, rewrite: Rewrite, stamp: OpStamp) -> int:
 
 
 def _pick(head: LakeHead, files: Iterable[DataSeen | DeleteSeen], *, deletes: bool) -> Any:
-    """The table's own entries of these files: a Java map by location (data), or a list (deletes; vectors share a location)."""
+    """The table's own entries of these files, as a Java list."""
     jvm: Any = head.spark._jvm
     wanted: dict[str, set[str]] = defaultdict(set)
     for file in files:
         wanted[file.manifest].add(file.path)
-    found = jvm.java.util.ArrayList() if deletes else jvm.java.util.HashMap()
+    found = jvm.java.util.ArrayList()
     if not wanted:
         return found
     common = jvm.org.apache.iceberg.relocated.com.google.common
@@ -113,11 +114,7 @@ def _pick(head: LakeHead, files: Iterable[DataSeen | DeleteSeen], *, deletes: bo
         entries = read(manifest, io, head.table.specs())
         try:
             is_wanted = common.base.Predicates.compose(getattr(common.base.Predicates, "in")(_string_set(jvm, paths)), location)
-            here = common.collect.Iterables.filter(entries, is_wanted)
-            if deletes:
-                found.addAll(common.collect.Lists.newArrayList(here))
-            else:
-                found.putAll(common.collect.Maps.uniqueIndex(here, location))
+            found.addAll(common.collect.Lists.newArrayList(common.collect.Iterables.filter(entries, is_wanted)))
         finally:
             entries.close()
     return found
@@ -141,16 +138,23 @@ def _string_set(jvm: Any, texts: Iterable[str]) -> Any:
     return jvm.java.util.HashSet(splitter.splitToList(_SEPARATOR.join(texts)))
 
 
-def _among(jvm: Any, files: Any, paths: Sequence[str]) -> Any:
-    """The files of these paths as a Java set."""
-    chosen = jvm.java.util.HashMap(files)
+def _among(head: LakeHead, files: Any, paths: set[str]) -> Any:
+    """The files of these paths as a Java set, chosen in the JVM."""
+    jvm: Any = head.spark._jvm
+    common = jvm.org.apache.iceberg.relocated.com.google.common
+    chosen = jvm.java.util.HashSet()
     if paths:
-        chosen.keySet().retainAll(_string_set(jvm, paths))
-    else:
-        chosen.clear()
+        is_wanted = common.base.Predicates.compose(getattr(common.base.Predicates, "in")(_string_set(jvm, paths)), _location_function(head))
+        chosen = common.collect.Sets.newHashSet(common.collect.Iterables.filter(files, is_wanted))
     if chosen.size() != len(paths):
         raise LakeLayoutUnsupported(f"{len(paths) - chosen.size()} files to be replaced are not in the lake table.")
-    return jvm.java.util.HashSet(chosen.values())
+    return chosen
+
+
+def _by_location(head: LakeHead, files: Any) -> Any:
+    """A Java map from location to file; asked for single files, and never walked through from here."""
+    jvm: Any = head.spark._jvm
+    return jvm.org.apache.iceberg.relocated.com.google.common.collect.Maps.uniqueIndex(files, _location_function(head))
 
 
 def _among_deletes(jvm: Any, files: Any, wanted: Sequence[DeleteSeen]) -> Any:

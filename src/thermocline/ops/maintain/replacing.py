@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -160,7 +161,9 @@ class Replacing:
 
     def _move(self, head: LakeHead, seen: TableSeen, finished: Sequence[Finished], late: Sequence[DeleteSeen]) -> list[NewDelete]:
         """The deletes that arrived meanwhile, with rows of replaced files where they are now."""
-        moves = {plain_path(file.path): (found, _maps_of(found, file)) for found in finished for file in found.bin.files}
+        if not late:
+            return []
+        moves = {plain_path(file.path): (found, maps) for found in finished for file, maps in _maps_of(found)}
         live = {plain_path(file.path) for file in seen.data}
         made = []
         for delete in late:
@@ -215,8 +218,12 @@ def _late_deletes(found: Finished, live: dict[str, DataSeen], index: DeleteIndex
     return late
 
 
-def _maps_of(found: Finished, file: DataSeen) -> list[RowMap]:
-    return [part for part in found.result.row_maps if plain_path(part.input_path) == plain_path(file.path)]
+def _maps_of(found: Finished) -> list[tuple[DataSeen, list[RowMap]]]:
+    """Each input of a bin with where its rows went."""
+    by_path: dict[str, list[RowMap]] = defaultdict(list)
+    for part in found.result.row_maps:
+        by_path[plain_path(part.input_path)].append(part)
+    return [(file, by_path[plain_path(file.path)]) for file in found.bin.files]
 
 
 def _read_positions(delete: DeleteSeen) -> dict[str, Positions]:
