@@ -26,9 +26,6 @@ def main(manner: str) -> None:
             merged = merged.replace_schema_metadata(None).cast(pa.schema([pa.field(f.name, f.type) for f in merged.schema]))
         case "fails":
             sys.exit("I would rather not")
-        case "babbles":
-            print("hello")
-            return
     pq.write_table(merged, local(path), compression=task["compression"])
     print(json.dumps({"outputs": [{"path": path}]}))
 

@@ -60,7 +60,6 @@ def test_what_an_external_engine_returns_is_checked_before_anything_is_committed
         ("loses a row", "has 400 rows, and the external engine wrote 399"),
         ("without field ids", "field ids"),
         ("fails", "failed on bin"),
-        ("babbles", "is not JSON"),
     ]:
         report = run(lake, "external", manner)
         assert report.status == "failed", manner

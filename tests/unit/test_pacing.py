@@ -53,6 +53,17 @@ def test_a_budget_is_used_to_the_full_when_the_store_is_fast_enough() -> None:
     assert 400 / clock.now == pytest.approx(20, rel=0.01)
 
 
+def test_time_spent_on_writing_counts_for_the_reading_budget() -> None:
+    clock = Clock()
+    paced = keep_pace(Pace(read_bytes_per_s=20 * MB), lambda: clock.now, clock.sleep)
+    for _ in range(100):
+        clock.now += 0.01
+        paced(MB, 0)
+        clock.now += 0.02
+        paced(0, MB)
+    assert 100 / clock.now == pytest.approx(20, rel=0.01)
+
+
 def test_operations_per_second_are_limited_too() -> None:
     clock = Clock()
     paced = keep_pace(Pace(iops=50), lambda: clock.now, clock.sleep)

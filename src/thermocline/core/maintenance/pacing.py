@@ -50,17 +50,14 @@ def plan_pace(policy: Policy, measured_bytes_per_s: float = 0) -> Pace:
 
 @dataclass(slots=True)
 class Budget:
-    """One limited quantity: when what was taken so far fits the rate."""
+    """One limited quantity. `last` is when its last use was over: what is used next is spread over the time since then."""
 
     per_second: float
-    free_at: float = 0.0
+    last: float
 
-    def take(self, amount: float, now: float) -> float:
-        """Take an amount that was just used; how long to sleep."""
-        if self.per_second <= 0 or amount <= 0:
-            return 0.0
-        self.free_at = max(self.free_at, now) + amount / self.per_second
-        return self.free_at - now
+    def due(self, amount: float) -> float:
+        """When an amount that was just used fits the rate."""
+        return self.last + amount / self.per_second if self.per_second > 0 and amount > 0 else self.last
 
 
 @dataclass(slots=True)
@@ -73,21 +70,18 @@ class PaceKeeper:
     _woke: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._budgets = tuple(
-            Budget(rate, self.started) for rate in (self.pace.read_bytes_per_s, self.pace.write_bytes_per_s, self.pace.iops)
-        )
+        rates = (self.pace.read_bytes_per_s, self.pace.write_bytes_per_s, self.pace.iops)
+        self._budgets = tuple(Budget(rate, self.started) for rate in rates)
         self._woke = self.started
 
     def take(self, bytes_read: int, bytes_written: int, now: float) -> float:
         """After a piece of I/O that ended at `now`: how long to sleep."""
-        # The time the piece itself took counts: a budget begins where the last sleep ended.
-        sleeps = [budget.take(amount, self._woke) for budget, amount in zip(self._budgets, (bytes_read, bytes_written, 1), strict=True)]
-        due = self._woke + max(sleeps) - now
-        worked = max(now - self._woke, 0.0)
-        rest = worked * (1 / max(self.pace.duty, 0.001) - 1)
-        pause = max(due, rest, 0.0)
-        self._woke = now + pause
-        return pause
+        used = [(budget, amount) for budget, amount in zip(self._budgets, (bytes_read, bytes_written, 1), strict=True) if amount > 0]
+        rest = max(now - self._woke, 0.0) * (1 / max(self.pace.duty, 0.001) - 1)
+        self._woke = max(now + rest, *(budget.due(amount) for budget, amount in used))
+        for budget, _ in used:
+            budget.last = self._woke
+        return self._woke - now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
