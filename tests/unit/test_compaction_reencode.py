@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back, read_by_duckdb
 
-from thermocline.spark.kernels.compaction import reading, writing
+from thermocline.spark.kernels.compaction import key_words, reading, writing
 from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable, RewriteUnsupported
 from thermocline.spark.kernels.compaction.row_map import moved_rows, removed_positions
 from thermocline.spark.kernels.compaction.task import BinResult, DeleteSource
@@ -105,6 +105,16 @@ def test_what_deletes_leave_equals_a_row_by_row_model(
         assert moved == list(range(first, first + len(kept)))
         if maps:
             assert removed_positions(maps[0]).tolist() == removed[number]
+
+
+def test_keys_that_share_one_hash_are_told_apart_by_their_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_words, "_BYTE_WORDS", np.ones(256, dtype=np.uint64))
+    lake = Bin(tmp_path, schema=JSON)
+    texts = [f"{n:04d}" for n in range(200)]
+    lake.add(table([(n, text, None) for n, text in enumerate(texts)]))
+    keys = [text for n, text in enumerate(texts) if n % 3 == 0]
+    lake.delete_equal(pa.table([[*keys, *keys[:5], "none"]], schema=pa.schema([SCHEMA.field(1)])), [2])
+    assert [row[0] for row in rows_of(lake.run("reencode"))] == [n for n in range(200) if n % 3]
 
 
 @pytest.mark.conforms("M-209")
