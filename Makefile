@@ -29,8 +29,9 @@ java:
 run: setup ## start everything with a demo table and stay up until Ctrl-C
 	@exec $(BIN)/thermocline up --demo --dir $(DIR)
 
+# Two at a time: a second Postgres and a second Spark are cheaper than waiting for the first. A file's tests stay together.
 test: setup lint types ## linters, types, import layers and all tests
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n 2 --dist loadfile
 
 lint: setup ## ruff, formatting and import layers
 	@$(BIN)/ruff check .
