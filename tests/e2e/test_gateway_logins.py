@@ -100,7 +100,7 @@ def test_postgres_comes_with_password_and_tls_to_a_closed_set_and_a_person_with_
         mapping = _mapping(conn)
         assert mapping is not None
         place = make_conninfo(spanning.dsn, host="127.0.0.1", port=gateway.port, sslmode="verify-full", sslrootcert=str(cert))
-        with psycopg.connect(place, dbname="lake", autocommit=True, **mapping) as machine:
+        with psycopg.connect(make_conninfo(place, dbname="lake", **mapping), autocommit=True) as machine:
             for statement in OUTSIDE_THE_CLOSED_SET:
                 with pytest.raises(psycopg.Error) as refused:
                     machine.execute(statement.encode())

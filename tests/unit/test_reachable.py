@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyiceberg.io import FileIO, InputFile, OutputFile
-from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.io import FileIO, OutputFile
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
@@ -39,7 +39,7 @@ class CountingIO(PyArrowFileIO):
         super().__init__()
         self.opened: Counter[str] = Counter()
 
-    def new_input(self, location: str) -> InputFile:
+    def new_input(self, location: str) -> PyArrowFile:
         self.opened[location] += 1
         return super().new_input(location)
 
@@ -60,7 +60,8 @@ def write_history(folder: Path, io: FileIO, snapshots: int) -> list[Snapshot]:
         with write_manifest_list(2, _output(io, listed), at, at - 1 or None, at, "deflate") as lists:
             lists.add_manifests(manifests)
         summary = Summary(operation=Operation.APPEND)
-        made.append(Snapshot(snapshot_id=at, sequence_number=at, timestamp_ms=at, manifest_list=listed, summary=summary))
+        told = {"snapshot-id": at, "sequence-number": at, "timestamp-ms": at, "manifest-list": listed, "summary": summary}
+        made.append(Snapshot.model_validate(told))
     return made
 
 

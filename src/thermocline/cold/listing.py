@@ -21,10 +21,10 @@ def list_files(folder: str, leave_out: Sequence[str] = ()) -> Iterator[ListedFil
         skipped = {str(path) for place in leave_out if (path := local_path(place)) is not None}
         yield from _walk(folder.rstrip("/"), str(root).rstrip("/"), skipped)
         return
-    filesystem, path = open_location(folder)
+    filesystem, inner = open_location(folder)
     prefix = folder.rstrip("/")
-    for found in filesystem.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True)):
-        spelled = prefix + found.path.removeprefix(path)
+    for found in filesystem.get_file_info(fs.FileSelector(inner, recursive=True, allow_not_found=True)):
+        spelled = prefix + found.path.removeprefix(inner)
         if found.type == fs.FileType.File and not _is_left_out(spelled, leave_out):
             yield ListedFile(path=spelled, size_bytes=found.size or 0, modified=found.mtime)
 

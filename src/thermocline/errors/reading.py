@@ -1,0 +1,26 @@
+"""Errors of explain, pins and verify, TC7xx."""
+
+from __future__ import annotations
+
+from thermocline.errors.roots import RefusedError
+
+
+class PinNotYours(RefusedError):
+    """The pin is held by another role."""
+
+    code = "TC701"
+    hint = "Only its holder or an operator, who may delete from thermocline.read_pins, releases a pin."
+
+
+class NotExplainable(RefusedError):
+    """The statement cannot be explained."""
+
+    code = "TC702"
+    hint = "Give one SELECT, INSERT, UPDATE, DELETE, MERGE or COPY … FROM."
+
+
+class NothingToRepairFrom(RefusedError):
+    """There is nothing to repair from."""
+
+    code = "TC703"
+    hint = "Ranges are repaired from the heap; for one that only the lake holds, go back to an older snapshot of the lake."

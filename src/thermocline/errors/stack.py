@@ -1,0 +1,98 @@
+"""Errors of the stack and its needs, TC1xx."""
+
+from __future__ import annotations
+
+from thermocline.errors.roots import RefusedError, TryAgainError, UsageError
+
+
+class JavaMissing(RefusedError):
+    """Java 17 or 21 is needed and was not found."""
+
+    code = "TC101"
+    hint = "Install it (Debian: apt-get install openjdk-17-jre-headless) or point JAVA_HOME at it."
+
+
+class JavaTooOld(JavaMissing):
+    """The Java found is too old; 17 or 21 is needed."""
+
+    code = "TC102"
+
+
+class CacheUnusable(RefusedError):
+    """The cache directory cannot be used."""
+
+    code = "TC103"
+    hint = "Make it a directory you may read and write, or name another one by THERMOCLINE_CACHE."
+
+
+class ArtifactNotFetched(TryAgainError):
+    """An artifact could not be fetched."""
+
+    code = "TC104"
+    hint = "Check the network, or the Maven mirror this machine uses, and run the command again; what was fetched is kept."
+
+
+class PostgresUnreachable(TryAgainError):
+    """Postgres cannot be reached."""
+
+    code = "TC105"
+    hint = "Check host, port, database and role of the DSN, and that the server runs and lets this machine in."
+
+
+class PostgresVersionUnsupported(RefusedError):
+    """This Postgres version is not supported; 14 to 18 are."""
+
+    code = "TC106"
+    hint = "Upgrade the server, or let `thermocline up` start its own Postgres."
+
+
+class BadDsn(UsageError):
+    """The DSN cannot be read."""
+
+    code = "TC107"
+    hint = "Write it as postgresql://user@host:port/database or as 'host=… port=… dbname=… user=…'."
+
+
+class PostgresNotStarted(RefusedError):
+    """The embedded Postgres did not start."""
+
+    code = "TC108"
+
+
+class PortTaken(RefusedError):
+    """A port is taken by another program."""
+
+    code = "TC109"
+
+
+class BadSetting(UsageError):
+    """A setting is unknown or has a wrong value."""
+
+    code = "TC110"
+    hint = "`thermocline settings` lists every setting, its value and where it came from."
+
+
+class DirectoryUnusable(RefusedError):
+    """A directory cannot be used."""
+
+    code = "TC111"
+
+
+class NoStack(RefusedError):
+    """No stack is here."""
+
+    code = "TC112"
+    hint = "Run `thermocline up`, or name a stack by --dir (THERMOCLINE_DIR) or a Postgres by --dsn (THERMOCLINE_DSN)."
+
+
+class StackNotReady(RefusedError):
+    """A process of the stack did not get ready."""
+
+    code = "TC113"
+
+
+class NotLoopback(RefusedError):
+    """The HTTP API has no authentication yet, so it listens on loopback addresses only."""
+
+    code = "TC115"
+    hint = "Use 127.0.0.1:PORT, and a tunnel or a proxy that authenticates in front of it."

@@ -1,0 +1,153 @@
+"""Errors of registering and of the user's table, TC2xx."""
+
+from __future__ import annotations
+
+from thermocline.errors.roots import OutcomeUnknownError, RefusedError, TryAgainError, UsageError
+
+
+class BadTableName(UsageError):
+    """The table must be schema-qualified, like public.events."""
+
+    code = "TC201"
+    hint = "Write schema.table; quote parts that need it, like 'public.\"Ev ents\"'."
+
+
+class BadDuration(UsageError):
+    """That is not a duration of this key's kind."""
+
+    code = "TC202"
+    hint = "Use a number with s, m, h, d or w (90d, 12h) for temporal keys and a plain number for integer keys."
+
+
+class TableNotFound(UsageError):
+    """There is no such table."""
+
+    code = "TC203"
+    hint = "Check the schema and the spelling; names are case-sensitive when quoted."
+
+
+class CannotRegister(RefusedError):
+    """This table cannot be registered."""
+
+    code = "TC204"
+
+
+class AlreadyRegistered(RefusedError):
+    """This table is registered already, with other arguments."""
+
+    code = "TC205"
+    hint = "Unregister it first, or run register with the arguments it has."
+
+
+class NotRegistered(RefusedError):
+    """This table is not registered."""
+
+    code = "TC206"
+    hint = "`thermocline tables` lists what is registered; `thermocline register schema.table` adds one."
+
+
+class MissingPrivilege(RefusedError):
+    """The role lacks a privilege this needs."""
+
+    code = "TC207"
+
+
+class HeapChanged(RefusedError):
+    """The table behind this registration is not the one that was registered."""
+
+    code = "TC208"
+    hint = "It was dropped and made anew, or changed in a way that cannot be followed; unregister and register it again."
+
+
+class CatalogTooNew(RefusedError):
+    """The catalog in the database is newer than this program."""
+
+    code = "TC209"
+    hint = "Upgrade thermocline; an older program must not touch a newer catalog."
+
+
+class DeltaNotEmpty(RefusedError):
+    """Corrections wait that are not in the lake yet."""
+
+    code = "TC210"
+
+
+class LakeNotWritable(RefusedError):
+    """The warehouse cannot be written."""
+
+    code = "TC211"
+    hint = "Check that the directory or bucket exists, that this user may write there, and that it has space."
+
+
+class HeapMoving(TryAgainError):
+    """The table changed while it was being registered; nothing was changed."""
+
+    code = "TC212"
+    hint = "Run the command again."
+
+
+class SeamInUse(RefusedError):
+    """Other objects depend on the seam."""
+
+    code = "TC213"
+    hint = "Drop them, or build them on the table itself, and run the command again."
+
+
+class RegistrationUnknown(OutcomeUnknownError):
+    """The connection was lost while the registration was committed; whether it arrived is not known."""
+
+    code = "TC214"
+    hint = "Run register again: it changes nothing when the table is registered, and registers it when it is not."
+
+
+class NoSuchColumn(UsageError):
+    """The table has no such column."""
+
+    code = "TC215"
+    hint = "Check the spelling; names are case-sensitive when quoted."
+
+
+class WrongCombination(UsageError):
+    """These options do not go together."""
+
+    code = "TC216"
+
+
+class ModeNotBuilt(RefusedError):
+    """This mode is not built yet."""
+
+    code = "TC217"
+    hint = "Use --mode tiered, with --keep-heap when nothing may leave Postgres."
+
+
+class UnknownProfile(RefusedError):
+    """There is no such storage profile."""
+
+    code = "TC218"
+    hint = "`thermocline profile list` shows them; `thermocline profile add NAME --warehouse LOCATION` adds one."
+
+
+class ProfileTaken(RefusedError):
+    """A storage profile of this name exists with another warehouse."""
+
+    code = "TC219"
+    hint = "Lake tables stay where they were made; add a profile of another name."
+
+
+class LakeNotAdoptable(RefusedError):
+    """The lake table cannot be taken up."""
+
+    code = "TC220"
+
+
+class NameNotTyped(RefusedError):
+    """What cannot be undone needs the table's name."""
+
+    code = "TC221"
+    hint = "Type the name of the table when asked, or give it by --yes-drop in a script."
+
+
+class NotRestorable(RefusedError):
+    """The history cannot be put back into the heap."""
+
+    code = "TC222"

@@ -1,0 +1,64 @@
+"""Errors of tiering and of what moves tables, TC4xx."""
+
+from __future__ import annotations
+
+from thermocline.errors.roots import RefusedError, ThermoclineError, TryAgainError
+
+
+class LockNotGranted(TryAgainError):
+    """A lock was not to be had within the lock timeout."""
+
+    code = "TC401"
+
+
+class AnotherWriter(TryAgainError):
+    """Another process is working on this table."""
+
+    code = "TC402"
+
+
+class ChecksumMismatch(RefusedError):
+    """The copy in the lake does not equal the rows in the heap."""
+
+    code = "TC403"
+    hint = "Nothing was published and the heap is untouched; please report this with the table's column types."
+
+
+class Fenced(TryAgainError):
+    """Another worker took this table over; this one stops."""
+
+    code = "TC404"
+
+
+class ForeignLakeCommit(RefusedError):
+    """Somebody else committed to the lake table."""
+
+    code = "TC405"
+    hint = "Nothing was lost: readers still read the published snapshot. Roll the lake table back to it, or unregister and adopt."
+
+
+class RemoteFailure(ThermoclineError):
+    """The worker could not do it."""
+
+    code = "TC406"
+
+
+class SchemaNotFollowed(TryAgainError):
+    """The table's columns changed; the change is followed first."""
+
+    code = "TC409"
+
+
+class Paused(RefusedError):
+    """The table is paused."""
+
+    code = "TC408"
+    hint = "`thermocline resume` lets it go on."
+
+
+class WaitedTooLong(ThermoclineError):
+    """Waited past the limit; the work goes on."""
+
+    code = "TC407"
+    exit_code = 124
+    hint = "Look again later, or wait longer with --timeout."
