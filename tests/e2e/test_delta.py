@@ -29,7 +29,6 @@ VALUES = [
 ]
 
 
-@pytest.mark.conforms("C-124")
 def test_the_delta_has_the_tables_types_and_keeps_every_digit_into_the_lake(make_spanning: Callable[..., Spanning]) -> None:
     """The old tier key is part of the key: a row that moves leaves a tombstone under it."""
     spanning = make_spanning(table=WIDE, rows=f"insert into events values {', '.join(VALUES)}")

@@ -40,7 +40,7 @@ def _command(spanning: Spanning, *more: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
-@pytest.mark.conforms("C-199", "O-006")
+@pytest.mark.conforms("C-199")
 def test_repair_rewrites_only_the_differing_range_after_the_name_was_given(make_spanning: Callable[..., Spanning]) -> None:
     spanning = make_spanning(keep_heap=True)
     spanning.tier()
