@@ -87,6 +87,8 @@ def _postgres(settings: Settings) -> Iterator[Finding]:
             pg.check_version(conn)
             yield from _server_findings(conn)
             yield _catalog(conn)
+            if read_version(conn):
+                yield _event_triggers(conn)
             yield _leftovers(conn)
     except ThermoclineError as problem:
         yield _red("postgres", problem)
@@ -136,6 +138,19 @@ def _catalog(conn: pg.Connection) -> Finding:
             check="catalog", verdict="red", seen=f"version {version}, newer than this program ({known})", fix="Upgrade thermocline."
         )
     return _verdict("catalog", version == known, f"version {version} of {known}", "Run `thermocline init`.")
+
+
+def _event_triggers(conn: pg.Connection) -> Finding:
+    """Changes of columns are followed in their own transaction where a superuser made the event triggers, else by the next cycle."""
+    is_there = conn.execute(_QUERIES["event_triggers"]).fetchone() == (True,)
+    return _verdict(
+        "event triggers",
+        is_there,
+        "columns are followed at once" if is_there else "columns are followed by the next cycle",
+        "Only a superuser can make them: create the catalog with `thermocline init` as one. Without them Postgres itself refuses"
+        " DROP COLUMN and ALTER TYPE on a registered table.",
+        otherwise="warning",
+    )
 
 
 def _leftovers(conn: pg.Connection) -> Finding:
