@@ -25,6 +25,7 @@ from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back
 from thermocline.spark.kernels.compaction import external_sort, writing
 from thermocline.spark.kernels.compaction.curves import hilbert, z_order
 from thermocline.spark.kernels.compaction.problems import RewriteUnsupported
+from thermocline.spark.kernels.compaction.sort_words import Direction, row_order
 from thermocline.spark.kernels.compaction.task import BinResult, SortField
 from thermocline.spark.kernels.compaction.transforms import transformed
 
@@ -100,6 +101,13 @@ def test_rows_come_out_in_the_order_asked_and_equal_ones_as_they_came(tmp_path: 
 
 
 @pytest.mark.conforms("M-089")
+def test_the_whole_range_of_numbers_beside_a_column_of_one_value_keeps_its_order() -> None:
+    ends = pa.array([2**63 - 1, -(2**63), 0], pa.int64())
+    order = row_order([pa.array(["same"] * 3), ends], [Direction(), Direction()])
+    assert order is not None
+    assert order.tolist() == [1, 2, 0]
+
+
 def test_a_bin_above_the_memory_is_sorted_in_runs_and_leaves_no_scratch(tmp_path: Path) -> None:
     lake, chance = Bin(tmp_path, schema=JSON), np.random.default_rng(3)
     for number in range(4):

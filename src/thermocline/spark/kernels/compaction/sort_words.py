@@ -89,7 +89,8 @@ def _packed_together(columns: Sequence[pa.Array], directions: Sequence[Direction
         words, values = _packed(column, direction)
         if found and found[-1][1] * values <= 1 << 64:
             before, many = found.pop()
-            words, values = before * np.uint64(values) + words, many * values
+            # A column of one value adds nothing, and the number of values beside it may be 2^64, which no word holds.
+            words, values = (before * np.uint64(values) + words if many > 1 else words), many * values
         found.append((words, values))
     return [words for words, _ in found]
 
