@@ -176,3 +176,14 @@ def test_inbound_foreign_keys_are_refused_where_partitions_drop_and_taken_with_k
     with pytest.raises(CannotRegister, match="is referenced by"):
         shop.register()
     assert not shop.register(keep_heap=True).already
+
+
+def test_the_maintenance_preset_is_the_tables_own_from_the_start(shop: Shop) -> None:
+    shop.run(*MONTHS)
+    with pytest.raises(UsageError, match="unknown preset 'sea'"):
+        shop.register(preset="sea")
+    shop.register(preset="seaweedfs")
+    assert shop.conn.execute("select maintenance_policy from thermocline.tables").fetchone() == ({"preset": "seaweedfs"},)
+    assert shop.register(preset="seaweedfs").already
+    with pytest.raises(AlreadyRegistered, match=r"another --preset \(seaweedfs\)"):
+        shop.register(preset="artemis")

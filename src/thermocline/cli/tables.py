@@ -69,6 +69,9 @@ def register(
         str | None,
         _option("--profile", "Storage profile the lake is made in. [default: the default profile, else the settings' warehouse]"),
     ] = None,
+    preset: Annotated[
+        str | None, _option("--preset", "Maintenance preset: modak, seaweedfs or artemis. [default: the settings' maintenance_preset]")
+    ] = None,
     seam_schema: Annotated[str | None, _option("--seam-schema", "Schema of the spanning view. [default: <schema>_all]")] = None,
     adopt_lake: Annotated[
         bool, _option("--adopt-lake", "Take up the lake that an earlier unregistration of this table left. [default: off]")
@@ -97,6 +100,7 @@ def register(
         partition_width=partition_width,
         premake=premake,
         profile=profile,
+        preset=preset,
         seam_schema=seam_schema,
         adopt_lake=adopt_lake,
         incarnation=incarnation,

@@ -18,9 +18,12 @@ from psycopg import sql
 
 from thermocline.catalog import journal, kept_lakes, tables
 from thermocline.catalog.migrate import apply_migrations
+from thermocline.catalog.policies import apply_policy, read_policy
+from thermocline.catalog.safety import Owner
 from thermocline.cold.create import CreatedLake, create_lake_table, plan_location, remove_lake_files
 from thermocline.core.axis import AXIS_MIN, parse_duration, render_axis
 from thermocline.core.layout import parse_layout
+from thermocline.core.maintenance.resolve import PolicyChanges, change_policy, parse_preset
 from thermocline.core.names import TableName
 from thermocline.core.observation import PartitionSeen
 from thermocline.errors import AlreadyRegistered, HeapMoving, LockNotGranted, MissingPrivilege, RegistrationUnknown
@@ -184,6 +187,9 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
         lake_until=plan.adoption.until if plan.adoption else None,
     )
     table_id = tables.insert_table(conn, new, plan.columns, tuple(c.attnum for c in heap.columns), plan.t)
+    if plan.preset is not None:
+        chosen = PolicyChanges(values={}, preset=plan.preset)
+        apply_policy(conn, Owner(table_id=table_id), lambda stored: change_policy(stored, chosen))
     if plan.adoption is None:
         tables.insert_lake_table(conn, new.lake_namespace, new.lake_name, lake.metadata_location)
     _apply_schemas(conn, objects.seam.schema, heap.owner)
@@ -269,6 +275,7 @@ def _already(conn: Connection, existing: tables.RegisteredTable, heap: HeapFacts
         ("--partition-width", request.partition_width, lambda text: parse_duration(kind, text), existing.partition_width),
         ("--premake", request.premake, int, existing.premake),
         ("--profile", request.profile, str, existing.profile),
+        ("--preset", request.preset, parse_preset, read_policy(conn, Owner(table_id=existing.id)).preset),
         ("--keep-heap", request.keep_heap or None, bool, existing.keep_heap),
     )
     for option, asked, read, held in wished:

@@ -11,6 +11,8 @@ from thermocline.catalog.profiles import StorageProfile, find_profile
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, parse_duration, render_axis
 from thermocline.core.coltypes import HeapColumn, LakeColumn, plan_lake_columns, why_not_held
 from thermocline.core.layout import parse_layout, plan_layout
+from thermocline.core.maintenance.keys import Preset
+from thermocline.core.maintenance.resolve import parse_preset
 from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName, joined_name, suffixed
 from thermocline.core.plan.tiering import render_gap
 from thermocline.core.refusals import key_type_of, why_not_partitioned
@@ -51,6 +53,7 @@ class RegisterRequest:
     partition_width: str | None = None
     premake: int | None = None
     profile: str | None = None
+    preset: str | None = None
     seam_schema: str | None = None
     adopt_lake: bool = False
     incarnation: str | None = None
@@ -74,6 +77,7 @@ class RegisterPlan:
     keep_heap: bool
     layout: str
     profile: StorageProfile | None
+    preset: Preset | None
     objects: SeamObjects
     t: int
     adoption: Adoption | None = None
@@ -111,6 +115,7 @@ def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterReques
         reclaim_lag=tiering_lag if reclaim is None else parse_duration(key_type, reclaim),
         lake_retention=retention,
         partition_width=width,
+        preset=None if request.preset is None else parse_preset(request.preset),
         premake=DEFAULT_PREMAKE if request.premake is None else request.premake,
         keep_heap=request.keep_heap,
         layout=adoption.layout if adoption else _layout(key_type, bounds, width, request.lake_partition),
@@ -188,6 +193,8 @@ def check_options(request: RegisterRequest) -> None:
         raise WrongCombination("--reclaim-lag does not go with --keep-heap: no partition is ever dropped.", hint="Leave it out.")
     if request.incarnation is not None and not request.adopt_lake:
         raise WrongCombination("--incarnation belongs to --adopt-lake.")
+    if request.preset is not None:
+        parse_preset(request.preset)
     if request.premake is not None and not 0 <= request.premake <= MAX_PREMAKE:
         raise UsageError(f"--premake {request.premake} is out of range.", hint=f"Give a number from 0 (off) to {MAX_PREMAKE}.")
 
