@@ -31,7 +31,7 @@ from thermocline.postgres_server import free_port
 from thermocline.settings import Settings
 
 ROWS = int(os.environ.get("BENCH_GATEWAY_WHOLE_ROWS", "10000000"))
-RUNS = 5
+RUNS = int(os.environ.get("BENCH_GATEWAY_WHOLE_RUNS", "3"))
 MONTHS = 24
 HEAP = TableName("public", "events")
 _TABLE = """
