@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from pyspark.sql import SparkSession
 from thermocline.catalog import requests, tables
 from thermocline.core.names import TableName
 from thermocline.errors import RemoteFailure, WaitedTooLong
+from thermocline.ops.awaiting import await_result
 from thermocline.ops.fold import FoldReport, fold
 from thermocline.ops.sessions import spark_source
 from thermocline.ops.tier import TierReport, tier
@@ -19,7 +19,6 @@ from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
 
 Verb = Literal["tier", "fold"]
-_POLL_SECONDS = 0.2
 
 
 def perform(
@@ -71,21 +70,8 @@ def render_report(report: TierReport | FoldReport) -> dict[str, Any]:
 
 
 def _await(conn: Connection, request_id: int, talk: Callable[[str], None], timeout_seconds: float) -> dict[str, Any]:
-    deadline = time.monotonic() + timeout_seconds
-    last = None
-    while time.monotonic() < deadline:
-        seen = requests.read_request(conn, request_id)
-        if seen is None:
-            raise RemoteFailure("The table was unregistered while the request waited.")
-        if seen.progress and seen.progress != last:
-            last = seen.progress
-            talk(last)
-        if seen.state == "done" and seen.result is not None:
-            return seen.result
-        if seen.state == "failed" and seen.result is not None:
-            failure = RemoteFailure(str(seen.result.get("message")), hint=str(seen.result.get("hint", "")))
-            failure.code = str(seen.result.get("code", failure.code))
-            failure.exit_code = int(seen.result.get("exit_code", 1))
-            raise failure
-        time.sleep(_POLL_SECONDS)
-    raise WaitedTooLong(f"The worker has not finished within {timeout_seconds:.0f} seconds; it goes on by itself.")
+    gone = "The table was unregistered while the request waited."
+    result = await_result(lambda: requests.read_request(conn, request_id), talk, timeout_seconds, when_gone=gone)
+    if result is None:
+        raise WaitedTooLong(f"The worker has not finished within {timeout_seconds:.0f} seconds; it goes on by itself.")
+    return result

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from thermocline.catalog import maintenance_requests, requests
-from thermocline.catalog.requests import RequestState
 from thermocline.core.maintenance.operations import parse_operations
 from thermocline.core.names import TableName
-from thermocline.errors import RemoteFailure
 from thermocline.maintenance_errors import StillWaiting
+from thermocline.ops.awaiting import await_result
 from thermocline.ops.maintain.run import PassWish, render_pass, run_pass
 from thermocline.ops.maintain.targets import find_target
 from thermocline.ops.sessions import spark_source
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
-
-_POLL_SECONDS = 0.2
 
 
 def wish_to_data(wish: PassWish) -> dict[str, Any]:
@@ -63,27 +59,8 @@ def force_pass(
 
 
 def _await(conn: Connection, request_id: int, talk: Callable[[str], None], timeout_seconds: float) -> dict[str, Any]:
-    deadline = time.monotonic() + timeout_seconds
-    last = None
-    while time.monotonic() < deadline:
-        seen = maintenance_requests.read_forced_pass(conn, request_id)
-        if seen is None:
-            raise RemoteFailure("The table was removed while the request waited.")
-        if seen.progress and seen.progress != last:
-            last = seen.progress
-            talk(last)
-        if (result := _result(seen)) is not None:
-            return result
-        time.sleep(_POLL_SECONDS)
-    raise StillWaiting(f"The pass has not finished within {timeout_seconds:.0f} seconds; request {request_id} stays.")
-
-
-def _result(seen: RequestState) -> dict[str, Any] | None:
-    if seen.state == "done" and seen.result is not None:
-        return seen.result
-    if seen.state == "failed" and seen.result is not None:
-        failure = RemoteFailure(str(seen.result.get("message")), hint=str(seen.result.get("hint", "")))
-        failure.code = str(seen.result.get("code", failure.code))
-        failure.exit_code = int(seen.result.get("exit_code", 1))
-        raise failure
-    return None
+    gone = "The table was removed while the request waited."
+    result = await_result(lambda: maintenance_requests.read_forced_pass(conn, request_id), talk, timeout_seconds, when_gone=gone)
+    if result is None:
+        raise StillWaiting(f"The pass has not finished within {timeout_seconds:.0f} seconds; request {request_id} stays.")
+    return result

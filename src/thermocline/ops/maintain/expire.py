@@ -139,7 +139,7 @@ def _finish_deletes(context: PassContext) -> tuple[int, int, tuple[str, ...]]:
     version = look(context)
     needed = PathSet()
     needed.add(every_path(version.metadata, version.head.metadata_location))
-    staged = read_bounds(context, version).staged_files
+    staged = journal.read_staged(context.conn)
     spared = [path for path in doomed if path in needed or path in staged]
     journal.spare(context.conn, spared)
     return _delete(context, [path for path in doomed if path not in set(spared)], doomed)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import IO
 
-from thermocline.catalog.safety import read_locations
+from thermocline.catalog.safety import read_locations, read_staged
 from thermocline.cold.listing import list_files
 from thermocline.cold.reachable import PathSet, every_path
 from thermocline.core.maintenance.orphans import ListedFile, judge_age, loose_spelling
@@ -112,7 +112,7 @@ def _still_orphans(context: PassContext, version: LakeVersion, spool: IO[str]) -
     needed = PathSet()
     if again.head.metadata_location != version.head.metadata_location:
         needed.add(every_path(again.metadata, again.head.metadata_location))
-    staged = read_bounds(context, again).staged_files
+    staged = read_staged(context.conn)
     spool.seek(0)
     for line in spool:
         path, size, modified = json.loads(line)

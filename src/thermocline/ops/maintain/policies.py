@@ -20,6 +20,7 @@ from thermocline.core.maintenance.resolve import (
     resolve_policy,
 )
 from thermocline.core.names import parse_table_name
+from thermocline.errors import BadTableName
 from thermocline.maintenance_errors import PolicyScopeUnknown
 from thermocline.ops.maintain.targets import Target, environment_layer, environment_names, find_target, read_resolved_policy
 from thermocline.pg import Connection, connect
@@ -68,7 +69,7 @@ def _parse_namespace(scope: str) -> NamespaceScope:
         return NamespaceScope(namespace=WHOLE_CATALOG)
     try:
         return NamespaceScope(namespace=parse_table_name(f"{scope[:-2]}.x").schema)
-    except Exception:
+    except BadTableName:
         raise PolicyScopeUnknown(f"{scope!r} names no table and no namespace.") from None
 
 

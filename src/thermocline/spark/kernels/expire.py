@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
 
 from thermocline.core.coltypes import LakeColumn
 from thermocline.pg import connect
@@ -19,7 +18,7 @@ from thermocline.spark.kernels.fold_in import FileSeen
 from thermocline.spark.kernels.fold_match import Rows
 from thermocline.spark.kernels.lake_form import arrow_type
 from thermocline.spark.kernels.lake_keys import read_keys
-from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue, ordinals, partition_value
+from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue, partition_of_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,9 @@ def expire_rows(task: ExpireTask, attempt: int) -> tuple[DeleteFile, ...]:
         if len(rows):
             rows = np.setdiff1d(rows, known.of(file.path, file.deletes))
         if len(rows):
-            parts.setdefault(_partition_of(task, file), {})[file.path] = rows
+            # That of its lowest key is the lake partition of a file: all its rows share it.
+            partition = partition_of_key(task.lake_partition, file.lower_key, arrow_type(task.tier_key.lake_type))
+            parts.setdefault(partition, {})[file.path] = rows
     target = DeleteTarget(directory=task.directory, stem=f"{task.op_id}-{task.number}-{attempt}", compression_level=task.compression_level)
     with closing(connect(task.dsn, autocommit=True, application_name="thermocline retain")) as journal:
         register = registrar(journal, task.table_id, task.op_id)
@@ -60,12 +61,3 @@ def _rows_within(task: ExpireTask, file: FileSeen) -> Rows:
     for keys, first_row in read_keys(file.path, task.tier_key.field_id, task.low, task.high):
         places.append(np.flatnonzero((keys >= task.low) & (keys < task.high)) + first_row)
     return np.concatenate(places)
-
-
-def _partition_of(task: ExpireTask, file: FileSeen) -> PartitionValue | None:
-    """The lake partition of a file: that of its lowest key, for all its rows share it."""
-    if task.lake_partition is None:
-        return None
-    key_type = arrow_type(task.tier_key.lake_type)
-    plain = pa.array([file.lower_key], pa.int32() if key_type.bit_width == 32 else pa.int64())
-    return partition_value(task.lake_partition, int(ordinals(task.lake_partition, plain.cast(key_type))[0]), key_type)

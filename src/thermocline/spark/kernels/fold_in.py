@@ -25,7 +25,7 @@ from thermocline.spark.kernels.fold_deletes import DeleteFile, DeleteTarget, Kno
 from thermocline.spark.kernels.fold_match import KeyIndex, Rows, comparable
 from thermocline.spark.kernels.fold_same import FoldKey, same_keys
 from thermocline.spark.kernels.lake_form import arrow_schema, arrow_type, lake_array
-from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue, check_supported, key_numbers, ordinals, partition_value
+from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue, check_supported, key_numbers, partition_of_key
 from thermocline.spark.kernels.parquet_out import FileTarget, LakeFile, LakeWriter, open_location
 from thermocline.spark.kernels.select_list import plan_delta_query
 
@@ -218,11 +218,8 @@ def _write_deletes(task: FoldTask, attempt: int, found: dict[FileSeen, Rows], re
 
 def _partition_of(task: FoldTask, file: FileSeen) -> PartitionValue | None:
     """The lake partition of a file: that of its lowest key, for all its rows share it."""
-    if task.lake_partition is None:
-        return None
     key_type = arrow_type(next(column.lake_type for column in task.columns if column.name == task.tier_key))
-    plain = pa.array([file.lower_key], pa.int32() if key_type.bit_width == 32 else pa.int64())
-    return partition_value(task.lake_partition, int(ordinals(task.lake_partition, plain.cast(key_type))[0]), key_type)
+    return partition_of_key(task.lake_partition, file.lower_key, key_type)
 
 
 def _file_target(task: FoldTask, attempt: int) -> FileTarget:

@@ -70,6 +70,14 @@ def partition_value(partition: LakePartition, ordinal: int, key_type: pa.DataTyp
     return PartitionValue(ordinal=ordinal, text=human if unit == "D" else str(ordinal), path=f"{_folder(partition)}={human}")
 
 
+def partition_of_key(partition: LakePartition | None, key: int, key_type: pa.DataType) -> PartitionValue | None:
+    """The lake partition of a key given on its axis; None in a table without partitions."""
+    if partition is None:
+        return None
+    plain = pa.array([key], pa.int32() if key_type.bit_width == 32 else pa.int64())
+    return partition_value(partition, int(ordinals(partition, plain.cast(key_type))[0]), key_type)
+
+
 def _folder(partition: LakePartition) -> str:
     """The field's name without what some reader of URIs would take for something else."""
     return re.sub(r"[^\w.-]", "_", partition.field)
