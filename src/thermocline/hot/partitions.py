@@ -171,7 +171,10 @@ def why_not_drop(conn: Connection, table_id: int, relid: int, standby_grace_seco
     if row := conn.execute(_QUERIES["standby_without_feedback"], where).fetchone():
         return f"{row[0]} may still read it"
     if conn.execute(_QUERIES["capture_is_on"], {"relid": relid, "trigger": CAPTURE_TRIGGER}).fetchone() != (True,):
-        return "its capture trigger is gone or disabled, so the lake may miss changes"
+        return (
+            f"its capture trigger is gone or disabled, or was for a time, so the lake may miss changes: run `thermocline verify --repair`,"
+            f" then ALTER TABLE … ENABLE ALWAYS TRIGGER {CAPTURE_TRIGGER}"
+        )
     return None
 
 

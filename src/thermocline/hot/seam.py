@@ -99,6 +99,12 @@ def apply_capture(conn: Connection, objects: SeamObjects, relation: TableName) -
             sql.Identifier(CAPTURE_TRIGGER), _ident(relation), objects.function("capture")
         )
     )
+    fire_always(conn, CAPTURE_TRIGGER, relation)
+
+
+def fire_always(conn: Connection, trigger: str, relation: TableName) -> None:
+    """Let a trigger fire for logical replication's writes too, and for whoever else has session_replication_role = replica."""
+    conn.execute(sql.SQL("alter table {} enable always trigger {}").format(_ident(relation), sql.Identifier(trigger)))
 
 
 def apply_grants(conn: Connection, objects: SeamObjects, grants: Iterable[Grant]) -> None:

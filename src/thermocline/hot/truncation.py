@@ -9,7 +9,7 @@ from __future__ import annotations
 from psycopg import sql
 
 from thermocline.core.names import TableName
-from thermocline.hot.seam import SeamDefinition, SeamObjects
+from thermocline.hot.seam import SeamDefinition, SeamObjects, fire_always
 from thermocline.pg import Connection
 
 CAPTURE_TRUNCATE_TRIGGER = "thermocline_capture_truncate"
@@ -28,6 +28,7 @@ def apply_truncation(conn: Connection, seam: SeamDefinition) -> None:
 def apply_truncate_capture(conn: Connection, objects: SeamObjects, relation: TableName) -> None:
     """From now on TRUNCATE of this partition, or of the table, leaves tombstones."""
     _apply_trigger(conn, CAPTURE_TRUNCATE_TRIGGER, "before", relation, objects.function("capture_truncate"))
+    fire_always(conn, CAPTURE_TRUNCATE_TRIGGER, relation)
 
 
 def remove_truncation(conn: Connection, objects: SeamObjects) -> None:

@@ -25,7 +25,8 @@ update thermocline.partitions set state = 'tiered', tiered_xid = pg_current_xact
 update thermocline.partitions set rows_in_lake = %(rows)s where table_id = %(table_id)s and relid = %(relid)s
 
 -- name: capture_is_on
-select exists (select 1 from pg_trigger where tgrelid = %(relid)s and tgname = %(trigger)s and tgenabled in ('O', 'A'))
+-- Seals leave it firing always ('A'): whoever disabled triggers and enabled them again has left it at 'O'.
+select exists (select 1 from pg_trigger where tgrelid = %(relid)s and tgname = %(trigger)s and tgenabled = 'A')
 
 -- name: reads_all_statistics
 select r.rolsuper or pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') from pg_roles r where r.rolname = current_user
