@@ -157,10 +157,10 @@ def test_the_first_format_is_compacted_and_an_unknown_one_is_refused_by_its_numb
     rows = old.rows()
     assert old.compact().sentence == "compacted 4 files into 1 (across 1 bins)"
     assert old.rows() == rows
-    old.run("alter table {t} set tblproperties ('format-version' = '3')")
+    old.run("alter table {t} set tblproperties ('format-version' = '4')")
     refused = old.compact()
     assert refused.status == "failed"
-    assert "format version 3" in refused.sentence
+    assert "format version 4" in refused.sentence
 
 
 @pytest.mark.conforms("M-067", "M-085", "M-092")

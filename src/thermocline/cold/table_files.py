@@ -6,7 +6,7 @@ Bounds are kept for the columns that equality deletes compare and that the table
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -15,8 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.avro.file import AvroFile
-from pyiceberg.manifest import DATA_FILE_TYPE, MANIFEST_ENTRY_SCHEMAS, ManifestContent, ManifestEntry, ManifestEntryStatus, ManifestFile
+from pyiceberg.manifest import (
+    DATA_FILE_TYPE,
+    MANIFEST_ENTRY_SCHEMAS,
+    MANIFEST_LIST_FILE_SCHEMAS,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -44,6 +53,7 @@ _KEPT = (
     "content", "file_path", "file_format", "record_count", "file_size_in_bytes", "equality_ids", "sort_order_id", "first_row_id",
     "referenced_data_file", "content_offset", "content_size_in_bytes",
 )  # fmt: skip
+_FIRST_ROW_ID = [found.name for found in MANIFEST_LIST_FILE_SCHEMAS[3].fields].index("first_row_id")
 _KINDS: dict[int, DeleteKind] = {1: "position", 2: "equality"}
 _INTEGERS = (IntegerType, LongType, DateType, TimeType, TimestampType, TimestamptzType, BooleanType)
 _BYTES = (StringType, UUIDType, BinaryType, FixedType)
@@ -73,7 +83,7 @@ class TableFiles:
 
     order_ids: frozenset[int] = frozenset()
     """Columns the table is ordered by."""
-    _manifests: dict[str, tuple[_Entry, ...]] = field(default_factory=dict)
+    _manifests: dict[tuple[str, int | None], tuple[_Entry, ...]] = field(default_factory=dict)
     _names: dict[str, Mapping[str, int] | None] = field(default_factory=dict)
     _compared: set[int] = field(default_factory=set)
     _spent: int = 0
@@ -84,7 +94,7 @@ class TableFiles:
         if snapshot is None:
             raise LakeFileUnreadable(f"Lake snapshot {snapshot_id} is not in the table's metadata.")
         try:
-            manifests = snapshot.manifests(LakeReader())
+            manifests = _read_list(snapshot) if metadata.format_version >= 3 else snapshot.manifests(LakeReader())
             of_deletes = [entry for found in manifests if found.content == ManifestContent.DELETES for entry in self._entries(found)]
             self._compared |= {field_id for entry in of_deletes for field_id in entry.values["equality_ids"] or ()}
             of_data = [entry for found in manifests if found.content != ManifestContent.DELETES for entry in self._entries(found)]
@@ -108,17 +118,18 @@ class TableFiles:
         )
 
     def _entries(self, manifest: ManifestFile) -> tuple[_Entry, ...]:
-        if (known := self._manifests.get(manifest.manifest_path)) is not None:
+        # A manifest from before an upgrade to version 3 gets its row ids with the first commit after it.
+        key = manifest.manifest_path, _first_row_id(manifest)
+        if (known := self._manifests.get(key)) is not None:
             return known
         wanted = self.order_ids | self._compared | {PATH_FIELD_ID}
         keep_all = manifest.content == ManifestContent.DELETES
         with AvroFile[ManifestEntry](
             LakeReader().new_input(manifest.manifest_path), MANIFEST_ENTRY_SCHEMAS[3], read_types={-1: ManifestEntry}
         ) as entries:
-            found = tuple(
-                _entry(entry, manifest, None if keep_all else wanted) for entry in entries if entry.status != ManifestEntryStatus.DELETED
-            )
-        self._manifests[manifest.manifest_path] = found
+            live = (entry for entry in entries if entry.status != ManifestEntryStatus.DELETED)
+            found = tuple(_entry(entry, manifest, None if keep_all else wanted) for entry in _with_row_ids(live, key[1]))
+        self._manifests[key] = found
         return found
 
     def _delete(self, entry: _Entry, types: Mapping[int, IcebergType]) -> DeleteSeen:
@@ -160,6 +171,34 @@ class TableFiles:
             self._spent += size
             self._names[path] = _names_in(path)
         return self._names[path]
+
+
+def _read_list(snapshot: Snapshot) -> list[ManifestFile]:
+    """A snapshot's manifests with the ids of their first rows, which PyIceberg's own reader leaves out."""
+    with AvroFile[ManifestFile](
+        LakeReader().new_input(snapshot.manifest_list),
+        MANIFEST_LIST_FILE_SCHEMAS[3],
+        read_types={-1: ManifestFile},
+        read_enums={517: ManifestContent},
+    ) as manifests:
+        return list(manifests)
+
+
+def _first_row_id(manifest: ManifestFile) -> int | None:
+    known: int | None = manifest._data[_FIRST_ROW_ID] if len(manifest._data) > _FIRST_ROW_ID else None
+    return known
+
+
+def _with_row_ids(live: Iterable[ManifestEntry], first: int | None) -> Iterator[ManifestEntry]:
+    """Entries with the id of their file's first row: files without one take theirs from the manifest's, one after the other."""
+    at = _FIELDS["first_row_id"]
+    for entry in live:
+        values = entry.data_file._data
+        if first is None:
+            values[at] = None
+        elif values[at] is None:
+            values[at], first = first, first + values[_FIELDS["record_count"]]
+        yield entry
 
 
 def _names_in(path: str) -> dict[str, int] | None:

@@ -23,8 +23,9 @@ from thermocline.core.maintenance.delete_files import (
 from thermocline.core.maintenance.files import DataSeen, DeleteSeen, TableSeen
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.errors import LostRace, ThermoclineError
+from thermocline.maintenance_errors import FormatVersionUnsupported
 from thermocline.ops.maintain.context import PassContext
-from thermocline.ops.maintain.observe import NO_SNAPSHOT, check_format, plan_delete_tasks, read_seen
+from thermocline.ops.maintain.observe import NO_SNAPSHOT, check_format, format_version, plan_delete_tasks, read_seen
 from thermocline.ops.maintain.publish import commit_and_publish, settle_lake_ops
 from thermocline.ops.maintain.replacing import STALE, USED_UP, on_exactly, staging_of
 from thermocline.ops.maintain.writer import back_off
@@ -32,6 +33,8 @@ from thermocline.spark.commit import LakeHead, load_table
 from thermocline.spark.jobs.compact import BinFailed, run_bins
 from thermocline.spark.kernels.compaction.delete_files import DeletesResult, rewrite_deletes
 from thermocline.spark.rewrite import NewDelete, Rewrite
+
+_LAST_WITH_POSITION_FILES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,7 @@ def _run(
         return Outcome(operation=operation, status="skipped", sentence=NO_SNAPSHOT)
     try:
         check_format(head)
+        _check_takes_position_files(head)
         files = TableFiles()
         plan = make_plan(read_seen(files, head))
     except ThermoclineError as refusal:
@@ -91,6 +95,14 @@ def _run(
     into = f"{count} across {plan.groups} group(s)" if kind == "position" else f"{count} position delete files"
     sentence = f"{verb} {len(dropped)} {kind} delete files into {into}"
     return Outcome(operation=operation, status="done", sentence=sentence, counters=counters, details=details)
+
+
+def _check_takes_position_files(head: LakeHead) -> None:
+    if (version := format_version(head)) > _LAST_WITH_POSITION_FILES:
+        raise FormatVersionUnsupported(
+            f"{head.name} is an Iceberg table of format version {version}, whose position deletes are deletion vectors, one for each file.",
+            hint="There is nothing to merge in it; compaction applies its deletes of every kind.",
+        )
 
 
 def _write(context: PassContext, head: LakeHead, plan: DeletesPlan) -> tuple[list[_Written], list[ThermoclineError]]:

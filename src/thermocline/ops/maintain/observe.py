@@ -23,7 +23,7 @@ from thermocline.spark.kernels.compaction.task import BinTask, DeleteSource, Inp
 
 NO_SORT_ORDER = "sort rewrite requires a table sort order"
 NO_SNAPSHOT = "no current snapshot"
-_VERSIONS = (1, 2)
+_VERSIONS = (1, 2, 3)
 _SORTABLE = re.compile(r"identity|year|month|day|hour|bucket\[\d+\]|truncate\[\d+\]")
 
 
@@ -37,12 +37,16 @@ class Order:
 
 def check_format(head: LakeHead) -> None:
     """Refuse a format this build does not rewrite, before any work."""
-    version = head.told.get("format-version", 1)
+    version = format_version(head)
     if version not in _VERSIONS:
         raise FormatVersionUnsupported(
-            f"{head.name} is an Iceberg table of format version {version}; compaction rewrites versions 1 and 2.",
-            hint="Format version 3 gives each row an id that a rewrite has to carry along; this build does not.",
+            f"{head.name} is an Iceberg table of format version {version}; versions 1 to 3 are known.",
+            hint="Nothing was begun. A newer Thermocline may know the version.",
         )
+
+
+def format_version(head: LakeHead) -> int:
+    return int(head.told.get("format-version", 1))
 
 
 def read_seen(files: TableFiles, head: LakeHead) -> TableSeen:
@@ -140,6 +144,7 @@ def plan_tasks(context: PassContext, head: LakeHead, plan: CompactionPlan) -> li
             sort=_sort_fields(plan.clustering),
             partition_values=_constants(head, made.group),
             splice_min_row_group_bytes=context.policy.splice_min_row_group_bytes,
+            keep_lineage=plan.seen.format_version >= 3,
             name_mapping=properties.get("schema.name-mapping.default"),
         )
         for made in plan.bins
@@ -181,6 +186,7 @@ def _inputs(files: Sequence[DataSeen], applies: Mapping[str, tuple[DeleteSeen, .
             record_count=file.record_count,
             sequence_number=file.sequence_number,
             deletes=tuple(places[delete.key] for delete in applies.get(file.path, ())),
+            first_row_id=file.first_row_id,
         )
         for file in files
     )

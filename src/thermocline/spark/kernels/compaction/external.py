@@ -5,7 +5,8 @@
     → {"outputs": [{"path": …}, …]}
 
 Nothing it says is believed: it may write only the files it was given names for, which are registered before, and their footers must add
-up to the inputs' rows and carry the table's field ids. Bins with deletes are never handed out; our own kernel applies those.
+up to the inputs' rows and carry the table's field ids. Bins with deletes, and those of tables whose rows have ids, are never handed out;
+our own kernels take those.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class ExternalKernel:
     command: str
 
     def __call__(self, task: BinTask, register: Callable[[str], None], pace: Callable[[int, int], None]) -> BinResult:
-        if task.deletes:
+        if task.deletes or task.keep_lineage:
             return run_bin(task, register, pace)
         names = output_names(task)
         for name in names:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from thermocline.spark.kernels.compaction.equality import KeyPlan, KeySet, key_columns, passes_for, read_key_set
 from thermocline.spark.kernels.compaction.files import Pace
 from thermocline.spark.kernels.compaction.key_words import Mask
+from thermocline.spark.kernels.compaction.lineage import with_lineage
 from thermocline.spark.kernels.compaction.positions import read_positions
 from thermocline.spark.kernels.compaction.projection import Projection, find_field
 from thermocline.spark.kernels.compaction.reading import InputReader, batches_of, open_parquet
@@ -89,6 +90,8 @@ def read_kept(task: BinTask, reader: InputReader, rows: RowFilter) -> Iterator[K
             gone = rows.deleted(number, first_row, projection, batch) if file.deletes else None
             removed = np.zeros(0, dtype=np.int64) if gone is None else np.flatnonzero(gone) + first_row
             projected = projection.apply(batch, reader.dictionaries)
+            if task.keep_lineage:
+                projected = with_lineage(projected, file, first_row)
             if gone is not None:
                 projected = projected.filter(pa.array(~gone))
             yield Kept(number=number, rows_read=batch.num_rows, batch=projected, removed=removed)

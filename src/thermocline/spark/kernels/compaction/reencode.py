@@ -11,7 +11,8 @@ import pyarrow as pa
 from thermocline.spark.kernels.compaction.equality import KeyPlan, plan_keys
 from thermocline.spark.kernels.compaction.files import Pace, Register
 from thermocline.spark.kernels.compaction.kept_rows import Kept, RowFilter, read_kept
-from thermocline.spark.kernels.compaction.lake_schema import LakeSchema, read_lake_schema
+from thermocline.spark.kernels.compaction.lake_schema import LakeSchema
+from thermocline.spark.kernels.compaction.lineage import ROW_ID, written_schema
 from thermocline.spark.kernels.compaction.reading import InputReader
 from thermocline.spark.kernels.compaction.row_map import Positions, packed_positions
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
@@ -22,7 +23,7 @@ _SAMPLE_ROWS = 20_000
 
 def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> BinResult:
     """The outputs of a bin, rows in the order of the inputs."""
-    lake = read_lake_schema(task.schema_json)
+    lake = written_schema(task)
     plans = plan_keys(task, lake)
     reader = open_reader(task, lake, plans, pace)
     rows = RowFilter(task, plans, reader, pace)
@@ -47,7 +48,7 @@ def open_reader(task: BinTask, lake: LakeSchema, plans: Sequence[KeyPlan], pace:
     sample = _sample(task, reader)
     if sample is not None and sample.num_rows:
         reader.row_bytes = max(1.0, sample.nbytes / sample.num_rows)
-        reader.repeating = dictionary_columns(sample)
+        reader.repeating = dictionary_columns(sample) - {ROW_ID.name}
         reader.dictionaries = frozenset(name for name in reader.repeating if pa.types.is_string(sample.schema.field(name).type))
     return reader
 

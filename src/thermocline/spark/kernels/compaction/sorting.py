@@ -13,7 +13,8 @@ from thermocline.spark.kernels.compaction.equality import plan_keys
 from thermocline.spark.kernels.compaction.external_sort import ExternalSort, KeyColumns
 from thermocline.spark.kernels.compaction.files import Pace, Register
 from thermocline.spark.kernels.compaction.kept_rows import RowFilter, read_kept
-from thermocline.spark.kernels.compaction.lake_schema import LakeField, LakeSchema, read_lake_schema
+from thermocline.spark.kernels.compaction.lake_schema import LakeField, LakeSchema
+from thermocline.spark.kernels.compaction.lineage import written_schema
 from thermocline.spark.kernels.compaction.problems import RewriteUnsupported
 from thermocline.spark.kernels.compaction.projection import FieldPath, find_field, value_at
 from thermocline.spark.kernels.compaction.reading import InputReader, batches_of, open_parquet
@@ -47,7 +48,7 @@ def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
     """The outputs of a bin, rows in the task's order; ranges of outputs do not overlap."""
     if not task.sort:
         raise RewriteUnsupported("sort rewrite requires a table sort order")
-    lake = read_lake_schema(task.schema_json)
+    lake = written_schema(task)
     plans = plan_keys(task, lake)
     reader = open_reader(task, lake, plans, pace)
     ordering = _plan_sort(task, lake) if task.kernel == "sort" else _plan_curve(task, lake, reader, pace)

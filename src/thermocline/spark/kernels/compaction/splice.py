@@ -57,6 +57,8 @@ def why_not_splice(task: BinTask, footers: Sequence[Footer]) -> str | None:
         return "a sort is asked"
     if any(file.deletes for file in task.inputs):
         return "deletes apply"
+    if task.keep_lineage:
+        return "each row's id has to be written"
     if any(footer.encrypted for footer in footers) or any(chunk.elsewhere for group in groups for chunk in group.chunks):
         return "encrypted or scattered column chunks"
     if any(footer.schema != first.schema or footer.column_orders != first.column_orders for footer in footers):

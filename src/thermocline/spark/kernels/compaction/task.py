@@ -32,6 +32,8 @@ class InputFile:
     record_count: int
     sequence_number: int
     deletes: tuple[int, ...] = ()
+    first_row_id: int | None = None
+    """The id of the first row that has none of its own in the file; None for files from before the table had row ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,8 @@ class BinTask:
     partition_values: Mapping[int, object] | None = None
     splice_min_row_group_bytes: int = 0
     """A bin whose row groups are smaller than this on average is re-encoded instead of spliced; 0: never for that reason."""
+    keep_lineage: bool = False
+    """Whether outputs say of each row its id and when it was last changed, as format version 3 asks for."""
     name_mapping: str | None = None
     """The table's `schema.name-mapping.default`, for files without field ids."""
     scratch: str | None = None
