@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -17,23 +20,42 @@ from thermocline.pg import connect, with_database
 from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 _TESTS = Path(__file__).parent
-_MARKS = ("unit", "property", "postgres", "spark", "gateway", "stack", "e2e", "faults")
+_FOLDERS = ("property", "faults", "e2e", "spark", "stack", "gateway", "postgres", "unit")
+"""Longest files first, so that no worker of `make test` is left alone with one at the end."""
+
+_MEMORY = Path("/dev/shm")
+_MEMORY_NEEDED_BYTES = 6 * 1024**3
+
+# A run is over before the second compiler of the JVM has paid for itself, and two cores have no use for a parallel collector.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test's mark is the folder it lies in; py4j lets go of its sockets to the JVM without closing them."""
     for item in items:
-        folder = item.path.relative_to(_TESTS).parts[0]
-        if folder in _MARKS:
-            item.add_marker(getattr(pytest.mark, folder))
+        item.add_marker(getattr(pytest.mark, _folder(item)))
         item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+    items.sort(key=lambda item: _FOLDERS.index(_folder(item)))
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(_TESTS).parts[0]
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+def clusters() -> Iterator[Path]:
+    """Where clusters that are thrown away lie: in memory where there is enough of it; the server's user may pass through."""
+    roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _MEMORY_NEEDED_BYTES
+    with tempfile.TemporaryDirectory(prefix="tc-clusters-", dir=_MEMORY if roomy else None) as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture(scope="session")
+def postgres(clusters: Path) -> Iterator[PostgresServer]:
     """An embedded Postgres for the whole run."""
-    settings = {**FAST_TEST_SETTINGS, "max_connections": "200", "max_prepared_transactions": "10", "max_wal_size": "4GB"}
-    server = PostgresServer(tmp_path_factory.mktemp("postgres") / "data", free_port(), settings, password="test")
+    settings = {**FAST_TEST_SETTINGS, "max_connections": "200", "max_prepared_transactions": "10", "max_wal_size": "1GB"}
+    server = PostgresServer(clusters / "postgres", free_port(), settings, password="test")
     server.init()
     server.start()
     yield server

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,13 +49,6 @@ from thermocline.gateway.server import GatewayThread, start_in_thread
 from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 LOGIN, PASSWORD = "postgres", "correct horse"
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker("gateway")
 
 
 class _OneTableCatalog(NoopCatalog):
@@ -276,14 +268,11 @@ class Lake:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    directory = Path(tempfile.mkdtemp(prefix="thermocline-gateway-"))
-    directory.chmod(0o755)
-    server = PostgresServer(directory / "pg", free_port(), FAST_TEST_SETTINGS, password=PASSWORD)
+def postgres(clusters: Path) -> Iterator[PostgresServer]:
+    server = PostgresServer(clusters / "gateway", free_port(), FAST_TEST_SETTINGS, password=PASSWORD)
     server.init()
     server.start()
     yield server
-    server.stop("immediate")
     server.remove()
 
 

@@ -58,16 +58,14 @@ def thermocline() -> CommandLine:
 
 
 @pytest.fixture(scope="session")
-def scratch() -> Iterator[Path]:
+def scratch(clusters: Path) -> Path:
     """A directory that the server's user may pass through, which pytest's own are not."""
-    with tempfile.TemporaryDirectory(prefix="tc-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
+    return clusters
 
 
 @pytest.fixture(scope="session")
-def server(scratch: Path) -> Iterator[PostgresServer]:
-    running = PostgresServer(scratch / "server", free_port(), FAST_TEST_SETTINGS, password="a:b\\c 'd")
+def server(clusters: Path) -> Iterator[PostgresServer]:
+    running = PostgresServer(clusters / "server", free_port(), FAST_TEST_SETTINGS, password="a:b\\c 'd")
     running.init()
     running.start()
     yield running
