@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from psycopg.types.json import Jsonb
 
+from thermocline.errors import AnotherWriter
 from thermocline.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/safety.sql")
+
+
+@contextmanager
+def lake_lock(conn: Connection, lake_id: int, name: str) -> Iterator[None]:
+    """One writer of ours per lake table at a time; the lock dies with the connection."""
+    if conn.execute(_QUERIES["try_lock_lake"], {"lake_id": lake_id}).fetchone() != (True,):
+        raise AnotherWriter(f"Another pass commits to {name}.")
+    try:
+        yield
+    finally:
+        if not conn.closed and not conn.broken:
+            conn.execute(_QUERIES["unlock_lake"], {"lake_id": lake_id})
 
 
 def take_over(conn: Connection, op_id: uuid.UUID, pass_id: uuid.UUID | None, paths: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -50,23 +51,40 @@ class OperationStatus:
 
 
 @contextmanager
-def pass_lock(conn: Connection, owner: Owner, name: str) -> Iterator[None]:
-    """One pass per table at a time, forced or scheduled."""
-    if conn.execute(_QUERIES["try_lock"], owner.values()).fetchone() != (True,):
+def pass_lock(conn: Connection, owner: Owner, name: str, *, beside: bool = False) -> Iterator[None]:
+    """One pass per table at a time, forced or scheduled; those that compact named partitions alone run `beside` each other."""
+    kind = "_beside" if beside else ""
+    if conn.execute(_QUERIES[f"try_lock{kind}"], owner.values()).fetchone() != (True,):
         raise PassRunning(f"Another pass works on {name}.")
     try:
         yield
     finally:
         if not conn.closed and not conn.broken:
-            conn.execute(_QUERIES["unlock"], owner.values())
+            conn.execute(_QUERIES[f"unlock{kind}"], owner.values())
 
 
-def begin_pass(conn: Connection, owner: Owner, *, worker: str, forced: bool, policy: Mapping[str, Any], base: int | None) -> uuid.UUID:
-    """Write the started row, under the lock; what a dead pass left open is closed first."""
-    conn.execute(_QUERIES["close_dead_of"], owner.values())
+@contextmanager
+def partition_lock(conn: Connection, owner: Owner, partition: str) -> Iterator[bool]:
+    """Whether this pass has the partition for itself; two partitions with one hash wait for each other, which harms nothing."""
+    named = f"{owner.table_id}/{owner.lake_id}/{partition}".encode()
+    place = {"place": int.from_bytes(blake2b(named, digest_size=4).digest(), "big", signed=True)}
+    held = conn.execute(_QUERIES["try_lock_partition"], place).fetchone() == (True,)
+    try:
+        yield held
+    finally:
+        if held and not conn.closed and not conn.broken:
+            conn.execute(_QUERIES["unlock_partition"], place)
+
+
+def begin_pass(
+    conn: Connection, owner: Owner, *, worker: str, forced: bool, policy: Mapping[str, Any], base: int | None, beside: bool = False
+) -> uuid.UUID:
+    """Write the started row, under the lock; what a dead pass left open is closed first, when no living one can be beside us."""
+    if not beside:
+        conn.execute(_QUERIES["close_dead_of"], owner.values())
     pass_id = uuid.uuid4()
-    values = {**owner.values(), "op_id": pass_id, "worker": worker, "forced": forced, "policy": Jsonb(dict(policy)), "base": base}
-    conn.execute(_QUERIES["begin"], values)
+    values = {**owner.values(), "op_id": pass_id, "worker": worker, "forced": forced, "beside": beside, "base": base}
+    conn.execute(_QUERIES["begin"], {**values, "policy": Jsonb(dict(policy))})
     return pass_id
 
 

@@ -30,6 +30,7 @@ alter table thermocline.op_log
     add column lake_id bigint references thermocline.lake_tables on delete cascade,
     add column pass_id uuid,
     add column forced boolean not null default false,
+    add column beside boolean not null default false,
     add column policy jsonb,
     add column bounds jsonb,
     add column outcomes jsonb,
@@ -38,6 +39,7 @@ alter table thermocline.op_log
     add column ended_at timestamptz,
     add constraint op_log_of_one_table check (num_nonnulls(table_id, lake_id) = 1);
 comment on column thermocline.op_log.pass_id is 'The maintenance pass that an op belongs to.';
+comment on column thermocline.op_log.beside is 'A pass that compacts named partitions alone: others like it may run at the same time.';
 comment on column thermocline.op_log.outcomes is 'A pass: what became of each operation, in order.';
 create index op_log_by_lake on thermocline.op_log (lake_id, started_at desc) where lake_id is not null;
 create index op_log_passes on thermocline.op_log (started_at desc) where kind = 'maintain';

@@ -9,12 +9,13 @@ on conflict (lake_id) where state = 'pending' do update set wish = excluded.wish
 returning id
 
 -- name: take
--- A table on which a pass runs keeps its request until that pass is over.
+-- A table on which a pass runs keeps its request until that pass is over; compactions of named partitions run beside each other.
 update thermocline.maintenance_requests set state = 'running', worker = %(worker)s
  where id = (select r.id from thermocline.maintenance_requests r
               where r.state = 'pending'
                 and not exists (select from thermocline.op_log o
                                  where o.kind = 'maintain' and o.phase not in ('published', 'abandoned')
+                                   and not (o.beside and coalesce((r.wish ->> 'beside')::boolean, false))
                                    and o.table_id is not distinct from r.table_id and o.lake_id is not distinct from r.lake_id)
               order by r.refreshed_at, r.id limit 1 for update skip locked)
 returning id, table_id, lake_id, wish

@@ -4,9 +4,21 @@ select pg_try_advisory_lock(746200 + (%(lake_id)s::bigint is not null)::int, coa
 -- name: unlock
 select pg_advisory_unlock(746200 + (%(lake_id)s::bigint is not null)::int, coalesce(%(table_id)s::bigint, %(lake_id)s::bigint)::int)
 
+-- name: try_lock_beside
+select pg_try_advisory_lock_shared(746200 + (%(lake_id)s::bigint is not null)::int, coalesce(%(table_id)s::bigint, %(lake_id)s::bigint)::int)
+
+-- name: unlock_beside
+select pg_advisory_unlock_shared(746200 + (%(lake_id)s::bigint is not null)::int, coalesce(%(table_id)s::bigint, %(lake_id)s::bigint)::int)
+
+-- name: try_lock_partition
+select pg_try_advisory_lock(746220, %(place)s::int)
+
+-- name: unlock_partition
+select pg_advisory_unlock(746220, %(place)s::int)
+
 -- name: begin
-insert into thermocline.op_log (op_id, table_id, lake_id, kind, phase, forced, policy, base_snapshot, worker)
-values (%(op_id)s, %(table_id)s, %(lake_id)s, 'maintain', 'intent', %(forced)s, %(policy)s, %(base)s, %(worker)s)
+insert into thermocline.op_log (op_id, table_id, lake_id, kind, phase, forced, beside, policy, base_snapshot, worker)
+values (%(op_id)s, %(table_id)s, %(lake_id)s, 'maintain', 'intent', %(forced)s, %(beside)s, %(policy)s, %(base)s, %(worker)s)
 
 -- name: close_dead_of
 update thermocline.op_log

@@ -63,6 +63,12 @@ select path, kept_at, size_bytes, until from thermocline.quarantined_files
 -- name: release_quarantined
 delete from thermocline.quarantined_files where path = any(%(paths)s)
 
+-- name: try_lock_lake
+select pg_try_advisory_lock(746101, %(lake_id)s::int)
+
+-- name: unlock_lake
+select pg_advisory_unlock(746101, %(lake_id)s::int)
+
 -- name: begin_lake_op
 insert into thermocline.op_log (op_id, lake_id, kind, phase, base_snapshot, worker, pass_id)
 values (%(op_id)s, %(lake_id)s, %(kind)s, 'intent', %(base)s, %(worker)s, %(pass_id)s)

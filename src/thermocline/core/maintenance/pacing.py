@@ -24,6 +24,8 @@ class Pace:
     write_bytes_per_s: float = 0
     iops: float = 0
     duty: float = 1.0
+    until: float | None = None
+    """The second since 1970 from which on no further bin is begun."""
 
     def shared_by(self, tasks: int) -> Pace:
         """What each of so many tasks may take, so that all together keep the limits."""
@@ -34,6 +36,10 @@ class Pace:
 
     def slowed(self, factor: float) -> Pace:
         return self if factor >= 1 else replace(self, duty=self.duty * factor)
+
+    def is_over(self, now: float) -> bool:
+        """Whether a task begins no further bin."""
+        return self.until is not None and now >= self.until
 
 
 UNPACED = Pace()

@@ -87,6 +87,17 @@ def quiet_until(windows: Sequence[QuietWindow], now: datetime) -> datetime | Non
     return until
 
 
+def quiet_from(windows: Sequence[QuietWindow], now: datetime) -> datetime | None:
+    """When the next quiet begins; None where there is no window."""
+    begins = []
+    for window in windows:
+        zone = ZoneInfo(window.zone)
+        today = now.astimezone(zone).date()
+        spans = (_span(window, day, zone) for ahead in range(9) if (day := today + timedelta(days=ahead)).weekday() in window.days)
+        begins += [begin for begin, _ in spans if begin > now][:1]
+    return min(begins, default=None)
+
+
 def _end_of(window: QuietWindow, now: datetime) -> datetime | None:
     zone = ZoneInfo(window.zone)
     today = now.astimezone(zone).date()

@@ -20,7 +20,7 @@ from thermocline.settings import Settings
 def wish_to_data(wish: PassWish) -> dict[str, Any]:
     """What travels in the request."""
     given = {"where": wish.where, "engine": wish.engine, "ignore_pacing": wish.ignore_pacing}
-    return {"operations": list(wish.operations), **given}
+    return {"operations": list(wish.operations), "beside": wish.beside, **given}
 
 
 def wish_from_data(stored: Mapping[str, Any]) -> PassWish:

@@ -16,10 +16,12 @@ from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction, r
 from thermocline.core.maintenance.outcome import Outcome, Status
 from thermocline.errors import ThermoclineError
 from thermocline.faults import fault_point
+from thermocline.ops.maintain.claims import partition_claims
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.observe import NO_SNAPSHOT, check_format, plan_tasks, read_order, read_seen
 from thermocline.ops.maintain.publish import settle_lake_ops
 from thermocline.ops.maintain.replacing import Finished, Replacing, staging_of
+from thermocline.ops.maintain.writer import writer_lock
 from thermocline.spark.commit import LakeHead, load_table
 from thermocline.spark.jobs.compact import BinFailed, Staging, run_bins
 from thermocline.spark.kernels.compaction.run import run_bin
@@ -42,24 +44,28 @@ def run_compact(context: PassContext) -> Outcome:
     """Rewrite what the policy asks for; a sentence and counters."""
     started = time.monotonic()
     if context.target.lake_id is not None and not context.dry_run:
-        settle_lake_ops(context)
-    head = load_table(context.spark(), context.target.name)
-    if head.snapshot_id is None:
-        return Outcome(operation="compact", status="skipped", sentence=NO_SNAPSHOT)
-    try:
-        check_format(head)
-        order = read_order(head, context.policy)
-        terms = order.clustering.terms if order.clustering is not None else ()
-        files = TableFiles(order_ids=frozenset(term.field_id for term in terms))
-        plan = plan_compaction(read_seen(files, head), context.policy, context.now, order.clustering)
-    except ThermoclineError as refusal:
-        return Outcome(operation="compact", status="failed", sentence=str(refusal), details=(refusal.hint,) if refusal.hint else ())
-    details = (*((order.note,) if order.note else ()), *plan.details)
-    if plan.is_empty:
-        return Outcome(operation="compact", status="skipped", sentence=plan.sentence, counters=_no_counters(started), details=details)
-    if context.dry_run:
-        return _told_dry(plan, details, started)
-    return _rewrite(context, head, plan, files, details, started)
+        with writer_lock(context):
+            settle_lake_ops(context)
+    with partition_claims(context) as claims:
+        head = load_table(context.spark(), context.target.name)
+        if head.snapshot_id is None:
+            return Outcome(operation="compact", status="skipped", sentence=NO_SNAPSHOT)
+        try:
+            check_format(head)
+            order = read_order(head, context.policy)
+            terms = order.clustering.terms if order.clustering is not None else ()
+            files = TableFiles(order_ids=frozenset(term.field_id for term in terms))
+            plan = plan_compaction(read_seen(files, head), context.policy, context.now, order.clustering)
+            while claims is not None and claims.take(plan):
+                head = load_table(context.spark(), context.target.name)
+                plan = plan_compaction(read_seen(files, head), context.policy, context.now, order.clustering)
+        except ThermoclineError as refusal:
+            return Outcome(operation="compact", status="failed", sentence=str(refusal), details=(refusal.hint,) if refusal.hint else ())
+        plan = plan if claims is None else claims.within(plan)
+        details = (*((order.note,) if order.note else ()), *plan.details)
+        if plan.is_empty:
+            return Outcome(operation="compact", status="skipped", sentence=plan.sentence, counters=_no_counters(started), details=details)
+        return _told_dry(plan, details, started) if context.dry_run else _rewrite(context, head, plan, files, details, started)
 
 
 def _rewrite(
@@ -117,6 +123,7 @@ def _told(plan: CompactionPlan, replacing: Replacing, progress: _Progress, detai
         "bytes_read": sum(found.result.bytes_read for found in done),
         "bytes_written": sum(found.result.bytes_written for found in done),
         "conflicts": replacing.conflicts,
+        "rebases": replacing.rebases,
         "files_reused": replacing.files_reused,
         "commits": replacing.commits,
         "rewritten_files": merged,

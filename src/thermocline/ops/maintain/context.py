@@ -46,6 +46,8 @@ class PassContext:
     worker: str
     dry_run: bool = False
     forced: bool = False
+    beside: bool = False
+    """Others may compact other partitions of the table at the same time, so each partition is claimed first."""
     talk: Callable[[str], None] = lambda _: None
     pass_id: uuid.UUID | None = None
     """None in a dry run, which leaves no trace."""

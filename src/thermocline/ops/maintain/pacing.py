@@ -6,17 +6,19 @@ Asked when a pass starts an operation that rewrites data, and between its bins; 
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from thermocline.cold.metadata import read_lake_table
 from thermocline.core.maintenance.outcome import Operation
 from thermocline.core.maintenance.pacing import UNPACED, Backoff, Pace, plan_pace
 from thermocline.core.maintenance.policy import Policy
-from thermocline.core.maintenance.quiet_windows import parse_quiet_windows, quiet_until
+from thermocline.core.maintenance.quiet_windows import parse_quiet_windows, quiet_from, quiet_until
 from thermocline.lake_files import open_location
+from thermocline.locations import local_path
 from thermocline.ops.maintain.latency import LatencyProbe
 from thermocline.settings import Settings
 
@@ -58,8 +60,11 @@ class Pacing:
         return render_pause(f"queries take longer than {self.policy.latency_threshold_ms:g} ms{figure}", self.resumes_at)
 
     def pace(self) -> Pace:
-        """What a task that starts now may take."""
-        return plan_pace(self.policy, self.measured_bytes_per_s).slowed(self._backoff.factor or 1)
+        """What a task that starts now may take, and when it has to stop: a quiet window that begins meanwhile ends it at the next bin."""
+        pace = plan_pace(self.policy, self.measured_bytes_per_s).slowed(self._backoff.factor or 1)
+        now = self.clock()
+        begins = quiet_from(parse_quiet_windows(self.policy.quiet_windows), now)
+        return pace if begins is None else replace(pace, until=time.time() + (begins - now).total_seconds())
 
     def _look(self) -> float | None:
         threshold = self.policy.latency_threshold_ms
@@ -108,8 +113,20 @@ def measure_read_bytes_per_s(metadata_location: str) -> float:
     if not files:
         return 0
     largest = max(files, key=lambda file: file.size_bytes)
+    _forget_cached(largest.path)
     store, path = open_location(largest.path)
     started = time.monotonic()
     with store.open_input_stream(path) as stream:
         read = len(stream.read(min(largest.size_bytes, _MEASURED_BYTES)))
     return read / max(time.monotonic() - started, 1e-6)
+
+
+def _forget_cached(location: str) -> None:
+    """Have a file on this machine read from its disk: what the system holds in memory says nothing of the store."""
+    if (file := local_path(location)) is None:
+        return
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(handle)

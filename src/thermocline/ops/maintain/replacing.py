@@ -83,6 +83,9 @@ class Replacing:
     refused: list[str] = field(default_factory=list)
     commits: int = 0
     conflicts: int = 0
+    """Commits that were overtaken by one which touched a partition of theirs."""
+    rebases: int = 0
+    """Commits that were overtaken by others, which are only put on top of them."""
     files_reused: int = 0
     deletes_dropped: int = 0
     deletes_moved: int = 0
@@ -103,10 +106,20 @@ class Replacing:
                 self._put(head, prepared)
                 return
             except LostRace:
-                self.conflicts += 1
+                is_met = self._is_met(head, left)
+                self.conflicts, self.rebases = self.conflicts + is_met, self.rebases + (not is_met)
                 self.files_reused += sum(len(found.paths) for found in left)
                 time.sleep(back_off(attempt))
         self.refused.append(USED_UP)
+
+    def _is_met(self, head: LakeHead, finished: Sequence[Finished]) -> bool:
+        """Whether what was committed since that head touched a partition of these bins."""
+        before, now = read_seen(self.files, head), read_seen(self.files, load_table(self.context.spark(), self.context.target.name))
+        data = {file.path: file.group for file in before.data}.items() ^ {file.path: file.group for file in now.data}.items()
+        deletes = {delete.key: (delete.spec_id, delete.partition) for delete in now.deletes}
+        come = {group for key, group in deletes.items() if key not in {delete.key for delete in before.deletes}}
+        touched = come | {group for _, group in data}
+        return any(found.bin.group in touched for found in finished) or any(not now.specs[spec_id] for spec_id, _ in come)
 
     def _put(self, head: LakeHead, prepared: Prepared) -> None:
         rewrite = prepared.rewrite

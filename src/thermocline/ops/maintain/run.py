@@ -55,6 +55,11 @@ class PassWish:
     forced: bool = True
     ignore_pacing: bool = False
 
+    @property
+    def beside(self) -> bool:
+        """Whether others like it may run on the same table: it compacts named partitions and does nothing else."""
+        return self.forced and self.where is not None and self.operations == ("compact",)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassReport:
@@ -139,6 +144,7 @@ def run_pass_on(
         worker=worker,
         dry_run=wish.dry_run,
         forced=wish.forced,
+        beside=wish.beside,
         talk=talk,
         why_pause=lambda: STOPPING if is_stopping() else pacing.why_pause(),
         pace=pacing.pace,
@@ -150,7 +156,7 @@ def run_pass_on(
         return _run_unrecorded(run, resolved.warnings)
     if seen.owner.table_id is not None and (since := read_paused_since(conn, seen.owner.table_id)) is not None:
         raise Paused(f"{seen.label} is paused since {since:%Y-%m-%d %H:%M:%S}; nothing of it moves.")
-    with passes.pass_lock(conn, seen.owner, seen.label):
+    with passes.pass_lock(conn, seen.owner, seen.label, beside=wish.beside):
         return _run_recorded(run, resolved.warnings)
 
 
@@ -169,7 +175,9 @@ def _run_recorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
     conn, seen, wish, started = run.context.conn, run.seen, run.wish, time.monotonic()
     kept: list[Bounds] = []
     record = policy_record(run.context.policy)
-    pass_id = passes.begin_pass(conn, seen.owner, worker=run.context.worker, forced=wish.forced, policy=record, base=seen.snapshot)
+    pass_id = passes.begin_pass(
+        conn, seen.owner, worker=run.context.worker, forced=wish.forced, policy=record, base=seen.snapshot, beside=wish.beside
+    )
 
     def note_bounds(bounds: Bounds) -> None:
         kept.append(bounds)

@@ -1,14 +1,14 @@
-"""The writer's place on a registered table: taken for the short time of a commit, waited for when tiering or folding has it."""
+"""The writer's place on a table: taken for the short time of a commit, waited for when tiering, folding or another pass has it."""
 
 from __future__ import annotations
 
 import random
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 
-from thermocline.catalog import journal
+from thermocline.catalog import journal, lake_ops
 from thermocline.errors import AnotherWriter
 from thermocline.ops.maintain.context import PassContext
 
@@ -24,18 +24,25 @@ def back_off(attempt: int) -> float:
 
 @contextmanager
 def writer_lock(context: PassContext) -> Iterator[None]:
-    """Nobody else of ours commits to the table meanwhile; a table that Postgres does not know has only its pass."""
+    """Nobody else of ours commits to the table meanwhile."""
     with ExitStack() as held:
-        if (registered := context.target.registered) is not None:
-            deadline = time.monotonic() + _PATIENCE_SECONDS
-            for attempt in count():
-                try:
-                    held.enter_context(journal.table_lock(context.conn, registered.id, str(registered.name)))
-                    break
-                except AnotherWriter:
-                    if time.monotonic() > deadline:
-                        raise
-                if attempt == _TRIES_IN_SILENCE:
-                    context.talk("waiting for the table's writer")
-                time.sleep(back_off(attempt))
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        for attempt in count():
+            try:
+                held.enter_context(_try_lock(context))
+                break
+            except AnotherWriter:
+                if time.monotonic() > deadline:
+                    raise
+            if attempt == _TRIES_IN_SILENCE:
+                context.talk("waiting for the table's writer")
+            time.sleep(back_off(attempt))
         yield
+
+
+def _try_lock(context: PassContext) -> AbstractContextManager[None]:
+    target = context.target
+    if target.registered is not None:
+        return journal.table_lock(context.conn, target.registered.id, str(target.registered.name))
+    assert target.lake_id is not None
+    return lake_ops.lake_lock(context.conn, target.lake_id, str(target.name))

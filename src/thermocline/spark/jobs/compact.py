@@ -6,6 +6,7 @@ and the others go on.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
@@ -78,10 +79,12 @@ def run_bins(
     is_over: Callable[[], bool] = lambda: False,
     pace: Callable[[], Pace] = lambda: UNPACED,
 ) -> Iterator[Result | BinFailed]:
-    """Results in the order they come. `is_over` is asked before each job: true lets those under way finish and starts no more."""
+    """Results in the order they come. `is_over` is asked before each job, and again when a task stopped before its last bin: true lets
+    those under way finish and starts no more."""
     at_once = max(1, min(parallel, spark.sparkContext.defaultParallelism))
     waiting = list(_shares(tasks, at_once))
-    running: set[Future[list[Result | BinFailed]]] = set()
+    at_once = min(at_once, max(len(waiting), 1))
+    running: dict[Future[list[Result | BinFailed]], int] = {}
     with ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="compact") as pool:
         while waiting or running:
             while waiting and len(running) < at_once:
@@ -89,10 +92,12 @@ def run_bins(
                     waiting.clear()
                     break
                 share = Share(staging=staging, bins=tuple(waiting.pop(0)), pace=pace().shared_by(at_once))
-                running.add(pool.submit(_run_share, spark, share, kernel))
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for finished in done:
-                yield from finished.result()
+                running[pool.submit(_run_share, spark, share, kernel)] = len(share.bins)
+            for finished in wait(running, return_when=FIRST_COMPLETED).done:
+                results = finished.result()
+                if len(results) < running.pop(finished) and is_over():
+                    waiting.clear()
+                yield from results
 
 
 def _shares(tasks: Sequence[BinTask], at_once: int) -> Iterator[list[BinTask]]:
@@ -133,7 +138,12 @@ def _run_on_executor(share: Share, kernel: Kernel[Result]) -> list[Result | BinF
         take_slot(conn, share.staging.slots)
         paced = keep_pace(share.pace)
         register = share.staging.registrar(conn)
-        return [_run_one(replace(task, name_prefix=f"{task.name_prefix}-{attempt}"), kernel, register, paced) for task in share.bins]
+        found: list[Result | BinFailed] = []
+        for task in share.bins:
+            if share.pace.is_over(time.time()):
+                break
+            found.append(_run_one(replace(task, name_prefix=f"{task.name_prefix}-{attempt}"), kernel, register, paced))
+        return found
 
 
 def _run_one(
