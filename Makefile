@@ -31,7 +31,7 @@ run: setup ## start everything with a demo table and stay up until Ctrl-C
 
 # Two at a time: a second Postgres and a second Spark are cheaper than waiting for the first. A file's tests stay together.
 test: setup lint types ## linters, types, import layers and all tests
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15
 
 lint: setup ## ruff, formatting and import layers
 	@$(BIN)/ruff check .
