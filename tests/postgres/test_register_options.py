@@ -178,6 +178,27 @@ def test_inbound_foreign_keys_are_refused_where_partitions_drop_and_taken_with_k
     assert not shop.register(keep_heap=True).already
 
 
+@pytest.mark.parametrize("action", ["on delete cascade", "on delete set null", "on update cascade"])
+def test_foreign_keys_that_change_rows_are_refused_where_they_cannot_reach_them_all(shop: Shop, action: str) -> None:
+    shop.run(
+        *MONTHS,
+        "create table public.owners (id bigint primary key)",
+        f"alter table public.events add column owner bigint references public.owners {action}",
+    )
+    with pytest.raises(CannotRegister, match=r"events_owner_fkey, which changes rows here when one of (public\.)?owners goes or changes"):
+        shop.register()
+    assert not shop.register(keep_heap=True).already
+
+
+def test_a_foreign_key_that_only_checks_is_taken(shop: Shop) -> None:
+    shop.run(
+        *MONTHS,
+        "create table public.owners (id bigint primary key)",
+        "alter table public.events add column owner bigint references public.owners on delete restrict",
+    )
+    assert not shop.register().already
+
+
 def test_the_maintenance_preset_is_the_tables_own_from_the_start(shop: Shop) -> None:
     shop.run(*MONTHS)
     with pytest.raises(UsageError, match="unknown preset 'sea'"):

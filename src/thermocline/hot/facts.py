@@ -70,6 +70,7 @@ class HeapFacts:
     primary_key: tuple[KeyColumn, ...]
     primary_key_is_deferrable: bool
     inbound_foreign_keys: tuple[str, ...]
+    acting_foreign_keys: tuple[str, ...]
     grants: tuple[Grant, ...]
     comment: str | None = None
 
@@ -116,6 +117,7 @@ def read_heap(conn: Connection, name: TableName, identity: tuple[str, ...] | Non
             )
         ),
         inbound_foreign_keys=tuple(r[0] for r in conn.execute(_QUERIES["inbound_foreign_keys"], {"oid": oid})),
+        acting_foreign_keys=tuple(r[0] for r in conn.execute(_QUERIES["acting_foreign_keys"], {"oid": oid})),
         grants=tuple(
             Grant(grantee=grantee, privilege=privilege, grantable=grantable, column=column)
             for grantee, privilege, grantable, column in conn.execute(_QUERIES["grants"], {"oid": oid})

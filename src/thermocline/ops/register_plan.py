@@ -288,6 +288,11 @@ def _reasons_of_shape(heap: HeapFacts, keep_heap: bool) -> Iterator[tuple[str, s
             f"is referenced by {heap.inbound_foreign_keys[0]}, and its partitions will be dropped",
             "Drop the foreign key, or register with --keep-heap, which drops no partition.",
         )
+    if heap.acting_foreign_keys and not keep_heap:
+        yield (
+            f"has the foreign key {heap.acting_foreign_keys[0]} (CASCADE, SET NULL or SET DEFAULT): it would not reach rows in the lake",
+            "Let the foreign key be ON DELETE/UPDATE NO ACTION or RESTRICT, or register with --keep-heap, where it reaches every row.",
+        )
 
 
 def _reasons_of_columns(heap: HeapFacts) -> Iterator[tuple[str, str]]:

@@ -76,6 +76,12 @@ select format('%%s (constraint %%I)', conrelid::regclass, conname)
   from pg_constraint where confrelid = %(oid)s and contype = 'f' and conparentid = 0
  order by 1
 
+-- name: acting_foreign_keys
+select format('%%I, which changes rows here when one of %%s goes or changes', conname, confrelid::regclass)
+  from pg_constraint
+ where conrelid = %(oid)s and contype = 'f' and conparentid = 0 and (confdeltype in ('c', 'n', 'd') or confupdtype in ('c', 'n', 'd'))
+ order by 1
+
 -- name: partitions
 select c.oid, n.nspname, c.relname, pg_get_expr(c.relpartbound, c.oid), c.relkind::text
   from pg_inherits i
