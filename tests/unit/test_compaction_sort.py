@@ -22,7 +22,7 @@ from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform, M
 from pyiceberg.types import BinaryType, DateType, DecimalType, LongType, StringType, TimestampType
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back
 
-from thermocline.spark.kernels.compaction import external_sort, writing
+from thermocline.spark.kernels.compaction import sorting, writing
 from thermocline.spark.kernels.compaction.curves import hilbert, z_order
 from thermocline.spark.kernels.compaction.problems import RewriteUnsupported
 from thermocline.spark.kernels.compaction.sort_words import Direction, row_order
@@ -100,7 +100,6 @@ def test_rows_come_out_in_the_order_asked_and_equal_ones_as_they_came(tmp_path: 
     assert [row[3] for row in rows_of(result)] == by_model(rows, tuple(order))
 
 
-@pytest.mark.conforms("M-089")
 def test_the_whole_range_of_numbers_beside_a_column_of_one_value_keeps_its_order() -> None:
     ends = pa.array([2**63 - 1, -(2**63), 0], pa.int64())
     order = row_order([pa.array(["same"] * 3), ends], [Direction(), Direction()])
@@ -108,6 +107,7 @@ def test_the_whole_range_of_numbers_beside_a_column_of_one_value_keeps_its_order
     assert order.tolist() == [1, 2, 0]
 
 
+@pytest.mark.conforms("M-089")
 def test_a_bin_above_the_memory_is_sorted_in_runs_and_leaves_no_scratch(tmp_path: Path) -> None:
     lake, chance = Bin(tmp_path, schema=JSON), np.random.default_rng(3)
     for number in range(4):
@@ -261,7 +261,7 @@ def test_both_columns_of_a_curve_prune_files_although_one_is_skewed_and_has_null
     tmp_path: Path, kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 1250)
-    monkeypatch.setattr(external_sort, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(sorting, "_BATCH_BYTES", (4000, 4000))
     chance, lake = np.random.default_rng(4), Bin(tmp_path, schema=JSON)
     for _ in range(4):
         skewed = np.exp(chance.normal(0, 12, 5000))

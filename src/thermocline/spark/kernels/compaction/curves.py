@@ -1,7 +1,7 @@
 """Space-filling curves: several columns in one order, by z-order or Hilbert's curve.
 
 Each column's values become ranks by their share of the bin's rows, so that every column has its share of bits whatever its distribution;
-NULL ranks below all values. Ranks come from one look over the bin, some tens of thousands of values of each column.
+NULL ranks below all values. Ranks come from one look over the bin, so they hold for all of a partition's rows.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from thermocline.spark.kernels.compaction.key_words import Words, null_mask
 from thermocline.spark.kernels.compaction.sort_words import value_words
 
+_MOST_VALUES = 1 << 13
+"""Kept of each column's sample: few enough to stay near the processor, and far more than there are row groups to tell apart."""
 _SPREAD = (
     (16, 0x0000FFFF0000FFFF),
     (8, 0x00FF00FF00FF00FF),
@@ -27,30 +30,34 @@ _SPREAD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ColumnRanks:
-    """The sorted sample of one column, and how many of the rows looked at were NULL."""
+    """Of a sample of one column's rows every so many values in order (`step`), as words or as text, and how many were NULL."""
 
-    values: pa.Array
     words: Words | None
+    texts: pa.Array
+    """None where there are words."""
+    step: int
     nulls: int
+    total: int
 
     def ranks(self, array: pa.Array, bits: int) -> Words:
         """Each value's share of the rows below it, scaled to so many bits; NULL is nought."""
-        total = len(self.values) + self.nulls
-        below = self._below(array).astype(np.uint64) + np.uint64(self.nulls)
+        places = self._places(array)
+        known = len(self.words) if self.words is not None else len(self.texts)
+        shares = (np.arange(known + 1, dtype=np.uint64) * np.uint64(self.step) + np.uint64(self.nulls)) * np.uint64(1 << bits)
         most = np.uint64((1 << bits) - 2)
-        ranks: Words = np.uint64(1) + np.minimum(most, (below * np.uint64(1 << bits)) // np.uint64(max(1, total)))
+        ranks: Words = (np.uint64(1) + np.minimum(most, shares // np.uint64(max(1, self.total))))[places]
         if array.null_count:
             ranks[null_mask(array)] = 0
         return ranks
 
-    def _below(self, array: pa.Array) -> Words:
+    def _places(self, array: pa.Array) -> npt.NDArray[np.int64]:
+        """How many of the values kept lie below each value."""
         if self.words is not None:
-            return np.searchsorted(self.words, value_words(_plain(array))).astype(np.uint64)
+            return np.searchsorted(self.words, value_words(_plain(array)))
         coded = array if pa.types.is_dictionary(array.type) else _plain(array).dictionary_encode()
-        found = np.zeros(len(coded.dictionary) + 1, dtype=np.uint64)
-        found[:-1] = pc.search_sorted(self.values, _plain(coded.dictionary)).to_numpy(zero_copy_only=False)
-        places = pc.fill_null(coded.indices, len(coded.dictionary)).to_numpy(zero_copy_only=False)
-        return np.asarray(found[places], dtype=np.uint64)
+        found = np.zeros(len(coded.dictionary) + 1, dtype=np.int64)
+        found[:-1] = pc.search_sorted(self.texts, _plain(coded.dictionary)).to_numpy(zero_copy_only=False)
+        return np.asarray(found[pc.fill_null(coded.indices, len(coded.dictionary)).to_numpy(zero_copy_only=False)], dtype=np.int64)
 
 
 def column_ranks(sample: pa.ChunkedArray) -> ColumnRanks:
@@ -58,9 +65,13 @@ def column_ranks(sample: pa.ChunkedArray) -> ColumnRanks:
     array = sample.combine_chunks()
     array = array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
     known = _plain(array.drop_null())
+    step = max(1, -(-len(known) // _MOST_VALUES))
+    words = texts = None
     if pa.types.is_binary(known.type):
-        return ColumnRanks(values=known.take(pc.sort_indices(known)), words=None, nulls=array.null_count)
-    return ColumnRanks(values=known, words=np.sort(value_words(known)), nulls=array.null_count)
+        texts = known.take(pc.sort_indices(known)[step - 1 :: step])
+    else:
+        words = np.sort(value_words(known))[step - 1 :: step].copy()
+    return ColumnRanks(words=words, texts=texts, step=step, nulls=array.null_count, total=len(array))
 
 
 def _plain(array: pa.Array) -> pa.Array:

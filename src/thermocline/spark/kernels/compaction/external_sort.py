@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,7 +20,7 @@ import pyarrow.ipc
 
 from thermocline.spark.kernels.compaction.sort_words import Direction, Order, row_order, row_words
 
-_RUN_SHARE, _RANGE_SHARE = 0.16, 0.08
+_RUN_SHARE, _RANGE_SHARE = 0.12, 0.08
 PIECE_BYTES = 1 << 20
 _SAMPLES_PER_RUN = 512
 Cuts = npt.NDArray[np.int64]
@@ -57,6 +57,8 @@ class ExternalSort:
     keys: KeyColumns
     memory_bytes: int
     scratch: str | None = None
+    batch_bytes: int = 4 << 20
+    """About the size of the batches given back."""
     _buffer: list[pa.RecordBatch] = field(default_factory=list)
     _buffer_bytes: int = 0
     _total_bytes: int = 0
@@ -78,7 +80,7 @@ class ExternalSort:
         """How many runs went to disk so far."""
         return len(self._runs)
 
-    def sorted_batches(self) -> Iterator[pa.RecordBatch]:
+    def sorted_batches(self) -> Generator[pa.RecordBatch, None, None]:
         """All rows in order; what was written to disk is gone afterwards."""
         try:
             if not self._runs:
@@ -104,7 +106,7 @@ class ExternalSort:
 
     def _in_order(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         order = self.keys.order(table)
-        rows = max(1, int(4 * PIECE_BYTES / max(1.0, table.nbytes / table.num_rows)))
+        rows = max(1, int(self.batch_bytes / max(1.0, table.nbytes / table.num_rows)))
         for begin in range(0, table.num_rows, rows):
             part = table.slice(begin, rows) if order is None else table.take(pa.array(order[begin : begin + rows]))
             yield from part.to_batches()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +82,7 @@ class RowFilter:
                 first_row += batch.num_rows
 
 
-def read_kept(task: BinTask, reader: InputReader, rows: RowFilter) -> Iterator[Kept]:
+def read_kept(task: BinTask, reader: InputReader, rows: RowFilter) -> Generator[Kept, None, None]:
     """Every input's rows that live on, in order."""
     for number, file in enumerate(task.inputs):
         first_row = 0

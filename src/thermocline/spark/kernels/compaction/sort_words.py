@@ -1,7 +1,8 @@
 """The order of rows by several key columns, as whole numbers that numpy sorts.
 
-Numbers become words of the same order (floats by their bits, as Iceberg's specification orders them: -NaN, -∞, …, -0, 0, …, ∞, NaN);
-text and other wide values become their rank among the values at hand. Words are comparable only within one call.
+Numbers become words of the same order (floats by their bits: -∞, …, -0, 0, …, ∞, and every NaN above, whatever its sign, as Iceberg's
+own comparator has it); text and other wide values become their rank among the values at hand, by their bytes. Words are comparable only
+within one call.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from thermocline.spark.kernels.compaction.key_words import Mask, Words, null_mas
 
 Order = npt.NDArray[np.int64]
 _SIGN = np.uint64(1 << 63)
+_NAN = np.uint64((1 << 64) - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,7 @@ def value_words(array: pa.Array) -> Words:
     if pa.types.is_boolean(kind):
         return np.asarray(pc.fill_null(array, False).to_numpy(zero_copy_only=False)).astype(np.uint64)
     if pa.types.is_floating(kind):
-        return _float_words(np.asarray(pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False), dtype=np.float64).view(np.uint64))
+        return _float_words(np.asarray(pc.fill_null(array, 0.0).to_numpy(zero_copy_only=False), dtype=np.float64))
     if pa.types.is_uint64(kind):
         return np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False), dtype=np.uint64)
     if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
@@ -55,18 +57,28 @@ def _whole_words(array: pa.Array) -> Words:
     return values.view(np.uint64) ^ _SIGN
 
 
-def _float_words(bits: Words) -> Words:
-    return np.where(bits & _SIGN, ~bits, bits | _SIGN)
+def _float_words(values: npt.NDArray[np.float64]) -> Words:
+    bits = values.view(np.uint64)
+    words = np.where(bits & _SIGN, ~bits, bits | _SIGN)
+    words[np.isnan(values)] = _NAN
+    return words
 
 
 def _rank_words(array: pa.Array) -> Words:
     coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     values = coded.dictionary
     values = values.cast(pa.binary()) if pa.types.is_string(values.type) else values
-    ranks = np.empty(len(values) + 1, dtype=np.uint64)
-    ranks[pc.sort_indices(values).to_numpy()] = np.arange(len(values), dtype=np.uint64)
-    ranks[-1] = 0
+    ranks = np.zeros(len(values) + 1, dtype=np.uint64)
+    order = pc.sort_indices(values)
+    ranks[order.to_numpy()] = _places(values.take(order))
     return np.asarray(ranks[pc.fill_null(coded.indices, len(values)).to_numpy(zero_copy_only=False)], dtype=np.uint64)
+
+
+def _places(ordered: pa.Array) -> Words:
+    """Ranks of values in order. Other writers' dictionaries may name a value twice; it is one value still."""
+    fresh = np.zeros(len(ordered), dtype=np.uint64)
+    fresh[1:] = pc.not_equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(zero_copy_only=False) if len(ordered) else 0
+    return np.cumsum(fresh, dtype=np.uint64)
 
 
 def row_words(columns: Sequence[pa.Array], directions: Sequence[Direction]) -> Words:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from thermocline.spark.kernels.compaction.ahead import work_ahead
 from thermocline.spark.kernels.compaction.curves import ColumnRanks, bits_for, column_ranks, hilbert, z_order
 from thermocline.spark.kernels.compaction.equality import plan_keys
 from thermocline.spark.kernels.compaction.external_sort import ExternalSort, KeyColumns
@@ -25,6 +26,8 @@ from thermocline.spark.kernels.compaction.transforms import transformed
 from thermocline.spark.kernels.compaction.writing import OutputWriter
 
 _SAMPLE_ROWS = 1 << 16
+_AHEAD_SHARE = 0.08
+_BATCH_BYTES = (64 << 10, 4 << 20)
 _EXTRA = "__thermocline_key_{}"
 Extra = Callable[[pa.RecordBatch], list[pa.Array]]
 
@@ -55,14 +58,16 @@ def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
     rows = RowFilter(task, plans, reader, pace)
     schema = output_schema(lake, reader.dictionaries)
     writer = OutputWriter(task, lake, schema, reader.repeating, register, pace)
-    sorter = ExternalSort(keys=ordering.keys, memory_bytes=task.memory_bytes, scratch=task.scratch)
-    rows_read = 0
+    # Outputs are cut between batches, so that small outputs need small ones.
+    batch_bytes = max(_BATCH_BYTES[0], min(_BATCH_BYTES[1], task.target_bytes // 4))
+    sorter = ExternalSort(keys=ordering.keys, memory_bytes=task.memory_bytes, scratch=task.scratch, batch_bytes=batch_bytes)
+    rows_read, ahead_bytes = 0, int(task.memory_bytes * _AHEAD_SHARE)
     try:
-        for kept in read_kept(task, reader, rows):
+        for kept in work_ahead(read_kept(task, reader, rows), lambda kept: kept.batch.nbytes, ahead_bytes):
             rows_read += kept.rows_read
             sorter.add(ordering.extended(kept.batch))
         del rows
-        for batch in sorter.sorted_batches():
+        for batch in work_ahead(sorter.sorted_batches(), lambda batch: batch.nbytes, ahead_bytes):
             writer.add(batch.select(schema.names))
         outputs = writer.close()
     except BaseException:

@@ -61,8 +61,9 @@ def _truncate(array: pa.Array, width: int) -> pa.Array:
         return pa.array([None if v is None else int(v) - int(v) % int(step.as_py()) for v in whole.to_pylist()], pa.decimal128(38, 0))
     if not pa.types.is_integer(array.type):
         raise RewriteUnsupported(f"The rewrite cannot truncate {array.type}.")
-    values = np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False)).astype(np.int64)
-    return pa.array(values - values % width, mask=array.is_null().to_numpy(zero_copy_only=False))
+    values = np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False))
+    # In the column's own width, where the lowest values run over as they do in Iceberg's.
+    return pa.array(values - values % values.dtype.type(width), mask=array.is_null().to_numpy(zero_copy_only=False))
 
 
 def _bucket(array: pa.Array, count: int) -> pa.Array:

@@ -1,0 +1,226 @@
+"""The order of rows by columns of every type, its odd values included, against plain Python; and what curves order by."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import struct
+import uuid
+from decimal import Decimal
+from functools import cmp_to_key
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyiceberg.transforms import TruncateTransform
+from pyiceberg.types import LongType
+from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back
+
+from thermocline.spark.kernels.compaction.ahead import work_ahead
+from thermocline.spark.kernels.compaction.curves import bits_for
+from thermocline.spark.kernels.compaction.sort_words import Direction, row_order
+from thermocline.spark.kernels.compaction.task import SortField
+from thermocline.spark.kernels.compaction.transforms import transformed
+
+_NEGATIVE_NAN: float = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000001))[0]
+_MOMENT = dt.datetime(2026, 11, 16)
+VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "boolean": (pa.bool_(), [True, False]),
+    "int": (pa.int32(), [-(2**31), 2**31 - 1, 0, -1]),
+    "long": (pa.int64(), [-(2**63), 2**63 - 1, 0, -1, 1]),
+    "float": (pa.float32(), [0.0, -0.0, math.nan, math.inf, -math.inf, 1e-45, -1e-45]),
+    "double": (pa.float64(), [0.0, -0.0, math.nan, _NEGATIVE_NAN, math.inf, -math.inf, 5e-324, -5e-324]),
+    "decimal(9,2)": (pa.decimal128(9, 2), [Decimal("-9999999.99"), Decimal("9999999.99"), Decimal("0.01"), Decimal(0)]),
+    "decimal(18,0)": (pa.decimal128(18, 0), [Decimal(-(10**18) + 1), Decimal(10**18 - 1), Decimal(-1), Decimal(0)]),
+    "decimal(38,4)": (pa.decimal128(38, 4), [Decimal("-1e33"), Decimal("1e33"), Decimal("18446744073709551616.5"), Decimal("-0.0001")]),
+    "date": (pa.date32(), [dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1969, 12, 31)]),
+    "time": (pa.time64("us"), [dt.time(0), dt.time(23, 59, 59, 999999), dt.time(12)]),
+    "timestamp": (pa.timestamp("us"), [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31), _MOMENT]),
+    "timestamptz": (pa.timestamp("us", "UTC"), [_MOMENT.replace(tzinfo=dt.UTC), dt.datetime(1960, 1, 1, tzinfo=dt.UTC)]),
+    "string": (pa.string(), ["", "a", "a\x00", "ab", "é", "\uffff", "\U0001f40d"]),
+    "binary": (pa.binary(), [b"", b"\x00", b"\x7f", b"\x80", b"\xff", b"\xff\x00"]),
+    "fixed[2]": (pa.binary(2), [b"\x00\x00", b"\x7f\xff", b"\x80\x00", b"\xff\xff"]),
+    "uuid": (pa.uuid(), [uuid.UUID(int=0), uuid.UUID(int=2**127 - 1), uuid.UUID(int=2**127), uuid.UUID(int=2**128 - 1)]),
+}
+KINDS = list(VALUES)
+
+
+def comparable(value: Any) -> Any:
+    """A value in a form that Python orders as Iceberg does: every NaN greatest, -0.0 below 0.0, text and uuids by their bytes."""
+    if isinstance(value, float):
+        return (math.isnan(value), 0.0 if math.isnan(value) else value, 0.0 if math.isnan(value) else math.copysign(1, value))
+    if isinstance(value, str):
+        return value.encode()
+    return value.bytes if isinstance(value, uuid.UUID) else value
+
+
+def compare(left: Any, right: Any, direction: Direction) -> int:
+    if left is None or right is None:
+        return 0 if left is right else (-1 if (left is None) == direction.nulls_first else 1)
+    one, other = comparable(left), comparable(right)
+    way = int(one > other) - int(one < other)
+    return -way if direction.descending else way
+
+
+DIRECTIONS = st.builds(Direction, descending=st.booleans(), nulls_first=st.booleans())
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[list[str], list[Direction], list[tuple[Any, ...]]]:
+    kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=3))
+    directions = [draw(DIRECTIONS) for _ in kinds]
+    row = st.tuples(*[st.one_of(st.none(), st.sampled_from(VALUES[kind][1])) for kind in kinds])
+    return kinds, directions, draw(st.lists(row, max_size=40))
+
+
+@settings(max_examples=300, deadline=None)
+@given(tables(), st.booleans())
+@pytest.mark.conforms("M-088")
+def test_rows_are_ordered_by_columns_of_every_type_as_iceberg_orders_them(drawn: Any, sliced: bool) -> None:
+    kinds, directions, rows = drawn
+    columns = [pa.array([row[at] for row in rows], VALUES[kind][0]) for at, kind in enumerate(kinds)]
+    if sliced:
+        columns = [pa.concat_arrays([column, column]).slice(len(rows)) for column in columns]
+    order = row_order(columns, directions)
+
+    def both(left: int, right: int) -> int:
+        pairs = zip(rows[left], rows[right], directions, strict=True)
+        ways = (compare(one, other, direction) for one, other, direction in pairs)
+        return next((way for way in ways if way), 0)
+
+    found = list(range(len(rows))) if order is None else order.tolist()
+    assert found == sorted(range(len(rows)), key=cmp_to_key(both))
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(KINDS), min_size=1, max_size=2, unique=True), DIRECTIONS, st.integers(0, 2**32))
+def test_odd_values_keep_their_order_through_runs_on_disk(tmp_path: Path, kinds: list[str], direction: Direction, seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    lake = Bin(tmp_path, schema=iceberg_schema(*((at + 1, f"c{at}", kind) for at, kind in enumerate(kinds)), (9, "place", "long")))
+    fields = [lake_field(f"c{at}", VALUES[kind][0], at + 1) for at, kind in enumerate(kinds)]
+    schema = pa.schema([*fields, lake_field("place", pa.int64(), 9)])
+    for number in range(2):
+        columns = [
+            pa.array([(VALUES[k][1] + [None])[n] for n in chance.integers(0, len(VALUES[k][1]) + 1, 300)], VALUES[k][0]) for k in kinds
+        ]
+        lake.add(pa.Table.from_arrays([*columns, pa.array(range(number * 300, number * 300 + 300))], schema=schema))
+    sort = tuple(SortField(field_id=at + 1, descending=direction.descending, nulls_first=direction.nulls_first) for at in range(len(kinds)))
+    spilled, whole = lake.run("sort", sort=sort, memory_bytes=30_000), lake.run("sort", sort=sort)
+    assert spilled.note.endswith("runs on disk")
+    assert read_back(spilled).column("place").to_pylist() == read_back(whole).column("place").to_pylist()
+
+
+def test_a_value_that_a_dictionary_names_twice_is_one_value() -> None:
+    twice = pa.DictionaryArray.from_arrays(pa.array([1, 0, 1, 0], pa.int32()), pa.array(["a", "a"]))
+    order = row_order([twice, pa.array([4, 3, 2, 1])], [Direction(), Direction()])
+    assert order is not None
+    assert order.tolist() == [3, 2, 1, 0]
+
+
+def test_truncated_numbers_run_over_where_icebergs_do() -> None:
+    small = transformed(pa.array([-(2**31), 2**31 - 1, None], pa.int32()), "truncate[10]")
+    assert small.to_pylist() == [2**31 - 2, 2**31 - 8 + 0 - (2**31 - 8) % 10, None]
+    large = pa.array([-(2**63) + 8, 2**63 - 1, -1], pa.int64())
+    assert transformed(large, "truncate[10]").to_pylist() == [TruncateTransform(10).transform(LongType())(v) for v in large.to_pylist()]
+
+
+def ranks_by_model(values: list[Any], bits: int) -> list[int]:
+    """Each value's share of the rows below it, scaled to so many bits; NULL is nought."""
+    below = sorted(comparable(value) for value in values if value is not None)
+    nulls, total = len(values) - len(below), len(values)
+    found = []
+    for value in values:
+        share = 0 if value is None else (nulls + sum(1 for other in below if other < comparable(value))) * (1 << bits) // total
+        found.append(0 if value is None else 1 + min((1 << bits) - 2, share))
+    return found
+
+
+@pytest.mark.parametrize("columns", [2, 3, 5])
+@pytest.mark.conforms("M-090")
+def test_z_order_interleaves_the_bits_of_ranks_that_hold_for_the_whole_partition(tmp_path: Path, columns: int) -> None:
+    """Ranks of one file or run alone would order rows of several files differently from this model over all of them."""
+    kinds: list[tuple[str, pa.DataType]] = [("double", pa.float64()), ("long", pa.int64()), ("string", pa.string())]
+    kinds = (kinds * 2)[:columns]
+    lake = Bin(tmp_path, schema=iceberg_schema(*((at + 1, f"c{at}", kind) for at, (kind, _) in enumerate(kinds)), (9, "place", "long")))
+    schema = pa.schema([*(lake_field(f"c{at}", kind, at + 1) for at, (_, kind) in enumerate(kinds)), lake_field("place", pa.int64(), 9)])
+    chance, rows = np.random.default_rng(5), []
+    for number in range(3):
+        # Skewed by powers of ten, the files' ranges apart, some NULL.
+        numbers = np.exp(chance.normal(number * 5, 6, (150, columns)))
+        texts = [
+            [_as_kind(float(v), kind) if chance.random() > 0.1 else None for v, (kind, _) in zip(row, kinds, strict=True)]
+            for row in numbers
+        ]
+        found = [(*row, number * 150 + at) for at, row in enumerate(texts)]
+        rows += found
+        lake.add(
+            pa.Table.from_arrays([pa.array([row[at] for row in found], schema.field(at).type) for at in range(columns + 1)], schema=schema)
+        )
+    bits = bits_for(columns)
+    assert columns * bits <= (64 if columns <= 4 else 128)
+    ranks = list(zip(*(ranks_by_model([row[at] for row in rows], bits) for at in range(columns)), strict=True))
+    keys = ["".join(f"{rank >> bit & 1}" for bit in range(bits - 1, -1, -1) for rank in row) for row in ranks]
+    expected = sorted(range(len(rows)), key=lambda at: keys[at])
+    sort = tuple(SortField(field_id=at + 1) for at in range(columns))
+    for memory in (402_653_184, 25_000):
+        assert read_back(lake.run("zorder", sort=sort, memory_bytes=memory)).column("place").to_pylist() == expected
+
+
+def _as_kind(value: float, kind: str) -> Any:
+    return int(min(value, 2.0**62)) if kind == "long" else f"{value:030.9f}" if kind == "string" else value
+
+
+@pytest.mark.parametrize("kernel", ["zorder", "hilbert"])
+def test_a_condition_on_two_columns_opens_a_small_part_of_a_curves_row_groups(tmp_path: Path, kernel: str) -> None:
+    lake = Bin(tmp_path, schema=iceberg_schema((1, "a", "double"), (2, "b", "double"), (3, "body", "string")))
+    schema = pa.schema([lake_field("a", pa.float64(), 1), lake_field("b", pa.float64(), 2), lake_field("body", pa.string(), 3)])
+    chance = np.random.default_rng(11)
+    body = pa.array([f"{n:0200d}" for n in range(16_000)])
+    for _ in range(4):
+        columns = [
+            pa.array(chance.random(16_000)),
+            pa.array(np.where(chance.random(16_000) < 0.1, np.nan, chance.random(16_000) ** 9)),
+            body,
+        ]
+        lake.add(pa.Table.from_arrays(columns, schema=schema))
+    size = sum(file.size_bytes for file in lake.inputs)
+    result = lake.run(kernel, sort=(SortField(field_id=1), SortField(field_id=2)), target_bytes=size // 64)
+    groups = [pq.ParquetFile(local(file.path)).metadata.row_group(0) for file in result.outputs]
+    assert len(groups) >= 12
+    stats = [[group.column(at).statistics for at in (0, 1)] for group in groups]
+    opened = [a for a, b in stats if a.min <= 0.52 and a.max >= 0.5 and b.has_min_max and b.min <= 0.001 and b.max >= 0.0009]
+    assert 5 * len(opened) <= len(groups)
+
+
+def test_work_ahead_keeps_the_order_waits_for_room_and_stops_with_its_reader() -> None:
+    made: list[int] = []
+    closed: list[bool] = []
+
+    def numbers() -> Any:
+        try:
+            for number in range(100):
+                made.append(number)
+                yield number
+        finally:
+            closed.append(True)
+
+    found = work_ahead(numbers(), lambda _: 10, 30)
+    assert [next(found) for _ in range(5)] == [0, 1, 2, 3, 4]
+    assert len(made) <= 5 + 3 + 1
+    found.close()  # type: ignore[attr-defined]
+    assert closed == [True]
+    assert list(work_ahead(numbers(), lambda _: 50, 30)) == list(range(100))
+
+
+def test_what_work_ahead_fails_with_is_raised_where_it_is_used() -> None:
+    def failing() -> Any:
+        yield 1
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        list(work_ahead(failing(), lambda _: 1, 10))
