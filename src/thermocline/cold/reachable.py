@@ -6,15 +6,16 @@ paths with one hash keep a file too many, never one too few.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import FileIO
-from pyiceberg.manifest import ManifestEntry, ManifestFile, read_manifest_list
+from pyiceberg.manifest import DATA_FILE_TYPE, MANIFEST_ENTRY_SCHEMAS, ManifestEntry, ManifestEntryStatus, ManifestFile, read_manifest_list
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
@@ -24,6 +25,7 @@ from thermocline.locations import without_file_scheme
 
 _HASHES_AT_ONCE = 65_536
 _VERSION_HINT = "version-hint.text"
+_PATH, _SIZE = (next(at for at, found in enumerate(DATA_FILE_TYPE[3].fields) if found.field_id == wanted) for wanted in (100, 104))
 
 Found = TypeVar("Found")
 Hashes = npt.NDArray[np.uint64]
@@ -49,9 +51,17 @@ class PathSet:
                 self._settle()
 
     def __contains__(self, path: object) -> bool:
+        return bool(self.which([str(path)])[0])
+
+    def which(self, paths: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """For each path whether somebody needs it."""
         self._settle()
-        place = np.searchsorted(self._sorted, (wanted := np.uint64(hash_path(str(path)))))
-        return bool(place < len(self._sorted) and self._sorted[place] == wanted)
+        wanted = np.fromiter((hash_path(path) for path in paths), dtype=np.uint64, count=len(paths))
+        places = np.searchsorted(self._sorted, wanted)
+        found = np.zeros(len(wanted), dtype=np.bool_)
+        inside = places < len(self._sorted)
+        found[inside] = self._sorted[places[inside]] == wanted[inside]
+        return found
 
     def __len__(self) -> int:
         self._settle()
@@ -108,11 +118,15 @@ def live_files(manifests: Iterable[ManifestFile], io: FileIO | None = None) -> I
     """Path and size of the files that are alive in these manifests, one list per manifest."""
     reader = io or LakeReader()
     for manifest in manifests:
-        yield [(entry.data_file.file_path, entry.data_file.file_size_in_bytes) for entry in _entries(manifest, reader)]
+        path = manifest.manifest_path
+        yield _readable(path, lambda path=path: _names_in(path, reader))  # type: ignore[misc]
 
 
-def _entries(manifest: ManifestFile, io: FileIO) -> list[ManifestEntry]:
-    return _readable(manifest.manifest_path, lambda: list(manifest.fetch_manifest_entry(io, discard_deleted=True)))
+def _names_in(path: str, io: FileIO) -> list[tuple[str, int]]:
+    """Path and size of a manifest's live files; entries are let go of one by one, because their metrics are most of them."""
+    with AvroFile[ManifestEntry](io.new_input(path), MANIFEST_ENTRY_SCHEMAS[3], read_types={-1: ManifestEntry}) as entries:
+        living = (entry.data_file._data for entry in entries if entry.status != ManifestEntryStatus.DELETED)
+        return [(file[_PATH], file[_SIZE]) for file in living]
 
 
 def named_by_metadata(metadata: TableMetadata, location: str) -> Iterator[str]:

@@ -23,3 +23,25 @@ create table thermocline.quarantined_files (
     check (num_nonnulls(table_id, lake_id) = 1)
 );
 comment on table thermocline.quarantined_files is 'Orphans that were moved aside; they come back by `thermocline lake restore` until they are deleted.';
+
+create table thermocline.sweeps (
+    table_id bigint unique references thermocline.tables on delete cascade,
+    lake_id bigint unique references thermocline.lake_tables on delete cascade,
+    root text not null,
+    after_folder text not null,
+    listed bigint not null,
+    at timestamptz not null default now(),
+    check (num_nonnulls(table_id, lake_id) = 1)
+);
+comment on table thermocline.sweeps is 'How far the listing of an orphan sweep has come; one that is cut off goes on from there.';
+
+create table thermocline.sweep_candidates (
+    path text not null,
+    table_id bigint references thermocline.tables on delete cascade,
+    lake_id bigint references thermocline.lake_tables on delete cascade,
+    size_bytes bigint not null,
+    modified timestamptz,
+    check (num_nonnulls(table_id, lake_id) = 1)
+);
+comment on table thermocline.sweep_candidates is 'Old files that nothing named when they were listed. They are judged again before any of them is deleted.';
+create index sweep_candidates_by_table on thermocline.sweep_candidates (table_id, lake_id);

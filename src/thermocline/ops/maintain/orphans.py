@@ -2,22 +2,26 @@
 
     list → keep what is named, staged or young → look again → delete, or move aside
 
-The listing streams; what is needed is held as hashes, and candidates are spooled to disk, because nothing is deleted before the whole
-listing was compared: one file named under another spelling stops the sweep. What was committed meanwhile is read before the first delete.
+The listing streams, and goes on where it was when it was cut off. What is needed is held as hashes, and candidates are spooled to disk,
+because nothing is deleted before the whole listing was compared: one file named under another spelling stops the sweep. What was committed
+meanwhile is read before the first delete.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import IO
 
+from thermocline.catalog import sweeps
 from thermocline.catalog.safety import read_locations, read_staged
-from thermocline.cold.listing import list_files
+from thermocline.cold.listing import list_parts
 from thermocline.cold.reachable import PathSet, every_path
 from thermocline.core.maintenance.orphans import ListedFile, judge_age, loose_spelling
 from thermocline.core.maintenance.outcome import Outcome
@@ -27,9 +31,10 @@ from thermocline.maintenance_errors import GcForbidden, SpellingsDiffer
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.deletion import delete_files
 from thermocline.ops.maintain.quarantine import empty_quarantine, move_aside
-from thermocline.ops.maintain.safety import LakeVersion, check_may_delete, look, read_bounds, roots_of
+from thermocline.ops.maintain.safety import LakeVersion, check_may_delete, look, owner_of, read_bounds, roots_of
 
 _NAMED = 1000
+_SAVE_EVERY_SECONDS = 30.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,34 +73,88 @@ def run_remove_orphans(context: PassContext) -> Outcome:
         else:
             _delete(orphans, done)
     if not context.dry_run:
+        sweeps.forget_sweep(context.conn, owner_of(context))
         done.bytes += empty_quarantine(context)
     return _told(context, done, started)
 
 
+@dataclass(slots=True, kw_only=True)
+class _Comparing:
+    """What somebody needs, and the listed files it is compared with."""
+
+    table: str
+    spool: IO[str]
+    done: Swept
+    needed: PathSet = field(default_factory=PathSet)
+    loosely: PathSet = field(default_factory=PathSet)
+
+    def need(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self.needed.add([path])
+            self.loosely.add([loose_spelling(path)])
+
+    def compare(self, files: Sequence[ListedFile]) -> None:
+        """Spool the old files that nothing names; refuse when one of them is named under another spelling."""
+        self.done.listed += len(files)
+        named = self.needed.which([file.path for file in files])
+        old = []
+        for file in (file for file, is_named in zip(files, named, strict=True) if not is_named):
+            if judge_age(file, self.done.now, self.done.grace).is_orphan:
+                old.append(file)
+            else:
+                self.done.kept += 1
+                self.done.unknown_age += file.modified is None
+        for file, is_spelled in zip(old, self.loosely.which([loose_spelling(file.path) for file in old]), strict=True):
+            if is_spelled:
+                raise SpellingsDiffer(
+                    f"{self.table}: the listing has {file.path}, and the table's metadata names that file under another spelling."
+                )
+            self.spool.write(_to_line(file))
+
+
+def _to_line(file: ListedFile) -> str:
+    return json.dumps([file.path, file.size_bytes, file.modified.isoformat() if file.modified else None]) + "\n"
+
+
+def _from_line(line: str) -> ListedFile:
+    path, size, modified = json.loads(line)
+    return ListedFile(path=path, size_bytes=size, modified=datetime.fromisoformat(modified) if modified else None)
+
+
 def _compare(context: PassContext, version: LakeVersion, spool: IO[str], done: Swept) -> None:
-    """Spool the old files that nothing names; refuse when one of them is named under another spelling."""
-    needed, loosely = PathSet(), PathSet()
+    """Compare the listing with what is needed; a listing that was cut off goes on where it was, with what it had found judged anew."""
+    comparing = _Comparing(table=str(context.target.name), spool=spool, done=done)
     bounds = read_bounds(context, version)
     context.note_bounds(bounds)
-    for path in (*every_path(version.metadata, version.head.metadata_location), *bounds.metadata_files, *bounds.staged_files):
-        needed.add([path])
-        loosely.add([loose_spelling(path)])
-    others = _folders_of_others(context, version)
-    for root in roots_of(version):
-        for file in list_files(root, others):
-            done.listed += 1
-            if file.path in needed:
-                continue
-            judged = judge_age(file, done.now, done.grace)
-            if not judged.is_orphan:
-                done.kept += 1
-                done.unknown_age += file.modified is None
-            elif loose_spelling(file.path) in loosely:
-                raise SpellingsDiffer(
-                    f"{context.target.name}: the listing has {file.path}, and the table's metadata names that file under another spelling."
-                )
-            else:
-                spool.write(json.dumps([file.path, file.size_bytes, file.modified.isoformat() if file.modified else None]) + "\n")
+    comparing.need(every_path(version.metadata, version.head.metadata_location))
+    comparing.need((*bounds.metadata_files, *bounds.staged_files))
+    roots, others = roots_of(version), _folders_of_others(context, version)
+    place = None if context.dry_run else sweeps.read_sweep(context.conn, owner_of(context))
+    if place is not None and place.root in roots:
+        roots = roots[roots.index(place.root) :]
+        found = sweeps.read_candidates(context.conn, owner_of(context))
+        while some := list(islice(found, _NAMED)):
+            comparing.compare(some)
+        done.listed = place.listed
+    elif not context.dry_run:
+        place = None
+        sweeps.forget_sweep(context.conn, owner_of(context))
+    saved, saved_at = spool.tell(), time.monotonic()
+    for root in roots:
+        for part in list_parts(root, others, place.after if place is not None and root == place.root else None):
+            comparing.compare(part.files)
+            if part.finished is not None and not context.dry_run and time.monotonic() - saved_at >= _SAVE_EVERY_SECONDS:
+                _save(context, sweeps.SweepPlace(root=root, after=part.finished, listed=done.listed), spool, saved)
+                saved, saved_at = spool.tell(), time.monotonic()
+
+
+def _save(context: PassContext, place: sweeps.SweepPlace, spool: IO[str], saved: int) -> None:
+    """Note how far the listing is, with what was spooled since the last note."""
+    spool.seek(saved)
+    sweeps.save_sweep(context.conn, owner_of(context), place, map(_from_line, spool))
+    spool.seek(0, os.SEEK_END)
+    fault_point("orphans-saved")
+    context.talk(f"remove_orphans: {place.listed} files listed")
 
 
 def _folders_of_others(context: PassContext, version: LakeVersion) -> list[str]:
@@ -114,10 +173,9 @@ def _still_orphans(context: PassContext, version: LakeVersion, spool: IO[str]) -
         needed.add(every_path(again.metadata, again.head.metadata_location))
     staged = read_staged(context.conn)
     spool.seek(0)
-    for line in spool:
-        path, size, modified = json.loads(line)
-        if path not in needed and path not in staged:
-            yield ListedFile(path=path, size_bytes=size, modified=datetime.fromisoformat(modified) if modified else None)
+    for file in map(_from_line, spool):
+        if file.path not in needed and file.path not in staged:
+            yield file
 
 
 def _describe(orphans: Iterator[ListedFile], done: Swept) -> None:

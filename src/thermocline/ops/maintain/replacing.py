@@ -23,6 +23,8 @@ from thermocline.core.maintenance.files import (
     DeleteSeen,
     TableSeen,
     endangered_deletes,
+    is_relative,
+    names_file,
     plain_path,
     unneeded_deletes,
 )
@@ -116,8 +118,8 @@ class Replacing:
         """Whether what was committed since that head touched a partition of these bins."""
         before, now = read_seen(self.files, head), read_seen(self.files, load_table(self.context.spark(), self.context.target.name))
         data = {file.path: file.group for file in before.data}.items() ^ {file.path: file.group for file in now.data}.items()
-        deletes = {delete.key: (delete.spec_id, delete.partition) for delete in now.deletes}
-        come = {group for key, group in deletes.items() if key not in {delete.key for delete in before.deletes}}
+        known = {delete.key for delete in before.deletes}
+        come = {(delete.spec_id, delete.partition) for delete in now.deletes if delete.key not in known}
         touched = come | {group for _, group in data}
         return any(found.bin.group in touched for found in finished) or any(not now.specs[spec_id] for spec_id, _ in come)
 
@@ -177,11 +179,12 @@ class Replacing:
         if not late:
             return []
         moves = {plain_path(file.path): (found, maps) for found in finished for file, maps in _maps_of(found)}
-        live = {plain_path(file.path) for file in seen.data}
+        live = {plain_path(file.path): file.path for file in seen.data}
         made = []
         for delete in late:
             positions: dict[str, list[Positions]] = {}
-            for path, rows in _read_positions(delete).items():
+            for said, rows in _read_positions(delete).items():
+                path = next((path for path in live.values() if names_file(said, path)), said) if is_relative(said) else said
                 if (move := moves.get(plain_path(path))) is not None:
                     for part in moved_rows(move[1], rows):
                         positions.setdefault(move[0].paths[part.output], []).append(part.rows)
@@ -221,7 +224,10 @@ def _late_deletes(found: Finished, live: dict[str, DataSeen], index: DeleteIndex
         if (now := live.get(file.path)) is None:
             return f"source file {file.path} no longer in snapshot; compaction obsolete"
         known = {delete.key for delete in found.bin.deletes.get(file.path, ())}
-        for delete in index.of(now):
+        here = index.of(now)
+        if known and not known <= {delete.key for delete in here} | _carried_keys(found, file, here):
+            return f"deletes on {file.path} were taken back while it was rewritten; its bin is left to the next pass"
+        for delete in here:
             # Newer equality deletes reach the output too, which keeps the age of the snapshot that was planned on.
             if delete.key in known or delete.kind == "equality":
                 continue
@@ -229,6 +235,13 @@ def _late_deletes(found: Finished, live: dict[str, DataSeen], index: DeleteIndex
                 return f"deletes arrived on {file.path} while it was rewritten; its bin is left to the next pass"
             late.append(delete)
     return late
+
+
+def _carried_keys(found: Finished, file: DataSeen, now: Sequence[DeleteSeen]) -> set[tuple[str, int]]:
+    """Equality deletes the bin knows of which a copy is there now, as a commit of this pass may have left it."""
+    copies = {(delete.sequence_number, delete.equality_ids, delete.record_count) for delete in now if delete.kind == "equality"}
+    known = found.bin.deletes.get(file.path, ())
+    return {d.key for d in known if d.kind == "equality" and (d.sequence_number, d.equality_ids, d.record_count) in copies}
 
 
 def _maps_of(found: Finished) -> list[tuple[DataSeen, list[RowMap]]]:
@@ -260,6 +273,8 @@ def _as_seen(found: Finished, sequence_number: int, path: str) -> DataSeen:
 
 def _new_data(found: Finished, live: dict[str, DataSeen], plan: CompactionPlan) -> list[NewData]:
     order_id = plan.clustering.order_id if plan.clustering is not None and found.result.kernel == "sort" else 0
+    if len(found.bin.files) == 1 and found.result.kernel in _IN_ORDER:
+        order_id = found.bin.files[0].sort_order_id  # rows of one file, in the order they were in
     return [
         NewData(
             path=output.path,
