@@ -106,7 +106,9 @@ class Settings(BaseSettings):
     )
     staged_grace_seconds: float = Field(default=3600, ge=0, description="age at which files that no commit took up are deleted")
     target_file_bytes: int = Field(default=134_217_728, ge=1_048_576, description="size that data files in the lake aim at")
-    copy_task_blocks: int = Field(default=8192, ge=1, description="heap blocks (8 kB each) that one Spark task copies")
+    copy_memory_bytes: int = Field(
+        default=536_870_912, ge=33_554_432, description="memory that one tiering task may hold; a partition may be of any size"
+    )
     maintenance_enabled: bool | None = Field(
         default=None, description="whether tables without a policy of their own are maintained; none: as their preset says (modak: yes)"
     )

@@ -74,6 +74,12 @@ def raise_seam_line(conn: Connection, table_id: int, fence: int, line: int) -> N
     _check_ours(done.rowcount)
 
 
+def raise_seam_floor(conn: Connection, table_id: int, fence: int, floor: int) -> None:
+    """Note the floor of the seam's heap arm, in the transaction that rebuilt it."""
+    done = conn.execute(_QUERIES["raise_seam_floor"], {"table_id": table_id, "fence": fence, "floor": floor})
+    _check_ours(done.rowcount)
+
+
 def begin(conn: Connection, op: Op, worker: str) -> None:
     """Write the intent. The head the op will commit on was looked at before this."""
     done = conn.execute(
@@ -113,13 +119,15 @@ def publish(
     paths: Sequence[str],
     counters: Mapping[str, object],
     message: str,
+    lock: Callable[[], object] = lambda: None,
     mark: Callable[[], object] = lambda: None,
 ) -> tuple[str, ...]:
     """Move T and S together with all that depends on them; the names of the partitions that are tiered now. One transaction.
 
-    `mark` runs inside it, once the token was found to be ours: a fold marks there what it folded.
+    `lock` runs first in it; `mark` once the token was found to be ours: a fold marks there what it folded.
     """
     with conn.transaction():
+        lock()
         values = {"table_id": op.table_id, "op_id": op.op_id, "t": op.t, "s": snapshot if snapshot is not None else op.base}
         values |= {"fence": op.fence, "base": op.base, "paths": list(paths), "counters": Jsonb(dict(counters)), "message": message}
         _check_ours(conn.execute(_QUERIES["publish_cutline"], values).rowcount)

@@ -71,6 +71,14 @@ def apply_marks(conn: Connection, seam: SeamDefinition, runs: Iterable[tuple[int
     return conn.execute(_filled("mark_and_unspill", seam), {"versions": versions}).rowcount
 
 
+def lock_for_publication(conn: Connection, spill: TableName) -> None:
+    """The first lock of a publication that touches the delta: spill, then cut-line, table, delta, in the order of an ALTER TABLE.
+
+    It waits for an ALTER TABLE to end, and keeps no reader or writer waiting meanwhile.
+    """
+    conn.execute(sql.SQL(_QUERIES["lock_spill"]).format(spill=sql.Identifier(spill.schema, spill.table)))
+
+
 def apply_purge(conn: Connection, seam: SeamDefinition, xid: str) -> tuple[int, bool]:
     """Delete what the fold of this transaction marked; how many rows went, and whether none is left."""
     with conn.transaction():

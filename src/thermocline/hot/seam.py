@@ -22,7 +22,7 @@ from thermocline.hot.facts import Grant, HeapFacts, KeyColumn
 from thermocline.pg import Connection, load_queries
 
 CAPTURE_TRIGGER = "thermocline_capture"
-HIDDEN_COLUMNS = ("_snapshot", "_op", "_version", "_folded")
+HIDDEN_COLUMNS = ("_snapshot", "_op", "_version", "_folded", "_old_key")
 SERVER = "thermocline_gateway"
 
 _QUERIES = load_queries("thermocline.hot", "queries/seam.sql")
@@ -145,6 +145,7 @@ def _parts(seam: SeamDefinition) -> dict[str, sql.Composable]:
         "lake_table": sql.Literal(seam.lake_table),
         "typed_columns": _joined(_typed_column(column.name, column.pg_type, column.collation) for column in seam.heap.columns),
         "foreign_columns": _joined(_foreign_column(seam, column) for column in seam.lake_columns),
+        "old_key_type": sql.SQL(next(column.pg_type for column in seam.heap.columns if column.name == seam.tier_key)),
         # The tier key leads, so that one index serves both ranges and single keys.
         "delta_key": _listed(sorted(key_names, key=lambda name: name != seam.tier_key)),
     }

@@ -24,7 +24,15 @@ from thermocline.core.observation import CutLine
 from thermocline.core.plan.folding import MAX_ROWS, FileBounds, FoldPlan, files_of, plan_folding, plan_range_rows, render_fold_plan
 from thermocline.errors import ChecksumMismatch, LostRace, NoLakeForm, SchemaNotFollowed, ThermoclineError
 from thermocline.faults import fault_point
-from thermocline.hot.delta import apply_marks, apply_purge, count_pending, pending_condition, read_edges, read_inexact_keys
+from thermocline.hot.delta import (
+    apply_marks,
+    apply_purge,
+    count_pending,
+    lock_for_publication,
+    pending_condition,
+    read_edges,
+    read_inexact_keys,
+)
 from thermocline.hot.odd_values import read_key_of_value
 from thermocline.hot.partitions import why_not_forget
 from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
@@ -279,7 +287,8 @@ def _commit_and_publish(work: Folding, plan: FoldPlan, head: LakeHead, op: journ
         paths=done.paths,
         counters={},
         message=message,
-        mark=lambda: apply_marks(work.conn, work.table.seam, done.version_runs, keep_spill=registered.keep_heap),
+        lock=lambda: lock_for_publication(work.conn, work.table.seam.objects.spill),
+        mark=lambda: _mark(work, done),
     )
     fault_point("fold-published")
     tables.insert_event(work.conn, registered.id, "fold", f"{registered.name}: {message}.")
@@ -292,6 +301,16 @@ def _commit_and_publish(work: Folding, plan: FoldPlan, head: LakeHead, op: journ
     report.peak_task_bytes = max(report.peak_task_bytes, done.peak_bytes)
     report.left = plan.left
     report.snapshot, report.op_id = snapshot, str(op.op_id)
+
+
+def _mark(work: Folding, done: FoldResult) -> None:
+    """Mark what was folded. Where the columns changed since it was read, nothing is marked: it reads the same, and is folded again."""
+    try:
+        check_followed(work.conn, work.table.registered)
+    except SchemaNotFollowed as changed:
+        work.report.notes.append(f"nothing was marked as folded: {str(changed).rstrip('.')}")
+        return
+    apply_marks(work.conn, work.table.seam, done.version_runs, keep_spill=work.table.registered.keep_heap)
 
 
 def _purge(work: Folding) -> None:

@@ -7,9 +7,8 @@ them. So nobody has to remember, over a crash, which versions it had read.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -20,6 +19,7 @@ from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.errors import ForeignLakeCommit
 from thermocline.faults import fault_point
+from thermocline.hot.delta import lock_for_publication
 from thermocline.hot.retention import Expiring, apply_expiry
 from thermocline.ops.spanning import objects_of
 from thermocline.pg import Connection
@@ -60,10 +60,26 @@ def resolve_unfinished(conn: Connection, registered: RegisteredTable, spark: Cal
             notes.append(f"abandoned operation {op.op_id}, which had not committed")
             continue
         paths = read_added_files(load_table(spark(), lake), snapshot)
-        mark = partial(apply_expiry, conn, expiring(registered)) if op.kind == "retain" else lambda: None
-        moved += journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message="published after a restart", mark=mark)
+        moved += _publish(conn, registered, op, snapshot, paths)
         notes.append(f"published operation {op.op_id}, which had committed before a crash")
     return Resolved(moved=tuple(moved), notes=tuple(notes))
+
+
+def _publish(conn: Connection, registered: RegisteredTable, op: journal.Op, snapshot: int, paths: Sequence[str]) -> tuple[str, ...]:
+    message = "published after a restart"
+    if op.kind != "retain":
+        return journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message=message)
+    table = expiring(registered)
+    return journal.publish(
+        conn,
+        op,
+        snapshot=snapshot,
+        paths=paths,
+        counters={},
+        message=message,
+        lock=lambda: lock_for_publication(conn, table.spill),
+        mark=lambda: apply_expiry(conn, table),
+    )
 
 
 def adopt_head(conn: Connection, registered: RegisteredTable, head: LakeHead, cut: CutLine, worker: str) -> CutLine:

@@ -18,6 +18,7 @@ from thermocline.core.names import TableName
 from thermocline.core.plan.retention import FileRange, RetentionPlan, plan_line, plan_retention
 from thermocline.errors import LostRace, ThermoclineError
 from thermocline.faults import fault_point
+from thermocline.hot.delta import lock_for_publication
 from thermocline.hot.retention import apply_expiry, raise_line, read_bounds, read_line
 from thermocline.ops.lake_listing import read_files
 from thermocline.ops.resolve import adopt_head, expiring
@@ -125,7 +126,16 @@ def _commit_and_publish(work: Retaining, deletes: tuple[DeleteFile, ...]) -> Ret
     deleted = f", {rows:,} rows of {len(plan.across)} others were deleted" if rows else ""
     message = f"rows below {line} expired; {len(plan.remove)} files left the lake{deleted}"
     table, paths = expiring(registered), [delete.path for delete in deletes]
-    journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message=message, mark=lambda: apply_expiry(conn, table))
+    journal.publish(
+        conn,
+        op,
+        snapshot=snapshot,
+        paths=paths,
+        counters={},
+        message=message,
+        lock=lambda: lock_for_publication(conn, table.spill),
+        mark=lambda: apply_expiry(conn, table),
+    )
     fault_point("retain-published")
     tables.insert_event(conn, registered.id, "retain", f"{registered.name}: {message}.")
     return Retained(line=line, files=len(plan.remove), rows=rows, notes=(message,))

@@ -34,16 +34,15 @@ from thermocline.hot.partitions import (
     apply_seal,
     apply_state,
     read_partitions_seen,
-    short_locks,
     why_not_drop,
 )
 from thermocline.hot.premake import apply_premake, read_grid
 from thermocline.hot.retention import read_line
-from thermocline.hot.seam import apply_line
 from thermocline.hot.snapshot import ExportedSnapshot, closing_on_error, export_snapshot
 from thermocline.ops.follow_schema import check_followed, follow_schema
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.retain import retain
+from thermocline.ops.seam_literals import raise_floor, raise_line
 from thermocline.ops.spanning import SpanningTable, read_spanning
 from thermocline.ops.take_up import Leaving, find_held, is_taking_up, limit_plan, write_leaving
 from thermocline.pg import Connection, connect
@@ -139,6 +138,7 @@ def tier(
             if dry_run:
                 return report
             _apply(work, seen, plan)
+            raise_floor(conn, table.seam, cut.fence, settings)
             _retain(work)
             _note_cut_line(work)
             _note_cycle(work)
@@ -204,7 +204,7 @@ def _apply(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
 def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
     conn, registered = work.conn, work.table.registered
     spark = work.spark()
-    _raise_line(work, seen, plan.new_t)
+    raise_line(conn, work.table.seam, seen.cut, plan.new_t, work.settings)
     fault_point("line-raised")
     for partition in plan.move:
         work.talk(f"sealing {partition.name}")
@@ -247,17 +247,6 @@ def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
             raise
 
 
-def _raise_line(work: Tiering, seen: TableSeen, line: int) -> None:
-    """Raise the literal in the seam before T: above T it is slower for queries in between, below T it would hide rows of the lake."""
-    if seen.cut.seam_line >= line:
-        return
-    seam = work.table.seam
-    relids = [row[0] for row in work.conn.execute("select to_regclass(%s)::oid", [str(seam.objects.seam)])]
-    with short_locks(work.conn, work.settings.lock_timeout_ms, relids, f"rebuild the seam {seam.objects.seam}"):
-        apply_line(work.conn, seam, line)
-        journal.raise_seam_line(work.conn, seam.table_id, seen.cut.fence, line)
-
-
 def _copy(
     work: Tiering, plan: TierPlan, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot, held: Mapping[int, CopyResult]
 ) -> list[CopyResult]:
@@ -287,6 +276,7 @@ def _copy(
                     lake_partition=head.partition,
                     directory=head.location,
                     target_file_bytes=work.settings.target_file_bytes,
+                    memory_bytes=work.settings.copy_memory_bytes,
                 )
                 for number, (lo, hi) in enumerate(ranges, len(results) * 100_000)
             ],

@@ -57,18 +57,23 @@ create table thermocline.cutline (
     epoch bigint not null default 0,
     fence bigint not null default 0,
     seam_line bigint not null,
-    check (seam_line >= t)
+    seam_floor bigint not null default -9223372036854775808,
+    check (seam_line >= t),
+    check (seam_floor <= t)
 );
 comment on column thermocline.cutline.t is 'Rows at or above T are read from the heap, rows below from the lake; on the 64-bit axis.';
 comment on column thermocline.cutline.s is 'The published Iceberg snapshot; null while the lake holds nothing.';
 comment on column thermocline.cutline.epoch is 'Raised by every publication that changes what a cold row reads as; writers compare it.';
 comment on column thermocline.cutline.fence is 'The token of the writer that claimed the table last; publication checks it.';
 comment on column thermocline.cutline.seam_line is 'The literal in the seam view; raised before T, so never below it.';
+comment on column thermocline.cutline.seam_floor is
+    'The literal in the view''s heap arm; raised after T, once no live snapshot sees an older one, so never above the T that a reader sees.';
 
 create function thermocline.forbid_cutline_regression() returns trigger
     language plpgsql set search_path = pg_catalog as $$
 begin
-    if new.t < old.t or new.epoch < old.epoch or new.fence < old.fence or new.seam_line < old.seam_line or new.r < old.r
+    if new.t < old.t or new.epoch < old.epoch or new.fence < old.fence or new.seam_line < old.seam_line
+       or new.seam_floor < old.seam_floor or new.r < old.r
        or (new.s is null and old.s is not null) or (new.r is null and old.r is not null) then
         raise exception 'the cut-line of table % cannot move back', old.table_id using errcode = 'check_violation';
     end if;

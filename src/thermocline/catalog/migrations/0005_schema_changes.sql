@@ -22,6 +22,38 @@ comment on column thermocline.columns.held_as is 'The type the foreign table sti
 create table thermocline.templates (name text primary key, body text not null);
 comment on table thermocline.templates is 'The seam''s statements with {places} to fill in, as the program that registered last carries them.';
 
+create table thermocline.enum_labels (label_oid oid primary key, label text not null);
+comment on table thermocline.enum_labels is
+    'The values of enums that registered tables use, as lake files spell them: a value that is renamed would not be read back.';
+
+-- The enums that a table's columns hold, within arrays, domains, ranges and composites too.
+create function thermocline.enums_of(of_table bigint) returns setof oid
+    language sql stable set search_path = pg_catalog as $$
+    with recursive held(type_oid) as (
+        select a.atttypid from thermocline.tables t join pg_attribute a on a.attrelid = t.heap_oid and a.attnum > 0 and not a.attisdropped
+         where t.id = of_table
+        union
+        select part.type_oid from held h join pg_type y on y.oid = h.type_oid cross join lateral (
+            select y.typbasetype as type_oid union all select y.typelem
+            union all select r.rngsubtype from pg_range r where r.rngtypid = y.oid
+            union all select r.rngtypid from pg_range r where r.rngmultitypid = y.oid
+            union all select a.atttypid from pg_attribute a where a.attrelid = y.typrelid and a.attnum > 0 and not a.attisdropped) part
+         where part.type_oid <> 0)
+    select y.oid from held h join pg_type y on y.oid = h.type_oid where y.typtype = 'e' $$;
+
+create function thermocline.note_enum_labels(of_table bigint) returns void
+    language sql volatile set search_path = pg_catalog as $$
+    insert into thermocline.enum_labels (label_oid, label)
+    select e.oid, e.enumlabel from pg_enum e where e.enumtypid in (select thermocline.enums_of(of_table))
+    on conflict (label_oid) do update set label = excluded.label where enum_labels.label <> excluded.label $$;
+
+-- A value of one of the table's enums that has another name than lake files may hold, as a sentence; null when there is none.
+create function thermocline.renamed_label(of_table bigint) returns text
+    language sql stable set search_path = pg_catalog as $$
+    select format('value %L of type %s was renamed to %L', k.label, e.enumtypid::regtype, e.enumlabel)
+      from thermocline.enum_labels k join pg_enum e on e.oid = k.label_oid
+     where e.enumlabel <> k.label and e.enumtypid in (select thermocline.enums_of(of_table)) limit 1 $$;
+
 -- The columns of a heap as far as they matter to the seam; every name outside pg_catalog qualified.
 create function thermocline.shape_of(heap oid) returns text
     language sql stable set search_path = pg_catalog as $$
@@ -157,9 +189,17 @@ create function thermocline.key_expression(key_type text, place text) returns te
                          when 'timestamp with time zone' then format('thermocline.key_timestamptz(%s::bigint)', place)
                          else place || '::bigint' end $$;
 
--- Every part that the templates name. `line` is the literal in the view.
-create function thermocline.seam_parts(of_table bigint, line bigint) returns jsonb
-    language plpgsql stable set search_path = pg_catalog set datestyle = 'ISO, YMD' set timezone = 'UTC' as $$
+-- The same place as a constant.
+create function thermocline.key_literal(key_type text, place bigint) returns text
+    language sql stable set search_path = pg_catalog set datestyle = 'ISO, YMD' set timezone = 'UTC' as $$
+    select case key_type when 'date' then quote_literal(thermocline.key_date(place)) || '::date'
+                         when 'timestamp without time zone' then quote_literal(thermocline.key_timestamp(place)) || '::timestamp'
+                         when 'timestamp with time zone' then quote_literal(thermocline.key_timestamptz(place)) || '::timestamptz'
+                         else quote_literal(place) || '::bigint' end $$;
+
+-- Every part that the templates name. `line` and `floor` are the literals in the view: of the lake's and the delta's arm, of the heap's.
+create function thermocline.seam_parts(of_table bigint, line bigint, floor bigint default -9223372036854775808) returns jsonb
+    language plpgsql stable set search_path = pg_catalog as $$
 declare
     t thermocline.tables;
     parts jsonb;
@@ -179,10 +219,9 @@ begin
         'heap_oid', quote_literal(t.heap_oid), 'heap_natts', (select relnatts from pg_class where oid = t.heap_oid),
         'tier_key', quote_ident(t.tier_key), 'tier_key_text', replace(replace(t.tier_key, '''', ''''''), '%', '%%'),
         'cut', cut, 'line_of', replace(cut, 'c.t::bigint', '(select r.line from thermocline.retention r where r.table_id operator(pg_catalog.=) c.table_id)::bigint'),
-        'line', case t.key_type when 'date' then quote_literal(thermocline.key_date(line)) || '::date'
-                                when 'timestamp without time zone' then quote_literal(thermocline.key_timestamp(line)) || '::timestamp'
-                                when 'timestamp with time zone' then quote_literal(thermocline.key_timestamptz(line)) || '::timestamptz'
-                                else quote_literal(line) || '::bigint' end,
+        'line', thermocline.key_literal(t.key_type, line),
+        'above_floor', case when floor = -9223372036854775808 then ''
+                            else format('h.%I >= %s and ', t.tier_key, thermocline.key_literal(t.key_type, floor)) end,
         'kept', case when t.keep_heap then '$1 is not null' else format('thermocline.axis(h.%I) operator(pg_catalog.>=) $1', t.tier_key) end);
     parts := parts || (select jsonb_build_object(
         'columns', string_agg(format('%I', c.name), ', ' order by c.place),
@@ -215,6 +254,7 @@ begin
         'wished_key', string_agg(format('wished.%I', k.name), ', ' order by k.place),
         'heap_is_old', string_agg(format('h.%1$I %2$s old.%1$I', k.name, k.operator), ' and ' order by k.place),
         'delta_is_old', string_agg(format('d.%1$I %2$s old.%1$I', k.name, k.operator), ' and ' order by k.place),
+        'delta_is_new', string_agg(format('d.%1$I %2$s new.%1$I', k.name, k.operator), ' and ' order by k.place),
         'seam_is_wished', string_agg(format('s.%1$I %2$s wished.%1$I', k.name, k.operator), ' and ' order by k.place),
         'lake_is_corrected', string_agg(format('d.%1$I %2$s %3$s', k.name, k.operator,
             case when c.foreign_type = 'thermocline.local_text' then format('l.%I::text::%s', k.name, r.pg_type)
@@ -232,7 +272,7 @@ create function thermocline.rendered(of_table bigint, template text, parts jsonb
     language plpgsql stable set search_path = pg_catalog as $$
 declare
     fragments jsonb := (select jsonb_object_agg(f.name, f.body) from thermocline.templates f
-                         where f.name in ('raise_conflict', 'raise_twice', 'write_tombstone', 'refuse_existing', 'changed_meanwhile', 'refuse_unfollowed',
+                         where f.name in ('raise_conflict', 'raise_twice', 'write_tombstone', 'refuse_existing', 'changed_meanwhile', 'refuse_unfollowed', 'moved_from',
                                           'changed_in_delta', 'narrate_insert', 'narrate_update', 'narrate_delete', 'refuse_expired'));
     body text := (select b.body from thermocline.templates b where b.name = template);
 begin
@@ -287,6 +327,16 @@ begin
           where a.attrelid = seam and a.attnum > 0 and not a.attisdropped));
 end $$;
 
+-- Takes the view's lock and changes nothing. Whoever rebuilds the view takes it before any lock on the heap, as its readers do.
+create function thermocline.lock_seam(of_table bigint) returns void
+    language plpgsql volatile set search_path = pg_catalog as $$
+declare
+    seam oid := (select to_regclass(format('%I.%I', t.seam_schema, t.table_name)) from thermocline.tables t where t.id = of_table);
+begin
+    if seam is null then return; end if;
+    execute format('alter view %s owner to %I', seam::regclass, (select pg_get_userbyid(c.relowner) from pg_class c where c.oid = seam));
+end $$;
+
 -- What somebody granted, said and set on a view, as the statements that give it to its successor.
 create function thermocline.view_extras(seam oid) returns text[]
     language sql stable set search_path = pg_catalog as $$
@@ -325,11 +375,12 @@ end $$;
 
 -- The view for the columns as they are. Where columns left or changed their type it is made anew, with all that was granted on it;
 -- where something depends on it, it stays: columns that left read NULL under another name, and a changed type is refused.
-create function thermocline.apply_view(of_table bigint, line bigint, retyped text[] default '{}') returns void
+create function thermocline.apply_view(of_table bigint, line bigint, retyped text[] default '{}', floor bigint default null) returns void
     language plpgsql volatile set search_path = pg_catalog as $$
 declare
     t thermocline.tables;
-    parts jsonb := thermocline.seam_parts(of_table, line);
+    parts jsonb := thermocline.seam_parts(of_table, line,
+        coalesce(floor, (select k.seam_floor from thermocline.cutline k where k.table_id = of_table)));
     seam text;
     old oid;
     names text[] := array(select c.name from thermocline.live_columns(of_table) c order by c.place);
@@ -390,6 +441,7 @@ end $$;
 create function thermocline.apply_seam(of_table bigint, line bigint) returns void
     language plpgsql volatile set search_path = pg_catalog as $$
 begin
+    perform thermocline.note_enum_labels(of_table);
     perform thermocline.apply_functions(of_table);
     perform thermocline.apply_view(of_table, line);
     update thermocline.tables t set shape = thermocline.shape_of(t.heap_oid),
@@ -410,6 +462,19 @@ begin
     return value;
 end $$;
 
+-- Whether rows of the table are, or are about to be, in the lake or in the delta.
+create function thermocline.has_rows_outside(of_table bigint) returns boolean
+    language plpgsql volatile set search_path = pg_catalog as $$
+declare
+    found_some boolean;
+begin
+    execute format('select c.s is not null or exists (select from thermocline_delta.%I)'
+                   ' or exists (select from thermocline.partitions p where p.table_id = $1 and p.state in (''sealing'', ''tiering''))'
+                   ' from thermocline.cutline c where c.table_id = $1', (select t.object_name from thermocline.tables t where t.id = of_table))
+       into found_some using of_table;
+    return found_some;
+end $$;
+
 -- Why a column that was added cannot be followed, or null.
 create function thermocline.why_not_added(of_table bigint, a pg_attribute) returns text
     language plpgsql volatile set search_path = pg_catalog as $$
@@ -418,17 +483,14 @@ declare
     is_told boolean;
 begin
     select * into strict t from thermocline.tables where id = of_table;
-    if a.attname in ('_snapshot', '_op', '_version', '_folded') then return 'its name is one of Thermocline''s own'; end if;
+    if a.attname in ('_snapshot', '_op', '_version', '_folded', '_old_key') then return 'its name is one of Thermocline''s own'; end if;
     if thermocline.is_unfaithful(a.atttypid) then
         return format('the text form of type %s does not read back the same everywhere', format_type(a.atttypid, a.atttypmod));
     end if;
     if a.attgenerated = 'v' then return 'a virtual column has no values to store'; end if;
     if not a.atthasdef and a.attidentity = '' then return null; end if;
     -- From here on the rows outside the heap matter: what would they have got?
-    execute format('select c.s is not null or exists (select from thermocline_delta.%I)'
-                   ' or exists (select from thermocline.partitions p where p.table_id = $1 and p.state in (''sealing'', ''tiering''))'
-                   ' from thermocline.cutline c where c.table_id = $1', t.object_name) into is_told using of_table;
-    if not is_told then return null; end if;
+    if not thermocline.has_rows_outside(of_table) then return null; end if;
     if a.attgenerated <> '' or a.attidentity <> '' then return 'rows in the lake would need a value of their own each'; end if;
     if thermocline.missing_value(t.heap_oid, a.attname, format_type(a.atttypid, a.atttypmod)) is not null then return null; end if;
     -- A default, and no one value for old rows: either each row was given one of its own, or the default came after the column.
@@ -533,9 +595,16 @@ declare
 begin
     select * into t from thermocline.tables where id = of_table;
     if not found or not exists (select from pg_class h where h.oid = t.heap_oid)
-       or (not is_loosened and thermocline.shape_of(t.heap_oid) is not distinct from t.shape) then return said; end if;
+       or (not is_loosened and thermocline.shape_of(t.heap_oid) is not distinct from t.shape and thermocline.renamed_label(of_table) is null)
+    then return said; end if;
+    -- In the order of the publications: heap and spill, cut-line, table, delta. A transaction whose snapshot is older than the view's literals
+    -- must not write older ones into it: it fails to serialize here.
+    perform from thermocline.cutline k where k.table_id = of_table for share;
     select * into t from thermocline.tables where id = of_table for update;
     execute format('lock table only %s in access share mode', t.heap_oid::regclass);
+    if thermocline.renamed_label(of_table) is not null and thermocline.has_rows_outside(of_table) then
+        perform thermocline.refuse_change(of_table, thermocline.renamed_label(of_table), 'the lake holds it by its old name');
+    end if;
     delta := format('thermocline_delta.%I', t.object_name);
     lake := format('thermocline_lake.%I', t.object_name);
     perform thermocline.loosen_seam(of_table);
@@ -596,6 +665,7 @@ begin
     end if;
     update thermocline.tables x set shape = thermocline.shape_of(x.heap_oid), schema_version = x.schema_version + 1,
            lake_behind = x.lake_behind or said <> '{}' where x.id = of_table;
+    perform thermocline.note_enum_labels(of_table);
     perform thermocline.apply_functions(of_table);
     perform thermocline.apply_view(of_table, (select k.seam_line from thermocline.cutline k where k.table_id = of_table), retyped);
     if said <> '{}' then
@@ -613,9 +683,9 @@ declare
     lake text;
     c record;
 begin
+    perform thermocline.loosen_seam(of_table);
     select * into strict t from thermocline.tables where id = of_table for update;
     lake := format('thermocline_lake.%I', t.object_name);
-    perform thermocline.loosen_seam(of_table);
     for c in select x.name, x.absent, x.field_id, l.foreign_type from thermocline.columns x
                join thermocline.live_columns(of_table) l on l.name = x.name
               where x.table_id = of_table and (x.absent or x.held_as is not null)
@@ -636,12 +706,16 @@ create function thermocline.on_alter_start() returns event_trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     t record;
+    lets_go boolean := current_query() ~* '\m(drop|type)\M';
 begin
-    if current_setting('thermocline.following', true) = 'on' or current_query() !~* '\m(drop|type)\M' then return; end if;
+    if current_setting('thermocline.following', true) = 'on' or not (lets_go or current_query() ~* '\m(add|rename)\M') then return; end if;
     for t in select r.id from thermocline.tables r join pg_class h on h.oid = r.heap_oid
               where current_query() ~* ('(^|[^\w$])' || regexp_replace(r.table_name, '(\W)', '\\\1', 'g') || '($|[^\w$])')
                 and pg_has_role(session_user, h.relowner, 'member')
     loop
+        -- Readers lock the view, then the heap; so do we, or one would have to be sent away.
+        perform thermocline.lock_seam(t.id);
+        continue when not lets_go;
         perform set_config('thermocline.following', 'on', true);
         perform thermocline.loosen_seam(t.id);
         perform set_config('thermocline.following', '', true);
@@ -666,15 +740,34 @@ begin
     perform set_config('thermocline.loosened', '', true);
 end $$;
 
-revoke all on function thermocline.on_alter_start(), thermocline.on_alter_end(), thermocline.follow_schema(bigint, boolean),
-    thermocline.finish_following(bigint), thermocline.apply_seam(bigint, bigint), thermocline.apply_view(bigint, bigint, text[]),
-    thermocline.apply_functions(bigint), thermocline.apply_view_triggers(bigint), thermocline.loosen_seam(bigint) from public;
+-- A value of an enum that is renamed is refused at once where the lake may hold it; one that is added needs nothing.
+create function thermocline.on_type_end() returns event_trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    t record;
+begin
+    if current_setting('thermocline.following', true) = 'on' then return; end if;
+    for t in select r.id, thermocline.renamed_label(r.id) as change from thermocline.tables r loop
+        continue when t.change is null;
+        if thermocline.has_rows_outside(t.id) then
+            perform thermocline.refuse_change(t.id, t.change, 'the lake holds it by its old name');
+        end if;
+    end loop;
+    -- Only now: another table may use the same type.
+    perform thermocline.note_enum_labels(r.id) from thermocline.tables r;
+end $$;
+
+revoke all on function thermocline.on_alter_start(), thermocline.on_alter_end(), thermocline.on_type_end(), thermocline.note_enum_labels(bigint), thermocline.follow_schema(bigint, boolean),
+    thermocline.finish_following(bigint), thermocline.apply_seam(bigint, bigint), thermocline.apply_view(bigint, bigint, text[], bigint),
+    thermocline.apply_functions(bigint), thermocline.apply_view_triggers(bigint), thermocline.loosen_seam(bigint),
+    thermocline.lock_seam(bigint) from public;
 
 -- Event triggers are a superuser's to make; without them a change is followed by the next cycle, and captures refuse until then.
 do $$
 begin
     if (select r.rolsuper from pg_roles r where r.rolname = current_user) then
         create event trigger thermocline_alter_start on ddl_command_start when tag in ('ALTER TABLE') execute function thermocline.on_alter_start();
+        create event trigger thermocline_type_end on ddl_command_end when tag in ('ALTER TYPE') execute function thermocline.on_type_end();
         create event trigger thermocline_alter_end on ddl_command_end when tag in ('ALTER TABLE') execute function thermocline.on_alter_end();
     end if;
 end $$;

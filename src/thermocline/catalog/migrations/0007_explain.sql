@@ -426,6 +426,7 @@ begin
             when 'delta' then
                 has_delta := true;
                 may_be_cold := may_be_cold or ends.low is null or ends.low < detail.t;
+                high_said := coalesce(high_said, ends.high_said);
             else
                 if part.part = 'spill' then has_spill := true; else heaps := heaps || part.relation; end if;
                 may_be_hot := may_be_hot or ends.high is null or ends.high >= detail.t;
@@ -686,12 +687,20 @@ begin
     end if;
 end $$;
 
-create function thermocline.as_of(target regclass, moment timestamptz) returns setof jsonb
+create function thermocline.as_of(target regclass, moment timestamptz, tiers text default 'lake') returns setof jsonb
     language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
     version record := thermocline.version_at(target, moment);
     columns text;
 begin
+    if tiers = 'both' then
+        raise exception 'what Postgres held of % at an earlier moment is not kept: its mode is %, where the lake gets whole partitions and folds',
+            version.heap, (select d.mode from thermocline.spanning_detail d where d.heap = version.heap) using errcode = 'feature_not_supported',
+            hint = 'Missing is every change in the lake, as a mirrored table or one with a change log has it. '
+                   'thermocline.as_of(table, moment) gives the lake''s side.';
+    elsif tiers is distinct from 'lake' then
+        raise exception 'tiers are ''lake'' or ''both'', not %', coalesce(quote_literal(tiers), 'null') using errcode = 'invalid_parameter_value';
+    end if;
     -- The lake's text forms become the table's own types again, as in the seam.
     select string_agg(case when f.atttypid = 'thermocline.local_text'::regtype
                            then format('l.%1$I::text::%2$s as %1$I', a.attname, format_type(a.atttypid, a.atttypmod))
@@ -703,5 +712,5 @@ begin
     return query execute format('select to_jsonb(r) from (select %s from %s l where l._snapshot = $1) r', columns, version.lake)
         using version.snapshot_id;
 end $$;
-comment on function thermocline.as_of(regclass, timestamptz) is
+comment on function thermocline.as_of(regclass, timestamptz, text) is
     'The rows of the lake as it was published at a moment; rows that Postgres held then, and corrections not folded by then, are not among them.';

@@ -13,6 +13,9 @@ select t, s, seam_line, fence, r from thermocline.cutline where table_id = %(tab
 -- name: raise_seam_line
 update thermocline.cutline set seam_line = %(line)s where table_id = %(table_id)s and fence = %(fence)s and seam_line <= %(line)s
 
+-- name: raise_seam_floor
+update thermocline.cutline set seam_floor = %(floor)s where table_id = %(table_id)s and fence = %(fence)s and seam_floor <= %(floor)s
+
 -- name: insert_intent
 insert into thermocline.op_log (op_id, table_id, kind, phase, fence, t, base_snapshot, worker)
 select %(op_id)s, c.table_id, %(kind)s, 'intent', c.fence, %(t)s, c.s, %(worker)s

@@ -12,7 +12,7 @@ insert into thermocline.columns (table_id, position, name, attnum, base_type, pg
 values (%(table_id)s, %(position)s, %(name)s, %(attnum)s, %(base_type)s, %(pg_type)s, %(lake_type)s, %(form)s, %(field_id)s, %(required)s, %(missing)s)
 
 -- name: insert_cutline
-insert into thermocline.cutline (table_id, t, seam_line) values (%(table_id)s, %(t)s, %(t)s)
+insert into thermocline.cutline (table_id, t, seam_line, seam_floor) values (%(table_id)s, %(t)s, %(t)s, %(t)s)
 
 -- name: table_by_name
 select id, schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, tiering_lag, reclaim_lag, lake_partition,

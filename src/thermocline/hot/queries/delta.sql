@@ -34,6 +34,9 @@ gone as (
     delete from {spill} s where s.ctid = any (array(select d.spill_at from done d where d.spill_at is not null)))
 update {delta} d set _folded = pg_current_xact_id() where d.ctid = any (array(select x.at from done x))
 
+-- name: lock_spill
+lock table only {spill} in row exclusive mode
+
 -- name: plan_for_many
 select set_config('enable_nestloop', 'off', true)
 

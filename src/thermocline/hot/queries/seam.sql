@@ -3,6 +3,7 @@ create table {delta} ({typed_columns},
     _op smallint not null check (_op in (0, 1)),
     _version bigint not null,
     _folded xid8,
+    _old_key {old_key_type},
     primary key ({delta_key})) with (fillfactor = 50)
 
 -- name: spill
@@ -16,7 +17,7 @@ create foreign table {lake} ({foreign_columns}, _snapshot bigint)
 create or replace view {seam} as
 select {heap_columns}
   from {heap} h
- where h.{tier_key} >= {cut}
+ where {above_floor}h.{tier_key} >= {cut}
 union all
 select {lake_columns}
   from {lake} l
@@ -51,12 +52,18 @@ begin
     end if;
     if tg_op <> 'DELETE' then
         {refuse_expired}
-        insert into {delta} as d ({columns}, _op, _version) values ({new_columns}, 0, pg_catalog.nextval('thermocline.delta_version'))
+        insert into {delta} as d ({columns}, _op, _version, _old_key)
+        values ({new_columns}, 0, pg_catalog.nextval('thermocline.delta_version'), {moved_from})
         on conflict ({key_columns}) do update
-            set {columns_from_excluded}, _op = 0, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null;
+            set {columns_from_excluded}, _op = 0, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null,
+                _old_key = coalesce(excluded._old_key, case when d._folded is null then d._old_key end);
     end if;
     return null;
 end
+
+-- name: moved_from
+case when tg_op operator(pg_catalog.=) 'UPDATE' and not pg_catalog.record_image_eq(row({old_key}), row({new_key}))
+             then coalesce((select d._old_key from {delta} d where {delta_is_old} and d._folded is null), old.{tier_key}) end
 
 -- name: refuse_unfollowed
 -- A column this function does not know would be lost with the row.
@@ -126,6 +133,7 @@ begin
         {refuse_existing}
         {write_tombstone}
         insert into {heap} ({writable}) overriding system value values ({wished_writable}) returning {columns} into new;
+        update {delta} d set _old_key = old.{tier_key} where {delta_is_new} and d._folded is null;
     else
         insert into {heap} ({writable}) overriding system value values ({wished_writable})
         on conflict ({key_columns}) do nothing returning {columns} into new;

@@ -23,10 +23,11 @@ from thermocline.pg import SESSION_SETTINGS, Connection, connect
 from thermocline.spark.kernels.checksum import RowSum, sum_of
 from thermocline.spark.kernels.lake_form import arrow_schema, lake_array
 from thermocline.spark.kernels.lake_partition import LakePartition, check_supported
-from thermocline.spark.kernels.parquet_out import FileTarget, LakeFile, LakeWriter
+from thermocline.spark.kernels.parquet_out import BUFFER_BYTES, ROW_GROUP_BYTES, FileTarget, LakeFile, LakeWriter
 from thermocline.spark.kernels.select_list import plan_copy_query
 
 TARGET_FILE_BYTES = 128 << 20
+MEMORY_BYTES = 512 << 20
 COMPRESSION_LEVEL = 1
 _BATCH_BYTES = 8 << 20
 _COPY_SETTINGS = {
@@ -57,6 +58,7 @@ class CopyTask:
     directory: str
     target_file_bytes: int = TARGET_FILE_BYTES
     compression_level: int = COMPRESSION_LEVEL
+    memory_bytes: int = MEMORY_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,7 @@ def copy_range(task: CopyTask, attempt: int) -> CopiedRange:
         writer = LakeWriter(_file_target(task, attempt), registrar(journal, task.table_id, task.op_id))
         query = plan_copy_query(task.partition, task.columns, task.lo_block, task.hi_block, journal.info.server_version)
         try:
-            with open_rows(task.dsn, task.snapshot_name, query) as batches:
+            with open_rows(task.dsn, task.snapshot_name, query, min(_BATCH_BYTES, task.memory_bytes // 16)) as batches:
                 for batch in batches:
                     heap += sum_of(batch.column(len(task.columns)).to_numpy())
                     arrays = [lake_array(batch.column(position), column) for position, column in enumerate(task.columns)]
@@ -98,7 +100,9 @@ def read_peak_bytes() -> int:
 
 
 @contextmanager
-def open_rows(dsn: str, snapshot_name: str, query: sql.Composable) -> Iterator[Iterator[pa.RecordBatch]]:
+def open_rows(
+    dsn: str, snapshot_name: str, query: sql.Composable, batch_bytes: int = _BATCH_BYTES
+) -> Iterator[Iterator[pa.RecordBatch]]:
     """A query's rows as Arrow batches, at the exported snapshot."""
     with adbc.connect(dsn, autocommit=True) as connection, connection.cursor() as cursor:
         _execute(cursor, _plan_settings())
@@ -107,7 +111,7 @@ def open_rows(dsn: str, snapshot_name: str, query: sql.Composable) -> Iterator[I
             raise EncodingUnsupported(f"The database is in {encoding}, and the lake is UTF-8.")
         cursor.execute("begin isolation level repeatable read read only")
         _execute(cursor, sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot_name)))
-        cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(_BATCH_BYTES)})
+        cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(batch_bytes)})
         _execute(cursor, query)
         yield iter(cursor.fetch_record_batch())
 
@@ -133,6 +137,8 @@ def _file_target(task: CopyTask, attempt: int) -> FileTarget:
         stem=f"{task.op_id}-{task.number}-{attempt}",
         target_file_bytes=task.target_file_bytes,
         compression_level=task.compression_level,
+        row_group_bytes=task.memory_bytes * ROW_GROUP_BYTES // MEMORY_BYTES,
+        buffer_bytes=task.memory_bytes * BUFFER_BYTES // MEMORY_BYTES,
     )
 
 

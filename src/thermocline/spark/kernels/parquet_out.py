@@ -58,6 +58,8 @@ class FileTarget:
     stem: str
     target_file_bytes: int
     compression_level: int
+    row_group_bytes: int = ROW_GROUP_BYTES
+    buffer_bytes: int = BUFFER_BYTES
 
 
 @dataclass(slots=True)
@@ -101,9 +103,9 @@ class LakeWriter:
             buffer.batches.append(part)
             buffer.size_bytes += part.nbytes
             buffer.rows += part.num_rows
-            if buffer.size_bytes >= ROW_GROUP_BYTES or buffer.rows >= ROW_GROUP_ROWS:
+            if buffer.size_bytes >= self._target.row_group_bytes or buffer.rows >= ROW_GROUP_ROWS:
                 self._flush(ordinal)
-        while sum(buffer.size_bytes for buffer in self._buffers.values()) > BUFFER_BYTES:
+        while sum(buffer.size_bytes for buffer in self._buffers.values()) > self._target.buffer_bytes:
             self._flush(max(self._buffers, key=lambda ordinal: self._buffers[ordinal].size_bytes))
 
     def close(self) -> None:
