@@ -25,6 +25,7 @@ from thermocline.ops.maintain.manifests import run_rewrite_manifests
 from thermocline.ops.maintain.orphans import run_remove_orphans
 from thermocline.ops.maintain.prune import run_prune_metadata
 from thermocline.pg import connect
+from thermocline.spark.commit import load_table
 
 SEAM = "select id, ts, v, note, amount from public_all.events order by id"
 
@@ -90,18 +91,35 @@ def test_a_reader_from_before_reads_the_same_rows_while_everything_expires_and_t
     spanning.assert_same_rows()
 
 
-@pytest.mark.conforms("M-045", "M-046")
+def make_old(spanning: Spanning) -> None:
+    """Every file of the lake is a month old."""
+    old = time.time() - 30 * 24 * 3600
+    for path in folder(spanning).rglob("*"):
+        if path.is_file():
+            os.utime(path, (old, old))
+
+
+def metadata_files(spanning: Spanning) -> set[str]:
+    return {str(path) for path in (folder(spanning) / "metadata").glob("*.metadata.json")}
+
+
+def named_versions(spanning: Spanning) -> set[str]:
+    """The table's metadata file, and those its log names."""
+    head = load_table(spanning.spark(), TableName("public", "events"))
+    logged = {entry["metadata-file"] for entry in head.told["metadata-log"]}
+    return {without_file_scheme(path) for path in (head.metadata_location, *logged)}
+
+
+@pytest.mark.conforms("M-045", "M-046", "M-049")
 def test_a_pinned_version_stays_readable_by_its_metadata_file_while_maintenance_runs_flat_out(spanning: Spanning) -> None:
     spanning.tier()
     ((pin, snapshot, location),) = spanning.query(
         "select id, snapshot_id, metadata_location from thermocline.pin('public.events', '1 hour')"
     )
+    spanning.spark().sql("alter table thermocline.public.events set tblproperties ('write.metadata.previous-versions-max' = '2')")
     for salt in (5, 7):
         churn(spanning, salt)
-    for path in folder(spanning).rglob("*"):
-        if path.is_file():
-            old = time.time() - 30 * 24 * 3600
-            os.utime(path, (old, old))
+    make_old(spanning)
     done = run_all(spanning, orphan_grace_ms=1)
     assert any(f"pin {pin} of postgres" in detail for detail in done["expire_snapshots"].details)
     scanned = StaticTable.from_metadata(location).scan(snapshot_id=snapshot, selected_fields=("id",)).to_arrow()
@@ -110,8 +128,17 @@ def test_a_pinned_version_stays_readable_by_its_metadata_file_while_maintenance_
     )
     assert [(scanned.num_rows,)] == expected
     spanning.assert_same_rows()
+    make_old(spanning)
+    run_all(spanning)
+    pinned = without_file_scheme(location)
+    assert metadata_files(spanning) == named_versions(spanning) | {pinned}
+    assert pinned not in named_versions(spanning)
     assert spanning.query(f"select thermocline.release_pin({pin})") == [(True,)]
     assert run_all(spanning)["expire_snapshots"].counters["snapshots_expired"] >= 1
+    make_old(spanning)
+    run_all(spanning)
+    assert metadata_files(spanning) == named_versions(spanning)
+    assert len(named_versions(spanning)) <= 3
     spanning.assert_same_rows()
 
 
