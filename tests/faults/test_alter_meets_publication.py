@@ -34,7 +34,7 @@ class Meeting:
         self.holder.execute("select from thermocline.tables for key share")
         self.alter()
         self.wait_for("meeting alter")
-        self._start(lambda: (self.wait_for(publisher), self.holder.rollback()))
+        self._start(lambda: self._let_go(publisher))
 
     def alter(self) -> None:
         self._start(self._alter)
@@ -47,6 +47,10 @@ class Meeting:
     def _start(self, work: Callable[[], object]) -> None:
         self.threads.append(threading.Thread(target=work))
         self.threads[-1].start()
+
+    def _let_go(self, publisher: str) -> None:
+        self.wait_for(publisher)
+        self.holder.rollback()
 
     def _alter(self) -> None:
         try:
