@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from bench import compaction, compaction_kernels, fold, gateway, oltp, tiering, upkeep
+from bench import compaction, compaction_kernels, compaction_sort, fold, gateway, oltp, tiering, upkeep
 from bench.figures import Figure, write_results
 
 BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {
@@ -19,6 +19,7 @@ BENCHMARKS: Mapping[str, Callable[[], Sequence[Figure]]] = {
     "upkeep": upkeep.run,
     "compaction": compaction.run,
     "compaction_kernels": compaction_kernels.run,
+    "compaction_sort": compaction_sort.run,
 }
 
 

@@ -2,6 +2,7 @@
 
 The yardstick is Iceberg's own `rewrite_data_files` on the same table, in the same Spark session, warm, at the same codec and level: the
 table is rolled back between the runs, ours and theirs in turns, and both must leave the same rows. MB/s of what lay in the table before.
+Sort and z-order are measured by `compaction_sort`.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ TINY_FILES = int(os.environ.get("BENCH_COMPACTION_TINY_FILES", "2000"))
 RUNS = int(os.environ.get("BENCH_COMPACTION_RUNS", "3"))
 _ROW_BYTES = 42.0
 """What a row of the table below takes on disk, about."""
-_TARGET = 134_217_728
+TARGET_BYTES = 134_217_728
 _ROWS = """
 select id, timestamp_seconds(1700000000 + id) as ts, element_at(array('click', 'view', 'buy', 'refund'), cast(id % 4 + 1 as int)) as kind,
        cast(rand(1) * 100000 as decimal(12, 2)) as amount, rand(2) as score, concat('note ', id % 100000) as note, uuid() as tag
   from range(0, {rows}, 1, {files})"""
-_EAGER = Policy(preset="artemis", rewrite_min_input_files=2, min_input_scope="partition")
+EAGER = Policy(preset="artemis", rewrite_min_input_files=2, min_input_scope="partition")
 Step = Callable[["Place", "Case"], None]
 
 
@@ -60,7 +61,8 @@ class Case:
     megabytes: float = MEGABYTES
     files: int = 200
     level: int = 1
-    policy: Policy = _EAGER
+    policy: Policy = EAGER
+    target_bytes: int = TARGET_BYTES
     procedure: str = ""
     """Further arguments of Iceberg's procedure."""
     prepare: Step = lambda _place, _case: None
@@ -87,7 +89,7 @@ class Place:
             spark=lambda: self.spark,
             settings=Settings(dsn=self.dsn),
             target=LakeTarget(name=TableName("bench", case.table), lake_id=row[0]),
-            policy=replace(case.policy, compression_level=case.level, rewrite_target_bytes=_TARGET),
+            policy=replace(case.policy, compression_level=case.level, rewrite_target_bytes=case.target_bytes),
             now=datetime.now(UTC),
             worker="bench",
             pass_id=uuid.uuid4(),
@@ -95,15 +97,13 @@ class Place:
 
 
 def run() -> Sequence[Figure]:
-    with _place() as place:
-        return [figure for case in _cases() for figure in _measure(place, case)]
+    with open_place() as place:
+        return [measure(place, case) for case in _cases()]
 
 
 def _cases() -> list[Case]:
-    spliced = replace(_EAGER, splice_min_row_group_bytes=0)
-    encoded = replace(_EAGER, splice_min_row_group_bytes=1 << 40)
-    by_score = replace(_EAGER, rewrite_strategy="sort", sort_order="score")
-    by_both = replace(_EAGER, rewrite_strategy="zorder", zorder_columns=("score", "amount"))
+    spliced = replace(EAGER, splice_min_row_group_bytes=0)
+    encoded = replace(EAGER, splice_min_row_group_bytes=1 << 40)
     return [
         Case(name="bin-pack by splice, 200 files", table="plain", reach=10, policy=spliced),
         Case(name="bin-pack by splice, large", table="large", megabytes=LARGE_MEGABYTES, reach=20, policy=spliced),
@@ -112,44 +112,31 @@ def _cases() -> list[Case]:
         Case(name="tiny files", table="tiny", megabytes=MEGABYTES / 4, files=TINY_FILES, reach=1, policy=spliced),
         Case(name="20 % position deletes", table="positions", reach=2, prepare=_delete_a_fifth),
         Case(name="equality deletes", table="equality", reach=3, prepare=_delete_by_key),
-        Case(
-            name="sort",
-            table="sorted",
-            reach=1.5,
-            policy=by_score,
-            procedure=", strategy => 'sort', sort_order => 'score ASC NULLS FIRST'",
-        ),
-        Case(
-            name="z-order",
-            table="zordered",
-            reach=1.5,
-            policy=by_both,
-            procedure=", strategy => 'sort', sort_order => 'zorder(score, amount)'",
-        ),
     ]
 
 
-def _measure(place: Place, case: Case) -> Iterator[Figure]:
-    _say(f"{case.name}: making the table")
-    size = _make(place, case)
-    start, rows = _head(place, case), _rows(place, case)
+def measure(place: Place, case: Case) -> Figure:
+    """Ours and theirs in turns on one table."""
+    say(f"{case.name}: making the table")
+    size = make_table(place, case)
+    start, rows = read_head(place, case), read_rows(place, case)
     ours: list[float] = []
     theirs: list[float] = []
     for turn in range(RUNS + 1):
-        for side, seconds in ((_run_ours, ours), (_run_theirs, theirs)):
+        for side, seconds in ((run_ours, ours), (run_theirs, theirs)):
             started = time.perf_counter()
             side(place, case)
             took = time.perf_counter() - started
-            assert _rows(place, case) == rows, f"{case.name}: {side.__name__} changed the rows"
+            assert read_rows(place, case) == rows, f"{case.name}: {side.__name__} changed the rows"
             place.spark.sql(f"call thermocline.system.rollback_to_snapshot('bench.{case.table}', {start})")
             if turn:  # the first turn warms both up
                 seconds.append(size / 1e6 / took)
-    _say(f"{case.name}: {ours} against {theirs} MB/s")
+    say(f"{case.name}: {ours} against {theirs} MB/s")
     place.spark.sql(f"drop table thermocline.bench.{case.table} purge")
-    yield compare(case.name, ours, "Iceberg rewrite_data_files, warm", theirs, "MB/s", case.reach)
+    return compare(case.name, ours, "Iceberg rewrite_data_files, warm", theirs, "MB/s", case.reach)
 
 
-def _make(place: Place, case: Case) -> int:
+def make_table(place: Place, case: Case) -> int:
     rows = int(case.megabytes * 1e6 / _ROW_BYTES)
     place.spark.sql("create namespace if not exists thermocline.bench")
     place.spark.sql(
@@ -184,30 +171,30 @@ def _delete_by_key(place: Place, case: Case) -> None:
     head.table.newRowDelta().addDeletes(builder.withFormat(jvm.org.apache.iceberg.FileFormat.PARQUET).build()).commit()
 
 
-def _run_ours(place: Place, case: Case) -> None:
+def run_ours(place: Place, case: Case) -> None:
     told = run_compact(place.context(case))
     assert told.status == "done", told
 
 
-def _run_theirs(place: Place, case: Case) -> None:
-    options = f"map('rewrite-all', 'true', 'target-file-size-bytes', '{_TARGET}', 'max-concurrent-file-group-rewrites', '4')"
+def run_theirs(place: Place, case: Case) -> None:
+    options = f"map('rewrite-all', 'true', 'target-file-size-bytes', '{case.target_bytes}', 'max-concurrent-file-group-rewrites', '4')"
     place.spark.sql(
         f"call thermocline.system.rewrite_data_files(table => 'bench.{case.table}', options => {options}{case.procedure})"
     ).collect()
 
 
-def _head(place: Place, case: Case) -> int:
+def read_head(place: Place, case: Case) -> int:
     snapshot = load_table(place.spark, TableName("bench", case.table)).snapshot_id
     assert snapshot is not None
     return snapshot
 
 
-def _rows(place: Place, case: Case) -> Any:
+def read_rows(place: Place, case: Case) -> Any:
     return place.spark.sql(f"select count(*), sum(cast(xxhash64(*) as decimal(38, 0))) from thermocline.bench.{case.table}").collect()
 
 
 @contextmanager
-def _place() -> Iterator[Place]:
+def open_place() -> Iterator[Place]:
     with (
         tempfile.TemporaryDirectory(prefix="bench-compaction-") as directory,
         open_postgres(Path(directory)) as server,
@@ -218,5 +205,5 @@ def _place() -> Iterator[Place]:
         yield Place(dsn=server.dsn(), conn=conn, spark=spark_session(plan))
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
     print(f"bench: {line}", file=sys.stderr, flush=True)

@@ -53,6 +53,24 @@ def compare(name: str, ours: Sequence[float], yardstick: str, theirs: Sequence[f
     )
 
 
+def fewer(name: str, value: float, yardstick: str, other: float, unit: str, reach_ratio: float) -> Figure:
+    """A count where less is better; the ratio says how many times less."""
+    return Figure(
+        figure=name,
+        value=value,
+        unit=unit,
+        yardstick=yardstick,
+        yardstick_value=other,
+        ratio=round(other / value, 2),
+        reach=f">= {reach_ratio}x fewer",
+        met=other >= reach_ratio * value,
+        runs=1,
+        spread=0.0,
+        machine=machine(),
+        date=dt.datetime.now(dt.UTC).strftime("%Y-%m-%d"),
+    )
+
+
 def within(name: str, value: float, limit: float, unit: str, yardstick: str = "-") -> Figure:
     """A figure that must not exceed a limit."""
     return Figure(
