@@ -1,0 +1,77 @@
+"""Values of enums over time: one that is added works in both tiers, one that the lake may hold cannot get another name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from tests.twin import Spanning
+
+from thermocline.errors import HeapChanged
+
+TYPES = """
+create type public.mood as enum ('sad', 'glad');
+create type public.pair as (n integer, m public.mood);
+create domain public.moods as public.mood[];
+"""
+TABLE = """
+create table {schema}.events (id integer not null, ts timestamptz not null, m public.mood not null, all_of public.moods,
+    both_of public.pair, primary key (id, ts))"""
+ROWS = """
+insert into events select i, '2026-01-01 00:00+00'::timestamptz + i * interval '12 hours', 'sad',
+  array['sad', 'glad']::public.mood[], row(i, 'glad'::public.mood)::public.pair
+  from generate_series(1, 200) i
+"""
+
+
+@pytest.fixture
+def moods(database: str, make_spanning: Callable[..., Spanning]) -> Spanning:
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute(TYPES.encode())
+    return make_spanning(table=TABLE, rows=ROWS)
+
+
+def test_a_value_that_is_added_is_written_and_read_in_both_tiers(moods: Spanning) -> None:
+    moods.tier()
+    moods.seam.execute("alter type public.mood add value 'calm' before 'glad'")
+    moods.both("update events set m = 'calm', all_of = array['calm', null]::public.mood[] where id in (3, 190) returning *")
+    moods.both("select m, count(*) from events group by m order by m")
+    moods.fold()
+    moods.tier()
+    moods.assert_same_rows()
+    moods.both("select id, m from events where m > 'sad' order by id")
+
+
+@pytest.mark.parametrize("change", ["'sad' to 'blue'", "'glad' to 'merry'"])
+def test_a_value_that_the_lake_may_hold_cannot_be_renamed(moods: Spanning, change: str) -> None:
+    moods.tier()
+    renaming = f"alter type public.mood rename value {change}".encode()
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match=r"the lake of public\.events cannot follow this change: value") as refused:
+        moods.seam.execute(renaming)
+    assert "the lake holds it by its old name" in str(refused.value)
+    with pytest.raises(psycopg.errors.FeatureNotSupported):
+        moods.seam.execute(b"do $$ begin execute '" + renaming.replace(b"'", b"''") + b"'; end $$")
+    moods.both("select * from events where id < 10 order by id")
+
+
+def test_before_rows_left_the_heap_a_value_is_renamed_and_tiered_by_its_new_name(moods: Spanning) -> None:
+    moods.seam.execute("alter type public.mood rename value 'sad' to 'blue'")
+    moods.tier()
+    moods.assert_same_rows()
+    assert moods.both("select distinct m from events") == [("blue",)]
+
+
+def test_renamed_unwatched_the_table_stops_and_says_which_value(moods: Spanning) -> None:
+    """Where the role of `init` may make no event triggers: reads fail loudly, the next cycle names the value."""
+    moods.tier()
+    moods.seam.execute("alter event trigger thermocline_type_end disable; alter type public.mood rename value 'sad' to 'blue'")
+    with pytest.raises(psycopg.errors.InvalidTextRepresentation, match='invalid input value for enum mood: "sad"'):
+        moods.seam.execute("select * from events where ts < '2026-02-01'").fetchall()
+    for step in (moods.tier, moods.fold):
+        with pytest.raises(HeapChanged, match=r"value 'sad' of type public.mood was renamed to 'blue'"):
+            step()
+    moods.seam.execute("alter type public.mood rename value 'blue' to 'sad'")
+    moods.tier()
+    moods.fold()
+    moods.assert_same_rows()
