@@ -35,13 +35,14 @@ def fold(
     json: JsonOption = False,
 ) -> None:
     """Move every correction that waits in the delta into the lake, now."""
-    from thermocline.ops.ask import perform_on_request, render_report
+    from thermocline.ops.ask import perform_on_request
 
     name = parse_table_name(table)
     loaded = read_settings(dir=directory, dsn=dsn)
     where = require_dsn(loaded)
     if dry_run:
         from thermocline.ops.fold import fold as plan_fold
+        from thermocline.ops.perform import render_report
         from thermocline.ops.sessions import spark_source
 
         report = render_report(plan_fold(where, name, settings=loaded.values, spark=spark_source(where, loaded.values), dry_run=True))

@@ -210,12 +210,13 @@ def tier(
     json: JsonOption = False,
 ) -> None:
     """Move every partition behind the lag to the lake, now."""
-    from thermocline.ops.ask import perform_on_request, render_report
+    from thermocline.ops.ask import perform_on_request
 
     name = parse_table_name(table)
     loaded = read_settings(dir=directory, dsn=dsn)
     where = require_dsn(loaded)
     if dry_run:
+        from thermocline.ops.perform import render_report
         from thermocline.ops.sessions import spark_source
         from thermocline.ops.tier import tier as plan_tier
 

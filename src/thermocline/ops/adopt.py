@@ -20,9 +20,7 @@ from thermocline.core.coltypes import LakeColumn, plan_lake_columns
 from thermocline.core.names import TableName
 from thermocline.errors import LakeNotAdoptable
 from thermocline.hot.facts import HeapFacts, HeapPartition
-from thermocline.ops.lake_listing import list_files
 from thermocline.pg import Connection
-from thermocline.spark.kernels.lake_keys import find_key_outside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +79,7 @@ def plan_adoption(
 def find_rows_the_heap_lacks(name: TableName, adoption: Adoption, tier_key: str) -> int | None:
     """A key of a row that only the lake holds; keep-heap has none."""
     field_id = next(column.field_id for column in adoption.columns if column.name == tier_key)
-    files = list_files(adoption.lake.metadata_location, adoption.snapshot, name, field_id)
-    return find_key_outside(files, field_id, AXIS_MIN, adoption.t, ())
+    return _find_key_outside((adoption.lake.metadata_location, adoption.snapshot, name, field_id), AXIS_MIN, adoption.t, ())
 
 
 def _check_incarnation(kept: KeptLake, lake: LakeTable, *, same: bool, incarnation: str | None) -> None:
@@ -185,12 +182,20 @@ def _check_nothing_hidden(
     if t == kept.t:
         return
     field_id = next(column.field_id for column in kept.columns if column.name == kept.tier_key)
-    files = list_files(metadata_location, snapshot, kept.heap, field_id)
     whole = [p for p in partitions if _is_whole(kept, p, same=same)]
-    key = find_key_outside(files, field_id, t, kept.t, [(p.lo, p.hi) for p in whole])
+    key = _find_key_outside((metadata_location, snapshot, kept.heap, field_id), t, kept.t, [(p.lo, p.hi) for p in whole])
     if key is not None:
         lowest = min(whole, key=lambda p: p.lo)
         raise LakeNotAdoptable(
             f"The lake alone holds rows at {render_axis(kept.key_type, key)}, above partition {lowest.name}, which the heap still has.",
             hint=f"Detach {lowest.name}, register, and insert its rows through the seam.",
         )
+
+
+def _find_key_outside(lake: tuple[str, int, TableName, int], low: int, high: int, ranges: Sequence[tuple[int, int]]) -> int | None:
+    """A tier key of the lake (metadata, snapshot, name, field) within [low, high) and in none of the ranges."""
+    # The kernels take seconds to load, and a registration that takes up nothing needs none of them.
+    from thermocline.ops.lake_listing import list_files
+    from thermocline.spark.kernels.lake_keys import find_key_outside
+
+    return find_key_outside(list_files(*lake), lake[-1], low, high, ranges)

@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, Literal
-
-from pyspark.sql import SparkSession
 
 from thermocline.catalog import requests, tables
 from thermocline.core.names import TableName
-from thermocline.errors import RemoteFailure, WaitedTooLong
+from thermocline.errors import WaitedTooLong
 from thermocline.ops.awaiting import await_result
-from thermocline.ops.fold import FoldReport, fold
-from thermocline.ops.sessions import spark_source
-from thermocline.ops.tier import TierReport, tier
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
 
 Verb = Literal["tier", "fold"]
-
-
-def perform(
-    verb: str,
-    dsn: str,
-    name: TableName,
-    *,
-    settings: Settings,
-    spark: Callable[[], SparkSession],
-    worker: str = "local",
-    talk: Callable[[str], None] = lambda _: None,
-) -> TierReport | FoldReport:
-    """Do it in this process."""
-    match verb:
-        case "tier":
-            return tier(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk)
-        case "fold":
-            return fold(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk)
-    raise RemoteFailure(f"This worker does not know how to {verb}; it is older than the program that asked.")
 
 
 def perform_on_request(
@@ -61,12 +36,11 @@ def perform_on_request(
             if not wait:
                 return {"table": str(name), "request": request_id, "state": "pending"}
             return _await(conn, request_id, talk, timeout_seconds)
+    # Spark, Arrow and Iceberg take seconds to load, and who only asks needs none of them.
+    from thermocline.ops.perform import perform, render_report
+    from thermocline.ops.sessions import spark_source
+
     return render_report(perform(verb, dsn, name, settings=settings, spark=spark_source(dsn, settings), talk=talk))
-
-
-def render_report(report: TierReport | FoldReport) -> dict[str, Any]:
-    rate = {"rows_per_second": report.rows_per_second} if isinstance(report, FoldReport) else {}
-    return {**asdict(report), **rate, "sentence": report.sentence}
 
 
 def _await(conn: Connection, request_id: int, talk: Callable[[str], None], timeout_seconds: float) -> dict[str, Any]:

@@ -24,9 +24,9 @@ from thermocline.catalog.pauses import note_cycle
 from thermocline.catalog.pins import sweep_pins
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.errors import AnotherWriter, Paused, PostgresUnreachable, ThermoclineError
-from thermocline.ops.ask import perform, render_report
 from thermocline.ops.fold import fold, has_work
 from thermocline.ops.janitor import remove_leftover_lakes, remove_stray_files
+from thermocline.ops.perform import perform, render_report
 from thermocline.ops.sessions import spark_source
 from thermocline.ops.statistics import refresh_statistics
 from thermocline.ops.tier import tier
