@@ -8,6 +8,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 DIR ?= .thermocline
 NAME ?=
+WORKERS ?= 3
 UV := $(shell command -v uv 2>/dev/null || echo "$(PYTHON) -m uv")
 BIN := .venv/bin
 
@@ -29,9 +30,10 @@ java:
 run: setup ## start everything with a demo table and stay up until Ctrl-C
 	@exec $(BIN)/thermocline up --demo --dir $(DIR)
 
-# Two at a time: a second Postgres and a second Spark are cheaper than waiting for the first. A file's tests stay together.
+# Three at a time on two cores: a test waits for a child, a lock or a server for a third of its time. A file's tests stay together, and
+# files start in the order tests/conftest.py gives them, longest first.
 test: setup lint types ## linters, types, import layers and all tests
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 15
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 15
 
 lint: setup ## ruff, formatting and import layers
 	@$(BIN)/ruff check .

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import psycopg
 import typer
@@ -15,10 +15,11 @@ from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_setti
 from thermocline.cli.output import print_json, print_lines, print_table, tell
 from thermocline.errors import ThermoclineError
 from thermocline.launch import launch_command
-from thermocline.stack.lifecycle import StackStatus, read_status, run_stack, start_detached, stop_stack
-from thermocline.stack.prepare import process_environment
 from thermocline.stack.state import StackState
-from thermocline.stack.supervisor import POLL_SECONDS, Supervisor
+
+if TYPE_CHECKING:
+    from thermocline.stack.lifecycle import StackStatus
+    from thermocline.stack.supervisor import Supervisor
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -44,6 +45,9 @@ def up(
     json: JsonOption = False,
 ) -> None:
     """Start Postgres (unless a DSN is given), gateway, worker and HTTP API; stay until Ctrl-C."""
+    from thermocline.stack.lifecycle import StackStatus, read_status, run_stack, start_detached
+    from thermocline.stack.prepare import process_environment
+
     loaded = read_settings(for_up=True, dir=directory, dsn=dsn, warehouse=warehouse)
     home = loaded.values.dir
 
@@ -67,6 +71,8 @@ def up(
 
 def down(directory: DirOption = None, json: JsonOption = False) -> None:
     """Stop the stack: every process of it, its supervisor alive or not."""
+    from thermocline.stack.lifecycle import stop_stack
+
     home = read_settings(for_up=True, dir=directory).values.dir
     stopped = stop_stack(home)
     if json:
@@ -77,6 +83,8 @@ def down(directory: DirOption = None, json: JsonOption = False) -> None:
 
 def status(directory: DirOption = None, json: JsonOption = False) -> None:
     """Show the stack's addresses and processes; exit 1 when it is not up."""
+    from thermocline.stack.lifecycle import read_status
+
     seen = read_status(read_settings(for_up=True, dir=directory).values.dir)
     _print_status(seen, json, paused=_read_paused(seen))
     if not seen.is_up:
@@ -139,6 +147,9 @@ def _demo_command() -> list[str]:
 
 def _run_demo_beside(supervisor: Supervisor) -> None:
     """The demo as a process of its own, while the supervisor goes on tending the others."""
+    from thermocline.stack.prepare import process_environment
+    from thermocline.stack.supervisor import POLL_SECONDS
+
     process = subprocess.Popen(
         launch_command(_demo_command(), die_signal=signal.SIGTERM), env=process_environment(supervisor.directory), start_new_session=True
     )
