@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from thermocline.core.maintenance.bins import DELETES_NOT_APPLIED, NOTHING, CompactionPlan, pack, plan_compaction
 from thermocline.core.maintenance.clustering import Clustering, OrderTerm, overlap_depth, parse_sort_order
@@ -84,38 +82,10 @@ def test_a_partition_below_the_minimum_stays_beside_one_that_is_compacted() -> N
     assert sizes(plan_compaction(table(data), SEAWEEDFS, NOW)) == [[25, 20, 18, 15, 10]]
 
 
-@pytest.mark.parametrize(("least", "outputs"), [(5, 3), (6, 2)])
-def test_an_oversized_group_is_split_and_its_rest_obeys_the_minimum(least: int, outputs: int) -> None:
-    data = files(*[31.2] * 8, *[34.2] * 7, *[22] * 5)
-    plan = plan_compaction(table(data), replace(SEAWEEDFS, rewrite_min_input_files=least), NOW)
-    assert len(plan.bins) == outputs
-    assert all(made.size_bytes <= 256 * MB for made in plan.bins)
-
-
-def test_a_large_file_is_not_rewritten_to_absorb_a_few_tiny_ones() -> None:
-    policy = replace(ARTEMIS, rewrite_target_bytes=256 * MB, small_file_threshold_bytes=0)
-    plan = plan_compaction(table(files(180, 1, 1, 1, 1)), policy, NOW)
-    assert sizes(plan) == [[1, 1, 1, 1]]
-    assert plan_compaction(table(files(180, 4)), policy, NOW).is_empty
-
-
 @pytest.mark.conforms("M-060")
 def test_files_of_a_bin_keep_the_order_they_were_written_in() -> None:
     plan = plan_compaction(table(files(3, 9, 1, 7, 5)), ARTEMIS, NOW)
     assert [file.order for file in plan.bins[0].files] == [0, 1, 2, 3, 4]
-
-
-@given(st.lists(st.floats(0.1, 200), max_size=60))
-def test_no_bin_exceeds_the_target_and_planning_again_gives_nothing(made: list[float]) -> None:
-    policy = replace(ARTEMIS, rewrite_target_bytes=128 * MB, small_file_threshold_bytes=0)
-    data, rounds = files(*made), 0
-    while (plan := plan_compaction(table(data), policy, NOW)).bins:
-        assert all(found.size_bytes <= 128 * MB and len(found.files) > 1 for found in plan.bins)
-        gone = {file.path for found in plan.bins for file in found.files}
-        kept = [file for file in data if file.path not in gone]
-        data = kept + [replace(found.files[0], path=f"/new/{rounds}/{found.number}", size_bytes=found.size_bytes) for found in plan.bins]
-        rounds += 1
-    assert rounds <= 2
 
 
 def test_bins_are_the_same_whatever_order_the_manifests_are_in() -> None:

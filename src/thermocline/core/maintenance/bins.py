@@ -3,15 +3,17 @@
 Pure. A bin is planned only when it leaves fewer files or less debt, so planning again after a pass gives nothing:
 
 - files are taken largest first (in classes of a sixteenth of the target, within a class in the order they were written) and each goes
-  into the first bin with room, so no two bins would fit into one afterwards;
-- a file is not rewritten to absorb less than half its size, so no file is written again and again on its way to the target.
+  into the first bin with room; where bins of neighbours in the order of writing leave hardly more files, those are taken, so that a
+  file's range of keys grows no faster than its rows;
+- a file is not rewritten to absorb less than half its size, so no file is written again and again on its way to the target;
+- what the outputs would be packed into afterwards is packed together at once.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
@@ -123,7 +125,7 @@ def _groups_in_scope(seen: TableSeen, policy: Policy, now: datetime, notes: _Not
     for file in seen.data:
         groups[file.group].append(file)
     if policy.sealed_after_ms >= 0 and groups and not any(window_end(seen, group) for group in groups):
-        notes.add("no partition is a window of time, so none is sealed; partitions are taken one at a time")
+        notes.add("no partition is a window of time, so none waits to be sealed; two compactions never work on one partition at once")
     kept = {}
     for group, files in groups.items():
         newest = max((file.added_ms for file in files if file.added_ms is not None), default=None)
@@ -181,7 +183,8 @@ class _Planning:
         made: list[Bin] = []
         for group, files in readable.items():
             debt = [file for file in files if self._is_debt(file)]
-            clean = [file for file in small[group] if file not in debt] if group in enough else []
+            owed = {file.path for file in debt}
+            clean = [file for file in small[group] if file.path not in owed] if group in enough else []
             made += [self._bin(group, chosen) for chosen in self._pack(group, debt, clean)]
         return made
 
@@ -202,24 +205,62 @@ class _Planning:
         return {group for group, count in counts.items() if count >= max(least, 2)}
 
     def _pack(self, group: tuple[int, Values], debt: Sequence[DataSeen], clean: Sequence[DataSeen]) -> list[list[DataSeen]]:
-        """Bins of one partition: none of a single clean file, none with a clean file that outweighs the rest."""
-        left, owed = list(clean), {file.path for file in debt}
+        """Bins of one partition, such that planning anew with their outputs in place would find nothing."""
         least = 2 if self._policy.min_input_scope == "table" else max(2, self._policy.rewrite_min_input_files)
+        inputs = {file.path: [file] for file in (*debt, *clean)}
+        left, owed, done = [*debt, *clean], {file.path for file in debt}, []
         while True:
-            bins = pack([*debt, *left], self._policy.rewrite_target_bytes)
-            heavy = {file.path for files in bins if (file := _outweighing(files, owed)) is not None}
-            if not heavy:
+            bins = self._bins_of(left, owed, least)
+            chosen = [files for files in bins if len(files) >= least or any(file.path in owed for file in files)]
+            if not chosen:
                 break
-            left = [file for file in left if file.path not in heavy]
-        kept = []
+            outputs, gone = [], set()
+            for files in chosen:
+                owing = [file for file in files if file.path in owed]
+                merged = files if len(files) >= least else owing
+                gone |= {file.path for file in merged}
+                together = [file for part in merged for file in inputs.pop(part.path)]
+                if owing or _bytes(together) >= self._limit:
+                    done.append(together)  # how large it will be is not known, or nobody would take it again
+                else:
+                    outputs.append(self._output(together))
+                    inputs[outputs[-1].path] = together
+            left = [*(file for file in left if file.path not in gone), *outputs]
         for files in bins:
-            if len(files) >= least:
-                kept.append(files)
-            elif owing := [file for file in files if file.path in owed]:
-                kept.append(owing)
-            elif len(files) > 1:
+            if 1 < len(files) < least and not any(len(inputs[file.path]) > 1 for file in files):
                 self._notes.add(f"{render_group(self._seen, group)}: {len(files)} files left over, needs {least}")
-        return kept
+        return [*done, *(files for files in inputs.values() if len(files) > 1)]
+
+    def _output(self, files: Sequence[DataSeen]) -> DataSeen:
+        """What a bin becomes, as the next plan would see it: younger than what was left, in the order of the oldest input."""
+        first = min(files, key=lambda file: (file.order, file.path))
+        order = len(self._seen.data) + first.order
+        return replace(first, path=f"output of {first.path}", size_bytes=_bytes(files), order=order)
+
+    def _bins_of(self, files: Sequence[DataSeen], owed: set[str], least: int) -> list[list[DataSeen]]:
+        """In the order of writing where files become half as many and hardly more than largest first would leave."""
+        in_order, by_size = (self._settled(files, owed, packer) for packer in (pack_in_order, pack))
+
+        def files_left(bins: Sequence[Sequence[DataSeen]]) -> int:
+            return sum(1 if len(made) >= least else len(made) for made in bins)
+
+        most, fewest = files_left(in_order), files_left(by_size)
+        is_worth = most <= fewest or (2 * most <= len(files) and most <= fewest + max(fewest // 8, 1))
+        return in_order if is_worth else by_size
+
+    def _settled(
+        self, files: Sequence[DataSeen], owed: set[str], packer: Callable[[Sequence[DataSeen], int], list[list[DataSeen]]]
+    ) -> list[list[DataSeen]]:
+        """Bins without clean files that outweigh the rest of theirs; such a file has a bin of its own."""
+        left, alone = list(files), list[DataSeen]()
+        while True:
+            bins = packer(left, self._policy.rewrite_target_bytes)
+            heavy = [file for made in bins if (file := _outweighing(made, owed)) is not None]
+            if not heavy:
+                return [*bins, *([file] for file in alone)]
+            alone += heavy
+            gone = {file.path for file in heavy}
+            left = [file for file in left if file.path not in gone]
 
     def plan_clustered(self, groups: Mapping[tuple[int, Values], Sequence[DataSeen]]) -> list[Bin]:
         """One bin per partition, of the files that are out of order."""
@@ -302,6 +343,23 @@ def pack(files: Sequence[DataSeen], target_bytes: int) -> list[list[DataSeen]]:
         if room[at] < smallest:
             open_bins.remove(at)
     return bins
+
+
+def pack_in_order(files: Sequence[DataSeen], target_bytes: int) -> list[list[DataSeen]]:
+    """Neighbours in the order of writing share a bin until it is full; a file at or above the target has a bin of its own."""
+    bins: list[list[DataSeen]] = []
+    alone: list[list[DataSeen]] = []
+    room = 0
+    for file in sorted(files, key=lambda file: (file.order, file.path)):
+        if file.size_bytes >= target_bytes:
+            alone.append([file])
+        elif bins and file.size_bytes <= room:
+            bins[-1].append(file)
+            room -= file.size_bytes
+        else:
+            bins.append([file])
+            room = target_bytes - file.size_bytes
+    return [*bins, *alone]
 
 
 def _outweighing(files: Sequence[DataSeen], owed: set[str]) -> DataSeen | None:

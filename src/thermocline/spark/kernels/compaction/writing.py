@@ -21,6 +21,8 @@ ROW_GROUP_BYTES = 64 << 20
 ROW_GROUP_ROWS = 1 << 20
 _FEWEST_GROUP_BYTES = 1 << 20
 _TOO_LARGE = 1.6
+_NEARLY_FULL = 0.8
+"""A row group ends where its file is expected to be full; what is missing then would be a tiny group."""
 _DICTIONARY_SHARE = 0.2
 _CODECS = {"uncompressed": "none", "none": "none"}
 _LEVELLED = frozenset(("zstd", "gzip", "brotli"))
@@ -52,9 +54,9 @@ class OutputWriter:
         self._dictionaries = sorted(dictionaries) + [path for field in lake.fields for path in _nested_texts(field)]
         self._register = register
         self._pace = pace
-        expected = sum(file.size_bytes for file in task.inputs)
-        self._planned = max(1, round(expected / task.target_bytes))
-        self._full_bytes = expected / self._planned
+        self._expected_bytes = sum(file.size_bytes for file in task.inputs)
+        self._planned = max(1, round(self._expected_bytes / task.target_bytes))
+        self._row_bytes = self._expected_bytes / max(1, sum(file.record_count for file in task.inputs))
         self._group_bytes = int(min(ROW_GROUP_BYTES, max(_FEWEST_GROUP_BYTES, 2 * self._full_bytes)))
         self._buffer: list[pa.RecordBatch] = []
         self._buffer_bytes = self._buffer_rows = 0
@@ -70,7 +72,9 @@ class OutputWriter:
             self._buffer.append(batch)
             self._buffer_bytes += batch.nbytes
             self._buffer_rows += batch.num_rows
-        if self._buffer_bytes >= self._group_bytes or self._buffer_rows >= ROW_GROUP_ROWS:
+        estimate = self._written + (self._buffer_rows + batch.num_rows / 2) * self._row_bytes
+        is_full = not self._is_last and estimate >= self._full_bytes
+        if is_full or self._buffer_bytes >= self._group_bytes or self._buffer_rows >= ROW_GROUP_ROWS:
             self._flush()
         return place
 
@@ -105,9 +109,18 @@ class OutputWriter:
         pa.default_memory_pool().release_unused()
         self._pace(0, size - self._written)
         self._written = size
-        last = len(self.finished) >= self._planned - 1
-        if size >= (_TOO_LARGE * self._task.target_bytes if last else self._full_bytes):
+        if size >= (_TOO_LARGE * self._task.target_bytes if self._is_last else _NEARLY_FULL * self._full_bytes):
             self._finish()
+
+    @property
+    def _is_last(self) -> bool:
+        return len(self.finished) >= self._planned - 1
+
+    @property
+    def _full_bytes(self) -> float:
+        """An even share of what is left for the files that are left."""
+        done = sum(output.size_bytes for output in self.finished)
+        return max(self._expected_bytes - done, 0) / max(self._planned - len(self.finished), 1)
 
     def _opened(self) -> tuple[pq.ParquetWriter, pa.NativeFile]:
         if self._writer is not None and self._sink is not None:
