@@ -78,13 +78,13 @@ class Workers:
                 assert not over.wait(0.05)
 
 
-@pytest.mark.conforms("M-133")
+@pytest.mark.conforms("M-133", "M-137")
 def test_two_workers_compact_two_partitions_at_once_and_never_one_partition_twice(ground: Ground) -> None:
     lake = Lake.make(ground, "id bigint, region string", partitioned="region")
     lake.append([(at, region) for region in ("eu", "us") for at in range(40)], files=3)
     rows, before = lake.rows(), lake.head().snapshot_id
     workers = Workers(lake)
-    workers.policy("rewrite_min_input_files=2", "max_parallel_tasks=1")
+    workers.policy("rewrite_min_input_files=2", "max_parallel_tasks=1", "sealed_after=1h")
     with closing(ground.connect()) as place:
         assert take_slot(place, 1) == 0
         first = workers.ask("w1", "eu")  # stands in its task, which waits for the only place
@@ -97,6 +97,10 @@ def test_two_workers_compact_two_partitions_at_once_and_never_one_partition_twic
     assert same["outcomes"][0]["sentence"] == "another compaction works on this partition"
     assert same["outcomes"][0]["details"][0] == "region=eu (spec 1): another compaction works on this partition"
     assert other["status"] == eu["status"] == "done"
+    assert (
+        "no partition is a window of time, so none waits to be sealed; two compactions never work on one partition at once"
+        in other["outcomes"][0]["details"]
+    )
     assert meanwhile.snapshot_id != before, "the second worker was done while the first was at work"
     assert len(lake.seen().data) == 2
     assert lake.rows() == rows

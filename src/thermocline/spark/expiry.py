@@ -14,13 +14,10 @@ from thermocline.spark.commit import LakeHead, load_after_failure, swap_metadata
 def remove_snapshots(head: LakeHead, snapshots: Sequence[int], refs: Sequence[str]) -> None:
     """Take snapshots and refs out of the table, with the statistics of those snapshots. Their files are the caller's to delete."""
     jvm: Any = head.spark._jvm
-    ids = jvm.java.util.HashSet()
-    for snapshot in snapshots:
-        ids.add(head.base.snapshot(snapshot).snapshotId())
     builder = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base)
     for ref in refs:
         builder = builder.removeRef(ref)
-    metadata = builder.removeSnapshots(ids).build()
+    metadata = builder.removeSnapshots(_set_of_longs(jvm, snapshots)).build()
     if metadata.snapshots().size() != head.base.snapshots().size() - len(snapshots):
         raise CommitFailed(f"Iceberg would not let go of the snapshots of {head.name} that were planned; nothing was committed.")
     try:
@@ -34,3 +31,10 @@ def remove_snapshots(head: LakeHead, snapshots: Sequence[int], refs: Sequence[st
         if after.metadata_location != head.metadata_location:
             raise LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.") from None
         raise CommitFailed(f"The snapshots of {head.name} stay: {problem.java_exception.getMessage()}.") from None
+
+
+def _set_of_longs(jvm: Any, numbers: Sequence[int]) -> Any:
+    """A Java set made in three calls; one by one, small numbers would arrive as Integers, which no Long equals."""
+    common = jvm.org.apache.iceberg.relocated.com.google.common
+    texts = common.base.Splitter.on(",").omitEmptyStrings().splitToList(",".join(map(str, numbers)))
+    return jvm.java.util.HashSet(common.collect.Lists.transform(texts, common.primitives.Longs.stringConverter()))

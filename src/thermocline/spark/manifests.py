@@ -12,6 +12,7 @@ from typing import Any
 from thermocline.core.maintenance.manifests import ManifestFact
 from thermocline.errors import LostRace
 from thermocline.spark.commit import LakeHead, OpStamp, find_op, load_table
+from thermocline.spark.rewrite import kept_summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +44,8 @@ def read_manifests(head: LakeHead) -> tuple[ManifestFact, ...]:
     )
 
 
-def rewrite_manifests(head: LakeHead, spec_id: int, paths: Sequence[str], stamp: OpStamp) -> Rewritten:
-    """Write these data manifests of one spec again, few and clustered by partition."""
+def rewrite_manifests(head: LakeHead, spec_id: int, paths: Sequence[str], stamp: OpStamp, target_bytes: int) -> Rewritten:
+    """Write these data manifests of one spec again, few, of about this size, and clustered by partition."""
     jvm: Any = head.spark._jvm
     wanted = set(paths)
     chosen = jvm.java.util.HashSet()
@@ -55,7 +56,8 @@ def rewrite_manifests(head: LakeHead, spec_id: int, paths: Sequence[str], stamp:
         raise LostRace(f"The manifests of {head.name} changed since they were looked at.")
     action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(head.spark._jsparkSession).rewriteManifests(head.table)
     action = action.specId(spec_id).rewriteIf(_is_in(head, chosen))
-    for key, value in stamp.summary().items():
+    _set_target(action, target_bytes)
+    for key, value in (kept_summary(head) | stamp.summary()).items():
         action = action.snapshotProperty(key, value)
     done = action.execute()
     after = load_table(head.spark, head.name)
@@ -67,6 +69,13 @@ def rewrite_manifests(head: LakeHead, spec_id: int, paths: Sequence[str], stamp:
 
 def _count(found: Any) -> int:
     return sum(1 for _ in found)
+
+
+def _set_target(action: Any, target_bytes: int) -> None:
+    """The action goes by the table's property and takes no other size; setting the property would be a commit of its own."""
+    target = action.getClass().getDeclaredField("targetManifestSizeBytes")
+    target.setAccessible(True)
+    target.setLong(action, target_bytes)
 
 
 def _is_in(head: LakeHead, chosen: Any) -> Any:

@@ -53,7 +53,7 @@ def _rewrite(context: PassContext, group: ManifestGroup) -> Rewritten:
 
         def commit(head: LakeHead, stamp: OpStamp, made: list[Rewritten] = made) -> int:
             there = [fact.path for fact in read_manifests(head) if fact.is_data and fact.spec_id == group.spec_id]
-            made.append(rewrite_manifests(head, group.spec_id, there, stamp))
+            made.append(rewrite_manifests(head, group.spec_id, there, stamp, context.policy.manifest_target_bytes))
             return made[-1].snapshot_id
 
         try:

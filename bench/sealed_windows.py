@@ -1,0 +1,124 @@
+"""A day of steady ingest into a table partitioned by the hour, with passes of compaction at the same time; its clock is simulated.
+
+Files come in while each pass runs, so their commits race. Sealed, a pass rewrites hours that are over; unsealed, the current hour too.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from thermocline.core.maintenance.policy import Policy
+from thermocline.core.names import TableName
+from thermocline.locations import without_file_scheme
+from thermocline.ops.maintain.compact import run_compact
+from thermocline.ops.maintain.context import PassContext
+from thermocline.ops.maintain.latency import LatencyProbe
+from thermocline.ops.maintain.pacing import Pacing
+from thermocline.spark.commit import load_table
+
+EAGER = Policy(
+    preset="artemis", rewrite_min_input_files=2, min_input_scope="partition", splice_min_row_group_bytes=0, max_commit_retries=16
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayPassed:
+    """What a day of passes beside ingest came to."""
+
+    passes: int
+    paused: int
+    failed: tuple[str, ...]
+    conflicts: int
+    rebases: int
+    files_came: int
+    most_files: int
+    files_left: int
+
+
+@dataclass(slots=True, kw_only=True)
+class SimulatedDay:
+    """One table, and the day after tomorrow: commits of today are older than any window of that day."""
+
+    spark: SparkSession
+    name: TableName
+    context: Callable[[], PassContext]
+    policy: Policy = EAGER
+    files_came: int = 0
+
+    @staticmethod
+    def make_table(spark: SparkSession, name: TableName) -> None:
+        spark.sql(f"create namespace if not exists thermocline.{name.schema}")
+        spark.sql(
+            f"create table thermocline.{name.schema}.{name.table} (id bigint, ts timestamp) using iceberg partitioned by (hours(ts))"
+            " tblproperties ('format-version' = '2', 'commit.retry.num-retries' = '50', 'commit.retry.min-wait-ms' = '5')"
+        )
+
+    @property
+    def begins(self) -> datetime:
+        return (datetime.now(UTC) + timedelta(days=2)).replace(hour=0, minute=0, second=0, microsecond=0)
+
+    def run(self, passes: int, files_per_pass: int, commits_per_pass: int) -> DayPassed:
+        """Passes spread evenly over the day, files coming in meanwhile."""
+        told, most = [], 0
+        with ThreadPoolExecutor(1) as pool:
+            for at in range(passes):
+                now = self.begins + timedelta(days=1) * at / passes
+                coming = pool.submit(self._ingest, now, files_per_pass, commits_per_pass)
+                told.append(run_compact(self._context_at(now)))
+                coming.result()
+                most = max(most, self.count_files())
+        return DayPassed(
+            passes=passes,
+            paused=sum(outcome.status == "paused" for outcome in told),
+            failed=tuple(outcome.sentence for outcome in told if outcome.status == "failed"),
+            conflicts=sum(outcome.counters.get("conflicts", 0) for outcome in told),
+            rebases=sum(outcome.counters.get("rebases", 0) for outcome in told),
+            files_came=self.files_came,
+            most_files=most,
+            files_left=self.count_files(),
+        )
+
+    def count_files(self) -> int:
+        head = load_table(self.spark, self.name)
+        snapshot = next(found for found in head.told["snapshots"] if found["snapshot-id"] == head.snapshot_id)
+        return int(snapshot["summary"]["total-data-files"])
+
+    def _context_at(self, now: datetime) -> PassContext:
+        pacing = Pacing(policy=self.policy, probe=LatencyProbe(), clock=lambda: now)
+        return replace(self.context(), policy=self.policy, now=now, pass_id=uuid.uuid4(), why_pause=pacing.why_pause, pace=pacing.pace)
+
+    def _ingest(self, now: datetime, files: int, commits: int) -> None:
+        """Files of the current hour, in several commits."""
+        table = load_table(self.spark, self.name).table
+        for commit in range(commits):
+            update = table.newFastAppend()
+            for _ in range(commit, files, commits):
+                update.appendFile(self._file(table, now))
+            update.commit()
+
+    def _file(self, table: Any, now: datetime) -> Any:
+        self.files_came += 1
+        path = f"{table.location()}/data/came-{self.files_came}.parquet"
+        local = Path(without_file_scheme(path))
+        local.parent.mkdir(parents=True, exist_ok=True)
+        schema = pa.schema(
+            [
+                pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"}),
+                pa.field("ts", pa.timestamp("us", tz="UTC"), metadata={"PARQUET:field_id": "2"}),
+            ]
+        )
+        pq.write_table(pa.table([[self.files_came], [now]], schema=schema), local)
+        iceberg: Any = self.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+        builder = iceberg.DataFiles.builder(table.spec()).withPath(path).withFileSizeInBytes(local.stat().st_size).withRecordCount(1)
+        return builder.withFormat("parquet").withPartitionPath(f"ts_hour={(now - _EPOCH) // timedelta(hours=1)}").build()

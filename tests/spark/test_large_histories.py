@@ -1,0 +1,63 @@
+"""Tables with a long history, made quickly: thousands of manifests rewritten, snapshots of other writers expired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from bench.lake_history import LakeHistory
+from tests.spark.ground import Ground
+from tests.spark.swept_lake import Lake, make_lake
+
+from thermocline.cold.metadata import read_lake_table
+from thermocline.cold.storage import LakeReader
+from thermocline.core.maintenance.keys import preset_value
+from thermocline.ops.maintain.expire import run_expire_snapshots
+from thermocline.ops.maintain.manifests import run_rewrite_manifests
+from thermocline.spark.manifests import read_manifests
+
+COUNT = 2_000
+WEEK_MS = 7 * 24 * 3_600_000
+
+
+@pytest.fixture
+def lake(ground: Ground) -> Iterator[Lake]:
+    with make_lake(ground, "id bigint, part bigint") as lake:
+        lake.sql("alter table {t} add partition field part")
+        yield lake
+
+
+def opened_for(lake: Lake, part: int) -> tuple[int, int]:
+    """How many manifests the table has, and how many of them a plan of one partition has to open."""
+    snapshot = read_lake_table(lake.head.metadata_location).metadata.current_snapshot()
+    assert snapshot is not None
+    manifests = snapshot.manifests(LakeReader())
+    ends = [(manifest.partitions or [])[0] for manifest in manifests]
+    spans = [(int.from_bytes(end.lower_bound or b"", "little"), int.from_bytes(end.upper_bound or b"", "little")) for end in ends]
+    return len(manifests), sum(low <= part <= high for low, high in spans)
+
+
+@pytest.mark.conforms("M-115")
+def test_a_rewrite_leaves_a_twentieth_of_the_list_and_a_plan_opens_a_tenth(lake: Lake) -> None:
+    """That it happens weekly is proved in tests/postgres/test_passes.py; the times of plans are in bench/upkeep."""
+    assert preset_value("artemis", "manifest_rewrite_interval_ms") == WEEK_MS
+    made = LakeHistory(lake.head)
+    made.commit([[made.manifest([at], tuple((at + step * 16) % 64 for step in range(4))) for at in range(COUNT)]])
+    before = opened_for(lake, 20)
+    assert before[0] == COUNT
+    size = sum(fact.size_bytes for fact in read_manifests(lake.head))
+    done = run_rewrite_manifests(lake.context(preset="artemis", manifest_rewrite_min_manifests=2, manifest_target_bytes=size // 100))
+    assert done.counters["manifests_rewritten"] == COUNT
+    assert done.counters["entries_total"] == 4 * COUNT
+    after = opened_for(lake, 20)
+    assert after[0] == done.counters["manifests_written"] <= COUNT / 20
+    assert after[1] <= before[1] / 10, (before, after)
+
+
+def test_snapshots_that_foreign_writers_gave_small_numbers_expire_too(lake: Lake) -> None:
+    made = LakeHistory(lake.head)
+    made.commit([[made.manifest([number], (1,), number)] for number in range(1, 4)])
+    done = run_expire_snapshots(lake.context(later=timedelta(days=30), snapshot_min_retained=1, snapshot_retention_ms=1))
+    assert done.counters["snapshots_expired"] == 2
+    assert [told["snapshot-id"] for told in lake.head.told["snapshots"]] == [3]
