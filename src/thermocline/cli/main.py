@@ -13,7 +13,22 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from thermocline import __version__
-from thermocline.cli import database, explain, fold, grants, maintain, pause, pins, processes, profiles, show, stack, tables, verify
+from thermocline.cli import (
+    database,
+    explain,
+    grants,
+    maintain,
+    moves,
+    pause,
+    pins,
+    processes,
+    profiles,
+    register,
+    show,
+    stack,
+    tables,
+    verify,
+)
 from thermocline.cli.output import print_error, print_lines, tell
 from thermocline.errors import ThermoclineError
 
@@ -27,7 +42,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (stack, database, tables, show, fold, maintain, pause, pins, processes, profiles, explain, verify, grants):
+for module in (stack, database, register, tables, show, moves, maintain, pause, pins, processes, profiles, explain, verify, grants):
     module.add_commands(app)
 
 
@@ -57,7 +72,7 @@ def render_tree() -> list[str]:
     shown = {name: command for name, command in group.commands.items() if not command.hidden}
     width = max(len(name) for name in shown)
     lines = [f"thermocline {__version__}: one table across Postgres and Apache Iceberg", ""]
-    lines += [f"  {name:<{width}}  {command.get_short_help_str(100)}" for name, command in shown.items()]
+    lines += [f"  {name:<{width}}  {command.get_short_help_str(140)}" for name, command in shown.items()]
     return [*lines, "", "Every command answers --help and takes --json; --debug shows tracebacks."]
 
 

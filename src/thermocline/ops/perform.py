@@ -24,13 +24,14 @@ def perform(
     spark: Callable[[], SparkSession],
     worker: str = "local",
     talk: Callable[[str], None] = lambda _: None,
+    dry_run: bool = False,
 ) -> TierReport | FoldReport:
-    """Do it in this process."""
+    """Do it, or with `dry_run` say what would be done."""
     match verb:
         case "tier":
-            return tier(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk)
+            return tier(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk, dry_run=dry_run)
         case "fold":
-            return fold(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk)
+            return fold(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk, dry_run=dry_run)
     raise RemoteFailure(f"This worker does not know how to {verb}; it is older than the program that asked.")
 
 

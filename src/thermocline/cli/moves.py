@@ -1,0 +1,77 @@
+"""tier, fold: rows and corrections into the lake, now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from thermocline.cli.options import (
+    DirOption,
+    DryRunOption,
+    DsnOption,
+    JsonOption,
+    LocalOption,
+    NoWaitOption,
+    TableArgument,
+    TimeoutOption,
+    read_settings,
+)
+from thermocline.cli.output import print_report, tell
+from thermocline.core.names import parse_table_name
+from thermocline.stack.locate import require_dsn
+
+if TYPE_CHECKING:
+    from thermocline.ops.ask import Verb
+    from thermocline.settings import LoadedSettings
+
+
+def add_commands(app: typer.Typer) -> None:
+    app.command("tier")(tier)
+    app.command("fold")(fold)
+
+
+def tier(
+    table: TableArgument,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    dry_run: DryRunOption = False,
+    local: LocalOption = False,
+    no_wait: NoWaitOption = False,
+    timeout_seconds: TimeoutOption = 3600,
+    json: JsonOption = False,
+) -> None:
+    """Move every partition behind the lag to the lake, now."""
+    loaded = read_settings(dir=directory, dsn=dsn)
+    _move("tier", table, loaded, dry_run=dry_run, json=json, local=local, wait=not no_wait, timeout_seconds=timeout_seconds)
+
+
+def fold(
+    table: TableArgument,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    dry_run: DryRunOption = False,
+    local: LocalOption = False,
+    no_wait: NoWaitOption = False,
+    timeout_seconds: TimeoutOption = 3600,
+    json: JsonOption = False,
+) -> None:
+    """Move every correction that waits in the delta into the lake, now."""
+    loaded = read_settings(dir=directory, dsn=dsn)
+    _move("fold", table, loaded, dry_run=dry_run, json=json, local=local, wait=not no_wait, timeout_seconds=timeout_seconds)
+
+
+def _move(verb: Verb, table: str, loaded: LoadedSettings, *, dry_run: bool, json: bool, **asking: Any) -> None:
+    name, dsn = parse_table_name(table), require_dsn(loaded)
+    if dry_run:
+        from thermocline.ops.perform import perform, render_report
+        from thermocline.ops.sessions import spark_source
+
+        source = spark_source(dsn, loaded.values)
+        report = render_report(perform(verb, dsn, name, settings=loaded.values, spark=source, dry_run=True))
+    else:
+        from thermocline.ops.ask import perform_on_request
+
+        talk = tell if not json else lambda _line: None
+        report = perform_on_request(verb, dsn, name, settings=loaded.values, talk=talk, **asking)
+    print_report(report, json=json)

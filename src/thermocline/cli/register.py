@@ -1,0 +1,178 @@
+"""register, unregister: a table begins to span, and ends."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from thermocline.cli.options import DirOption, DryRunOption, DsnOption, JsonOption, TableArgument, read_settings
+from thermocline.cli.output import print_json, print_lines, tell
+from thermocline.core.names import parse_column_names, parse_table_name
+from thermocline.errors import NameNotTyped
+from thermocline.stack.locate import require_dsn
+
+if TYPE_CHECKING:
+    from thermocline.ops.register import RegisterReport
+
+
+def add_commands(app: typer.Typer) -> None:
+    app.command("register")(register)
+    app.command("unregister")(unregister)
+
+
+def _option(flag: str, text: str) -> Any:
+    return typer.Option(flag, help=text, show_default=False)
+
+
+ModeOption = Annotated[str, _option("--mode", "tiered; mirrored is not built yet. [default: tiered]")]
+KeepHeapOption = Annotated[bool, _option("--keep-heap", "Copy to the lake and drop nothing from the heap. [default: off]")]
+PkOption = Annotated[str | None, _option("--pk", "Columns of the row's identity, comma-separated. [default: the primary key]")]
+TierKeyOption = Annotated[str | None, _option("--tier-key", "Column the table ages along. [default: the partition key]")]
+TieringLagOption = Annotated[
+    str | None, _option("--tiering-lag", "How far behind the newest row a partition must be. [env: THERMOCLINE_TIERING_LAG] [default: 0]")
+]
+ReclaimLagOption = Annotated[
+    str | None,
+    _option("--reclaim-lag", "How long a tiered partition stays in the heap. [env: THERMOCLINE_RECLAIM_LAG] [default: the tiering lag]"),
+]
+LakeRetentionOption = Annotated[
+    str | None, _option("--lake-retention", "How far below T the lake keeps rows; older ones are deleted. [default: for ever]")
+]
+HeapRetentionOption = Annotated[str | None, _option("--heap-retention", "For mode mirrored only. [default: none]")]
+LakePartitionOption = Annotated[
+    str | None, _option("--lake-partition", "hour, day, month, year, width:N or none. [default: derived from the heap's partitions]")
+]
+PartitionWidthOption = Annotated[
+    str | None, _option("--partition-width", "Width of a heap partition. [default: read off the newest partitions]")
+]
+PremakeOption = Annotated[int | None, _option("--premake", "Partitions kept ready above the newest row; 0 makes none. [default: 2]")]
+ProfileOption = Annotated[
+    str | None, _option("--profile", "Storage profile the lake is made in. [default: the default profile, else the settings' warehouse]")
+]
+PresetOption = Annotated[
+    str | None, _option("--preset", "Maintenance preset: modak, seaweedfs or artemis. [default: the settings' maintenance_preset]")
+]
+SeamSchemaOption = Annotated[str | None, _option("--seam-schema", "Schema of the spanning view. [default: <schema>_all]")]
+AdoptLakeOption = Annotated[
+    bool, _option("--adopt-lake", "Take up the lake that an earlier unregistration of this table left. [default: off]")
+]
+IncarnationOption = Annotated[
+    str | None, _option("--incarnation", "Take the lake up although the table was made anew since: the lake's id. [default: none]")
+]
+
+
+def register(
+    table: TableArgument,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    mode: ModeOption = "tiered",
+    keep_heap: KeepHeapOption = False,
+    pk: PkOption = None,
+    tier_key: TierKeyOption = None,
+    tiering_lag: TieringLagOption = None,
+    reclaim_lag: ReclaimLagOption = None,
+    lake_retention: LakeRetentionOption = None,
+    heap_retention: HeapRetentionOption = None,
+    lake_partition: LakePartitionOption = None,
+    partition_width: PartitionWidthOption = None,
+    premake: PremakeOption = None,
+    profile: ProfileOption = None,
+    preset: PresetOption = None,
+    seam_schema: SeamSchemaOption = None,
+    adopt_lake: AdoptLakeOption = False,
+    incarnation: IncarnationOption = None,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Make a partitioned table span Postgres and the lake."""
+    from thermocline.ops.register import RegisterRequest
+    from thermocline.ops.register import register as apply_register
+
+    request = RegisterRequest(
+        table=parse_table_name(table),
+        pk=None if pk is None else parse_column_names(pk),
+        tier_key=None if tier_key is None else parse_column_names(tier_key)[0],
+        mode=mode,
+        keep_heap=keep_heap,
+        tiering_lag=tiering_lag,
+        reclaim_lag=reclaim_lag,
+        lake_retention=lake_retention,
+        heap_retention=heap_retention,
+        lake_partition=lake_partition,
+        partition_width=partition_width,
+        premake=premake,
+        profile=profile,
+        preset=preset,
+        seam_schema=seam_schema,
+        adopt_lake=adopt_lake,
+        incarnation=incarnation,
+        dry_run=dry_run,
+    )
+    loaded = read_settings(dir=directory, dsn=dsn)
+    report = apply_register(require_dsn(loaded), request, settings=loaded.values, talk=tell if not json else lambda _line: None)
+    if json:
+        print_json(report)
+    else:
+        print_lines(render_registered(report, dry_run=dry_run))
+
+
+def render_registered(report: RegisterReport, *, dry_run: bool) -> list[str]:
+    if report.already:
+        return [f"{report.table} is registered already; its seam is {report.seam}"]
+    verb = "would be registered" if dry_run else "is registered"
+    return [*(report.steps if dry_run else ()), f"{report.table} {verb}; its seam is {report.seam}"]
+
+
+def unregister(
+    table: TableArgument,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    fold_first: Annotated[bool, _option("--fold", "Fold corrections that wait into the lake first. [default: off]")] = False,
+    restore_heap: Annotated[bool, _option("--restore-heap", "Copy history back into partitions of the heap first. [default: off]")] = False,
+    drop_lake: Annotated[
+        bool, _option("--drop-lake", "Delete the lake and every row in it; asks for the table's name. [default: off]")
+    ] = False,
+    yes_drop: Annotated[
+        str | None, _option("--yes-drop", "The table's name, for scripts that drop the lake. [default: it is asked for]")
+    ] = None,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Undo a registration: the table is an ordinary one again. The lake is kept unless it is to be dropped."""
+    from thermocline.ops.unregister import unregister as apply_unregister
+
+    name = parse_table_name(table)
+    if drop_lake and not dry_run:
+        check_name_typed(str(name), yes_drop)
+    loaded = read_settings(dir=directory, dsn=dsn)
+    report = apply_unregister(
+        require_dsn(loaded),
+        name,
+        settings=loaded.values,
+        fold_first=fold_first,
+        restore_heap=restore_heap,
+        drop_lake=drop_lake,
+        dry_run=dry_run,
+        talk=tell if not json else lambda _line: None,
+    )
+    if json:
+        print_json(report)
+        return
+    verb = "would remove" if dry_run else "removed"
+    lines = [] if report.was_registered else [f"{report.table} is not registered"]
+    lines += [f"{verb} {what}" for what in report.removed]
+    if report.restored:
+        lines.append(f"{report.rows_restored:,} rows are in the heap again, in {', '.join(report.restored)}")
+    if report.lake_kept_at:
+        lines.append(f"the lake is kept in {report.lake_kept_at}; " + "; ".join(report.notes))
+    print_lines(lines)
+
+
+def check_name_typed(name: str, given: str | None) -> None:
+    """What cannot be undone asks for the table's name: typed by a person, or given by a script, never assumed."""
+    if given is None and sys.stdin.isatty():
+        given = str(typer.prompt(f"The lake of {name} may hold the only copy of its history. Type {name} to delete it", err=True))
+    if given != name:
+        raise NameNotTyped(f"The lake of {name} is not deleted: its name was not given.")
