@@ -92,9 +92,16 @@ class BadWhere(UsageError):
 
 
 class FormatVersionUnsupported(RefusedError):
-    """Compaction does not know the table's format version."""
+    """The table's format version is one that this build does not know; nothing was begun."""
 
     code = "TC621"
+
+
+class LakeTypeUnknown(RefusedError):
+    """A column's type is one that this build does not read."""
+
+    code = "TC623"
+    hint = "The table is left as it is; maintain it with another engine."
 
 
 class SortOrderUnreadable(UsageError):

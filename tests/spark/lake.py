@@ -112,6 +112,18 @@ class Lake:
     def staged(self) -> list[str]:
         return [row[0] for row in self.ground.rows("select path from thermocline.staged_files")]
 
+    def add_file(self, table: pa.Table, **options: Any) -> str:
+        """Add a data file as another program writes it; its columns carry field ids."""
+        head, path = self.head(), self._new_path("foreign")
+        pq.write_table(table, path.removeprefix("file://"), **options)
+        iceberg = self.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+        source = head.table.io().newInputFile(path)
+        metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forTable(head.table))
+        builder = iceberg.DataFiles.builder(head.table.specs().get(0)).withPath(path).withFormat(iceberg.FileFormat.PARQUET)
+        file = builder.withFileSizeInBytes(Path(path.removeprefix("file://")).stat().st_size).withMetrics(metrics).build()
+        head.table.newAppend().appendFile(file).commit()
+        return path
+
     def delete_equal(self, columns: Mapping[str, pa.DataType], keys: Sequence[Row], like: str | None = None) -> str:
         """Add a file of equality deletes, global or in the partition of the data file `like`; no SQL writes one."""
         head, path = self.head(), self._new_path("eq")

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestFile
+from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import DecimalType, FixedType, NestedField
+from pyiceberg.types import BinaryType, DecimalType, FixedType, IcebergType, NestedField
 
 from thermocline.cold.storage import LakeReader
 from thermocline.errors import LakeFileUnreadable
+from thermocline.maintenance_errors import FormatVersionUnsupported, LakeTypeUnknown
 
 _READER = LakeReader()
+FORMAT_VERSIONS = (1, 2, 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +98,7 @@ def read_lake_table(location: str) -> LakeTable:
     except LakeFileUnreadable:
         raise
     except Exception as problem:
+        _check_known(location)
         raise LakeFileUnreadable(f"Lake metadata {location} cannot be read: {problem}") from problem
     return LakeTable(
         location=location,
@@ -102,6 +107,19 @@ def read_lake_table(location: str) -> LakeTable:
         snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
         metadata=metadata,
     )
+
+
+def _check_known(location: str) -> None:
+    """Say by name what of a table's metadata this build does not know, if that is why it cannot be read."""
+    told = json.loads(_READER.new_input(location).open().read())
+    if (version := told.get("format-version")) not in FORMAT_VERSIONS:
+        raise FormatVersionUnsupported(f"Lake table {told.get('location')} is of format version {version}; versions 1 to 3 are known.")
+    for schema in told.get("schemas", ()):
+        for column in schema["fields"]:
+            try:
+                Schema.model_validate({"type": "struct", "fields": [column]})
+            except Exception:
+                raise LakeTypeUnknown(f"Column {column['name']} of lake table {told.get('location')} is {column['type']}.") from None
 
 
 _MISSING = "thermocline.missing."
@@ -119,11 +137,22 @@ def has_missing(properties: Mapping[str, str]) -> bool:
 
 def _field(field: NestedField, missing: str | None) -> LakeField:
     kind, precision, scale = field.field_type, 0, 0
+    if missing is None and field.initial_default is not None:
+        missing = _default_text(field.initial_default, kind)
     if isinstance(kind, DecimalType):
         name, precision, scale = "decimal", kind.precision, kind.scale
     else:
         name = "binary" if isinstance(kind, FixedType) else str(kind)
     return LakeField(name=field.name, field_id=field.field_id, kind=name, precision=precision, scale=scale, missing=missing)
+
+
+def _default_text(value: object, kind: IcebergType) -> str:
+    """Iceberg's own default in Postgres' text form, which defaults of ours have."""
+    if isinstance(value, bool):
+        return "t" if value else "f"
+    if isinstance(kind, BinaryType | FixedType):
+        return f"\\x{value.hex() if isinstance(value, bytes) else value}"
+    return str(value)
 
 
 @lru_cache(maxsize=64)

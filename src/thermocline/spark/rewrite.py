@@ -6,6 +6,7 @@ the file itself. They are picked out inside the JVM, because a call per file thr
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -90,9 +91,22 @@ def rewrite_files(head: LakeHead, rewrite: Rewrite, stamp: OpStamp) -> int:
         update.addFile(_carried_file(head, copy, deletes), copy.original.sequence_number)
     if rewrite.sequence_number is not None and rewrite.added and head.told.get("format-version", 1) > 1:
         update.dataSequenceNumber(rewrite.sequence_number)
-    for key, value in stamp.summary().items():
+    for key, value in (kept_summary(head) | stamp.summary()).items():
         update.set(key, value)
     return commit_snapshot(head, update, stamp.op_id)
+
+
+_ITS_OWN = re.compile(
+    r"operation|(added|deleted|removed|total|changed|replaced)-.*|partitions?[.-].*|manifests-.*|entries-processed|replace-partitions"
+    r"|source-snapshot-id|(published-)?wap[.-].*|spark\.app\.id|app-(id|name)|engine-(name|version)|iceberg-version|thermocline\..*"
+)
+"""Keys of a snapshot's summary that tell of that one commit."""
+
+
+def kept_summary(head: LakeHead) -> dict[str, str]:
+    """What writers noted for themselves in the head's summary, as how far a stream was read: a rewrite changes none of it, so it says it."""
+    told = [found.get("summary", {}) for found in head.told.get("snapshots", ()) if found["snapshot-id"] == head.snapshot_id]
+    return {key: value for summary in told for key, value in summary.items() if not _ITS_OWN.fullmatch(key)}
 
 
 def _pick(head: LakeHead, files: Iterable[DataSeen | DeleteSeen], *, deletes: bool) -> Any:

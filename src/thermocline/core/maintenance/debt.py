@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from thermocline.core.maintenance.files import DataSeen, DeleteSeen, plain_path
+from thermocline.core.maintenance.files import DataSeen, DeleteSeen, names_file
 from thermocline.core.maintenance.policy import Policy
 
 
 def deleted_rows(file: DataSeen, deletes: Sequence[DeleteSeen]) -> int:
     """How many rows of the file are known to be deleted by place; what equality deletes take cannot be known without reading."""
-    return min(sum(_rows_of(delete, plain_path(file.path)) for delete in deletes), file.record_count)
+    return min(sum(_rows_of(delete, file.path) for delete in deletes), file.record_count)
 
 
 def _rows_of(delete: DeleteSeen, path: str) -> int:
@@ -18,7 +18,7 @@ def _rows_of(delete: DeleteSeen, path: str) -> int:
         return 0
     if delete.referenced_file is not None:
         return delete.record_count
-    return next((rows for said, rows in (delete.paths or {}).items() if plain_path(said) == path), 0)
+    return next((rows for said, rows in (delete.paths or {}).items() if names_file(said, path)), 0)
 
 
 def is_in_debt(file: DataSeen, deletes: Sequence[DeleteSeen], policy: Policy) -> bool:

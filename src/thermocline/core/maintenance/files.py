@@ -2,7 +2,8 @@
 
 Pure. The rules are Iceberg's own: an equality delete hides rows of data files with a *smaller* sequence number, in its own partition, or in
 every partition when its spec has no fields; a position delete hides rows of files it names whose sequence number is not larger; a deletion
-vector belongs to one file. Bounds that exclude a match make the relation narrower, never wider.
+vector belongs to one file. Bounds that exclude a match make the relation narrower, never wider. Paths are compared in one spelling, and a
+relative one means the file whose path ends so.
 """
 
 from __future__ import annotations
@@ -109,6 +110,7 @@ class DeleteIndex:
         self._equality: dict[tuple[int, Values], list[DeleteSeen]] = defaultdict(list)
         self._by_path: dict[str, list[DeleteSeen]] = defaultdict(list)
         self._ranges: dict[tuple[int, Values], list[DeleteSeen]] = defaultdict(list)
+        self._data = seen.data
         for delete in seen.deletes:
             self._add(delete, seen.is_partitioned(delete.spec_id))
 
@@ -116,12 +118,17 @@ class DeleteIndex:
         if delete.kind == "equality":
             (self._equality[delete.spec_id, delete.partition] if partitioned else self._globals).append(delete)
         elif delete.referenced_file is not None:
-            self._by_path[plain_path(delete.referenced_file)].append(delete)
+            self._name(delete, delete.referenced_file)
         elif delete.paths is not None:
             for path in delete.paths:
-                self._by_path[plain_path(path)].append(delete)
+                self._name(delete, path)
         else:
             self._ranges[delete.spec_id, delete.partition].append(delete)
+
+    def _name(self, delete: DeleteSeen, path: str) -> None:
+        named = [file.path for file in self._data if names_file(path, file.path)] if is_relative(path) else [path]
+        for found in named:
+            self._by_path[plain_path(found)].append(delete)
 
     def of(self, file: DataSeen) -> tuple[DeleteSeen, ...]:
         """The deletes of a data file, oldest first."""
@@ -139,16 +146,28 @@ class DeleteIndex:
 
 
 def plain_path(path: str) -> str:
-    """The path without a `file:` scheme, so that its spellings are equal."""
+    """The path without a `file:` scheme, `s3a:` and `s3n:` as `s3:`, so that its spellings are equal."""
     if path.startswith("file:"):
         rest = path.removeprefix("file:")
         return "/" + rest.lstrip("/")
-    return path
+    return "s3" + path[3:] if path.startswith(("s3a://", "s3n://")) else path
+
+
+def is_relative(path: str) -> bool:
+    """Whether a path says neither a store nor where in it it begins."""
+    return not path.startswith("/") and ":/" not in path
+
+
+def names_file(said: str, path: str) -> bool:
+    """Whether what a delete file says means this data file."""
+    return plain_path(path).endswith(f"/{said}") if is_relative(said) else plain_path(said) == plain_path(path)
 
 
 def _may_name(delete: DeleteSeen, path: str) -> bool:
     said = plain_path(path)
     low, high = delete.lowest_path, delete.highest_path
+    if is_relative(low or "/") or is_relative(high or "/"):
+        return True
     return (low is None or plain_path(low) <= said) and (high is None or said <= plain_path(high))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from thermocline.cold.metadata import missing_property, read_lake_table
+from thermocline.cold.metadata import FORMAT_VERSIONS, missing_property, read_lake_table
 from thermocline.cold.table_files import TableFiles
 from thermocline.core.maintenance.bins import Bin, CompactionPlan
 from thermocline.core.maintenance.clustering import Clustering, OrderTerm, parse_sort_order
@@ -19,11 +19,11 @@ from thermocline.core.plan.schema_change import iceberg_default
 from thermocline.maintenance_errors import FormatVersionUnsupported, SortOrderUnreadable
 from thermocline.ops.maintain.context import PassContext
 from thermocline.spark.commit import LakeHead
+from thermocline.spark.kernels.compaction.lake_schema import read_lake_schema
 from thermocline.spark.kernels.compaction.task import BinTask, DeleteSource, InputFile, SortField
 
 NO_SORT_ORDER = "sort rewrite requires a table sort order"
 NO_SNAPSHOT = "no current snapshot"
-_VERSIONS = (1, 2, 3)
 _SORTABLE = re.compile(r"identity|year|month|day|hour|bucket\[\d+\]|truncate\[\d+\]")
 
 
@@ -36,13 +36,14 @@ class Order:
 
 
 def check_format(head: LakeHead) -> None:
-    """Refuse a format this build does not rewrite, before any work."""
+    """Refuse a format version and types of columns that this build does not rewrite, before any work."""
     version = format_version(head)
-    if version not in _VERSIONS:
+    if version not in FORMAT_VERSIONS:
         raise FormatVersionUnsupported(
             f"{head.name} is an Iceberg table of format version {version}; versions 1 to 3 are known.",
             hint="Nothing was begun. A newer Thermocline may know the version.",
         )
+    read_lake_schema(json.dumps(_schema(head)))
 
 
 def format_version(head: LakeHead) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +63,12 @@ class LakeSchema:
 
 def read_lake_schema(text: str) -> LakeSchema:
     """The schema from Iceberg's JSON."""
-    return LakeSchema(fields=tuple(_field(entry) for entry in json.loads(text)["fields"]), text=text)
+    return LakeSchema(fields=tuple(_field(entry) for entry in _stored(json.loads(text)["fields"])), text=text)
+
+
+def _stored(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Fields that files have: one of unknown type is NULL in all rows and in no file."""
+    return (entry for entry in entries if entry["type"] != "unknown")
 
 
 def _all_fields(fields: tuple[LakeField, ...]) -> Iterator[LakeField]:
@@ -81,7 +86,9 @@ def _made(number: int, name: str, kind: Any, required: bool, default: object = N
     if isinstance(kind, str):
         return LakeField(field_id=number, name=name, kind=_primitive(kind, name), required=required, initial_default=default)
     if kind["type"] == "struct":
-        children = tuple(_field(entry) for entry in kind["fields"])
+        children = tuple(_field(entry) for entry in _stored(kind["fields"]))
+        if not children:
+            raise RewriteUnsupported(f"Column {name} is a struct without a field that a file could hold.")
         arrow: pa.DataType = pa.struct([child.arrow() for child in children])
     elif kind["type"] == "list":
         children = (_made(kind["element-id"], "element", kind["element"], kind["element-required"]),)
