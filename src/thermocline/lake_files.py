@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from functools import lru_cache
 
 import pyarrow.fs as fs
@@ -12,6 +13,8 @@ from thermocline.locations import local_path
 from thermocline.object_store import ObjectStore, current_store, is_object_location, path_in_store
 
 _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5, 60, 5
+_WRITTEN_BACK_SECONDS = 900.0
+"""Linux writes back what has been dirty for half a minute; a busy disk is given some more."""
 
 
 def open_location(location: str) -> tuple[fs.FileSystem, str]:
@@ -68,6 +71,23 @@ def flush_to_disk(path: str) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def flush_young(locations: Iterable[str], now: float) -> int:
+    """Flushes those of the files on this machine that the system may not have written to disk by itself yet; how many.
+
+    A rewrite leaves its outputs to the system: what they replace is there until expiry deletes it, and expiry calls this first.
+    """
+    flushed = 0
+    for path in (found for location in locations if (found := local_path(location)) is not None):
+        try:
+            is_young = path.stat().st_mtime > now - _WRITTEN_BACK_SECONDS
+        except FileNotFoundError:
+            continue
+        if is_young:
+            flush_to_disk(str(path))
+            flushed += 1
+    return flushed
 
 
 def delete_file(location: str) -> None:

@@ -10,7 +10,7 @@ which of them are still reachable and deletes the others.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from thermocline.catalog import safety as journal
 from thermocline.cold.reachable import ManifestIndex, PathSet, every_path, named_by_metadata
@@ -20,13 +20,15 @@ from thermocline.core.maintenance.expiry import ExpiryPlan, plan_expiry
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.errors import LostRace
 from thermocline.faults import fault_point
+from thermocline.lake_files import flush_young
 from thermocline.ops.maintain.context import PassContext
-from thermocline.ops.maintain.deletion import delete_files, is_within
+from thermocline.ops.maintain.deletion import delete_files, is_within, with_sizes
 from thermocline.ops.maintain.safety import LakeVersion, check_may_delete, look, owner_of, read_bounds, roots_of
 from thermocline.ops.maintain.writer import back_off, writer_lock
 from thermocline.spark.expiry import remove_snapshots
 
 _NAMED = 20
+CONFLICT = "metadata version conflict"
 
 
 @dataclass(slots=True)
@@ -49,6 +51,19 @@ class _Work:
     """Files that only expiring snapshots reach and that are not ours to delete."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Deleted:
+    """Files gone, bytes freed, and what failed."""
+
+    gone: int = 0
+    freed_bytes: int = 0
+    failed: tuple[str, ...] = ()
+
+    def __add__(self, other: _Deleted) -> _Deleted:
+        failed = (*self.failed, *other.failed)
+        return _Deleted(gone=self.gone + other.gone, freed_bytes=self.freed_bytes + other.freed_bytes, failed=failed)
+
+
 def run_expire_snapshots(context: PassContext) -> Outcome:
     """Expire what the policy lets go, within the bounds."""
     started = time.monotonic()
@@ -56,10 +71,10 @@ def run_expire_snapshots(context: PassContext) -> Outcome:
     check_may_delete(version)
     if not version.snapshots:
         return Outcome(operation="expire_snapshots", status="skipped", sentence="no snapshots")
-    waste = (0, 0, ()) if context.dry_run else _finish_deletes(context)
+    waste = _Deleted() if context.dry_run else _finish_deletes(context, version)
     seen = _Manifests()
-    for attempt in range(context.policy.max_commit_retries + 1):
-        work = _prepare(context, seen)
+    work = _prepare(context, seen, version)
+    for attempt in range(max(context.policy.max_commit_retries, 1)):
         if work.plan.is_empty or context.dry_run:
             return _told(context, work, started, waste, committed=False)
         try:
@@ -67,13 +82,12 @@ def run_expire_snapshots(context: PassContext) -> Outcome:
         except LostRace:
             time.sleep(back_off(attempt))
             continue
-        return _told(context, work, started, _delete(context, [path for path, _ in work.doomed], dict(work.doomed)), committed=True)
-    return Outcome(operation="expire_snapshots", status="failed", sentence="metadata version conflict")
+        return _told(context, work, started, waste + _delete(context, dict(work.doomed)), committed=True)
+    return Outcome(operation="expire_snapshots", status="failed", sentence=CONFLICT)
 
 
-def _prepare(context: PassContext, seen: _Manifests) -> _Work:
-    """Look, plan, and find the files that only expiring snapshots reach."""
-    version = look(context)
+def _prepare(context: PassContext, seen: _Manifests, version: LakeVersion) -> _Work:
+    """Plan, and find the files that only expiring snapshots reach."""
     bounds = read_bounds(context, version)
     context.note_bounds(bounds)
     plan = plan_expiry(
@@ -100,6 +114,7 @@ def _unreachable(version: LakeVersion, expiring: set[int], seen: _Manifests) -> 
     for path in kept.manifests.keys() - seen.kept:
         for files in read_live_files([kept.manifests[path]]):
             seen.needed.add(file for file, _ in files)
+            flush_young((file for file, _ in files), time.time())
         seen.kept.add(path)
     only_gone = [manifest for path, manifest in gone.manifests.items() if path not in kept.manifests]
     for manifest in only_gone:
@@ -119,9 +134,10 @@ def _commit(context: PassContext, seen: _Manifests) -> _Work:
     """Plan again under the writer's lock, when nearly every manifest was read before, and let go of the snapshots."""
     owner = owner_of(context)
     with writer_lock(context):
-        work = _prepare(context, seen)
+        work = _prepare(context, seen, look(context))
         if work.plan.is_empty:
             return work
+        work = replace(work, doomed=with_sizes(work.doomed))
         journal.doom(context.conn, owner, work.doomed)
         fault_point("expire-noted")
         remove_snapshots(work.version.head, work.plan.snapshots, work.plan.refs)
@@ -131,37 +147,36 @@ def _commit(context: PassContext, seen: _Manifests) -> _Work:
     return work
 
 
-def _finish_deletes(context: PassContext) -> tuple[int, int, tuple[str, ...]]:
+def _finish_deletes(context: PassContext, version: LakeVersion) -> _Deleted:
     """Files that a killed pass noted: those that the table still reaches are let be, the others go."""
     doomed = dict(journal.read_doomed(context.conn, owner_of(context)))
     if not doomed:
-        return 0, 0, ()
-    version = look(context)
+        return _Deleted()
     needed = PathSet()
     needed.add(every_path(version.metadata, version.head.metadata_location))
     staged = journal.read_staged(context.conn)
     spared = [path for path in doomed if path in needed or path in staged]
     journal.spare(context.conn, spared)
-    return _delete(context, [path for path in doomed if path not in set(spared)], doomed)
+    return _delete(context, {path: size for path, size in doomed.items() if path not in set(spared)})
 
 
-def _delete(context: PassContext, paths: list[str], sizes: dict[str, int]) -> tuple[int, int, tuple[str, ...]]:
-    """Files gone, bytes freed, and what failed; a file that would not go stays noted and is tried by the next pass."""
+def _delete(context: PassContext, sizes: dict[str, int]) -> _Deleted:
+    """A file that would not go stays noted and is tried by the next pass."""
     gone, freed, failed = 0, 0, []
-    for part in delete_files(paths):
+    for part in delete_files(sizes):
         journal.spare(context.conn, part.paths)
         gone += len(part.paths)
         freed += sum(sizes[path] for path in part.paths)
         failed += [f"{path} could not be deleted and is tried again by the next pass: {problem}" for path, problem in part.failed]
-    return gone, freed, tuple(failed)
+    return _Deleted(gone=gone, freed_bytes=freed, failed=tuple(failed))
 
 
-def _told(context: PassContext, work: _Work, started: float, deleted: tuple[int, int, tuple[str, ...]], *, committed: bool) -> Outcome:
+def _told(context: PassContext, work: _Work, started: float, deleted: _Deleted, *, committed: bool) -> Outcome:
     plan = work.plan
     details = [f"snapshot {snapshot} stays: {holder}" for snapshot, holder in list(plan.held.items())[:_NAMED]]
     if work.left:
         details.append(f"{work.left} file(s) outside the table's folders or staged stay")
-    gone, freed, failed = deleted
+    gone, freed, failed = deleted.gone, deleted.freed_bytes, deleted.failed
     if committed and not plan.is_empty:
         details += [f"ref {ref} was past its age" for ref in plan.refs]
     elif plan.is_empty:

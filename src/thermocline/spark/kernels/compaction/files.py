@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from types import TracebackType
@@ -12,12 +13,14 @@ import pyarrow.fs
 
 from thermocline.locations import local_path
 from thermocline.spark.kernels.compaction.problems import damaged
-from thermocline.spark.kernels.parquet_out import flush_to_disk, not_written, open_location
+from thermocline.spark.kernels.parquet_out import not_written, open_location
 
 Pace = Callable[[int, int], None]
 Register = Callable[[str], None]
 CHUNK_BYTES = 4 << 20
 TAIL_BYTES = 64 << 10
+_NO_COPY = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM)
+"""What the kernel says when it does not copy between two files: other file systems, an older kernel, a sandbox."""
 
 
 class Source:
@@ -27,12 +30,12 @@ class Source:
         self.path = path
         self._pace = pace
         self._tail: bytes | None = None
-        self._descriptor = -1
+        self.descriptor = -1
         self._file: pa.NativeFile | None = None
         try:
             if (local := local_path(path)) is not None:
-                self._descriptor = os.open(local, os.O_RDONLY)
-                self.size_bytes = os.fstat(self._descriptor).st_size
+                self.descriptor = os.open(local, os.O_RDONLY)
+                self.size_bytes = os.fstat(self.descriptor).st_size
             else:
                 filesystem, inner = open_location(path)
                 self._file = filesystem.open_input_file(inner)
@@ -47,7 +50,7 @@ class Source:
         if self._file is not None:
             self._file.close()
         else:
-            os.close(self._descriptor)
+            os.close(self.descriptor)
 
     def tail(self) -> bytes:
         """The last bytes, read once; the whole file when it is small."""
@@ -71,8 +74,8 @@ class Source:
         if self._file is not None:
             found = bytes(self._file.read_at(size, offset))
         else:
-            found = os.pread(self._descriptor, size, offset)
-            while 0 < len(found) < size and (more := os.pread(self._descriptor, size - len(found), offset + len(found))):
+            found = os.pread(self.descriptor, size, offset)
+            while 0 < len(found) < size and (more := os.pread(self.descriptor, size - len(found), offset + len(found))):
                 found += more
         if len(found) < size:
             raise damaged(self.path, "it ends early")
@@ -81,46 +84,76 @@ class Source:
 
 
 class Sink:
-    """A new file, written from front to back. Registered before it is made; on disk for good when closed."""
+    """A new file, written from front to back; registered before it is made. On disk for good once somebody flushes it: `lake_files`."""
 
     def __init__(self, path: str, register: Register, pace: Pace) -> None:
         self.path = path
         self.at = 0
         self._pace = pace
-        self._filesystem, self._inner = open_location(path)
-        self._local = isinstance(self._filesystem, pa.fs.LocalFileSystem)
+        self._descriptor = -1
+        self._stream: pa.NativeFile | None = None
+        filesystem, inner = open_location(path)
         register(path)
         try:
-            if self._local:
-                os.makedirs(os.path.dirname(self._inner), exist_ok=True)
-            self._stream = self._filesystem.open_output_stream(self._inner)
+            if isinstance(filesystem, pa.fs.LocalFileSystem):
+                os.makedirs(os.path.dirname(inner), exist_ok=True)
+                self._descriptor = os.open(inner, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            else:
+                self._stream = filesystem.open_output_stream(inner)
         except OSError as problem:
             raise not_written(path, problem) from problem
 
     def write(self, data: bytes) -> None:
         try:
-            self._stream.write(data)
+            if self._stream is not None:
+                self._stream.write(data)
+            else:
+                left = memoryview(data)
+                while left:
+                    left = left[os.write(self._descriptor, left) :]
         except OSError as problem:
             raise not_written(self.path, problem) from problem
         self.at += len(data)
         self._pace(0, len(data))
 
     def copy(self, source: Source, offset: int, size: int) -> None:
-        """Append a range of another file."""
+        """Append a range of another file; between two local files inside the kernel."""
         while size > 0:
             piece = min(size, CHUNK_BYTES)
-            self.write(source.read_at(offset, piece))
-            offset += piece
-            size -= piece
+            copied = self._copy_local(source, offset, piece)
+            if not copied:
+                self.write(source.read_at(offset, piece))
+                copied = piece
+            offset += copied
+            size -= copied
+
+    def _copy_local(self, source: Source, offset: int, size: int) -> int:
+        """How many bytes the kernel copied; 0 when it cannot, and the bytes go through this process."""
+        if self._descriptor < 0 or source.descriptor < 0 or offset < 0 or offset + size > source.size_bytes:
+            return 0
+        try:
+            copied = os.copy_file_range(source.descriptor, self._descriptor, size, offset_src=offset)
+        except OSError as problem:
+            if problem.errno in _NO_COPY:
+                return 0
+            raise not_written(self.path, problem) from problem
+        self.at += copied
+        self._pace(copied, copied)
+        return copied
 
     def close(self) -> None:
         try:
-            self._stream.close()
-            if self._local:
-                flush_to_disk(self._inner)
+            self._release()
         except OSError as problem:
             raise not_written(self.path, problem) from problem
 
     def abandon(self) -> None:
         """Let go after a failure; the path stays registered, so that somebody clears it away."""
-        self._stream.close()
+        self._release()
+
+    def _release(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+        elif self._descriptor >= 0:
+            handle, self._descriptor = self._descriptor, -1
+            os.close(handle)

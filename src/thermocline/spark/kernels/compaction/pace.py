@@ -1,9 +1,10 @@
-"""Keeps a compaction task to its pace: called after each piece of I/O, sleeps as long as the budget asks."""
+"""Keeps a compaction task to its pace: called after each piece of I/O, by any of its threads, sleeps as long as the budget asks."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from threading import Lock
 
 from thermocline.core.maintenance.pacing import UNPACED, Pace, PaceKeeper
 
@@ -14,10 +15,11 @@ def keep_pace(
     """What a kernel calls with the bytes it read and wrote since the last call."""
     if pace == UNPACED:
         return lambda _read, _written: None
-    keeper = PaceKeeper(pace, clock())
+    keeper, one_at_a_time = PaceKeeper(pace, clock()), Lock()
 
     def paced(bytes_read: int, bytes_written: int) -> None:
-        pause = keeper.take(bytes_read, bytes_written, clock())
+        with one_at_a_time:
+            pause = keeper.take(bytes_read, bytes_written, clock())
         if pause > 0:
             sleep(pause)
 

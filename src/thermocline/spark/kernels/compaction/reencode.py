@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 
+from thermocline.spark.kernels.compaction.ahead import work_ahead
 from thermocline.spark.kernels.compaction.equality import KeyPlan, plan_keys
 from thermocline.spark.kernels.compaction.files import Pace, Register
 from thermocline.spark.kernels.compaction.kept_rows import Kept, RowFilter, read_kept
@@ -19,6 +20,8 @@ from thermocline.spark.kernels.compaction.task import BinResult, BinTask, InputF
 from thermocline.spark.kernels.compaction.writing import OutputWriter, dictionary_columns
 
 _SAMPLE_ROWS = 20_000
+_AHEAD_BYTES = 32 << 20
+"""Decoded rows that wait for the encoder at most: the two halves of the work go on two cores."""
 
 
 def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> BinResult:
@@ -31,7 +34,7 @@ def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> B
     moves = [_Moves(file) for file in task.inputs]
     rows_read = 0
     try:
-        for kept in read_kept(task, reader, rows):
+        for kept in work_ahead(read_kept(task, reader, rows), lambda kept: kept.batch.nbytes, _AHEAD_BYTES):
             moves[kept.number].add(kept, *writer.add(kept.batch))
             rows_read += kept.rows_read
         outputs = writer.close()

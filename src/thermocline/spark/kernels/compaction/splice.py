@@ -193,15 +193,17 @@ class _Output:
         return check_output(self.sink.path, self.rows, len(groups))
 
     def _write_indexes(self, which: str) -> list[list[int]]:
-        places = []
+        """Where each index of each row group went; all are written at once."""
+        places, parts, at = [], [], self.sink.at
         for carried in self.groups:
             found: list[bytes] = getattr(carried, which)
             starts = []
             for data in found:
-                starts.append(self.sink.at if data else 0)
-                if data:
-                    self.sink.write(data)
+                starts.append(at if data else 0)
+                at += len(data)
+            parts += found
             places.append(starts)
+        self.sink.write(b"".join(parts))
         return places
 
 
