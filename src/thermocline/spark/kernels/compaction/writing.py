@@ -15,7 +15,7 @@ from thermocline.spark.kernels.compaction.lake_schema import LakeField, LakeSche
 from thermocline.spark.kernels.compaction.problems import RewriteUnsupported
 from thermocline.spark.kernels.compaction.splice import check_output, output_path
 from thermocline.spark.kernels.compaction.task import BinTask, OutputFile
-from thermocline.spark.kernels.parquet_out import flush_to_disk, not_written, open_location
+from thermocline.spark.kernels.parquet_out import not_written, open_location
 
 ROW_GROUP_BYTES = 64 << 20
 ROW_GROUP_ROWS = 1 << 20
@@ -157,8 +157,6 @@ class OutputWriter:
             self._writer.close()
             size = int(self._sink.tell())
             self._sink.close()
-            if not self._path.startswith("s3"):
-                flush_to_disk(self._inner)
         except OSError as problem:
             raise not_written(self._path, problem) from problem
         self._pace(0, size - self._written)
