@@ -47,7 +47,7 @@ class Shapes:
 
     conn: psycopg.Connection[Any]
 
-    def both(self, statement: str, params: Sequence[Any] = ()) -> Outcome:
+    def check_both(self, statement: str, params: Sequence[Any] = ()) -> Outcome:
         """Run on both sides; rows, tag and SQLSTATE must agree, and all rows of both tables after it."""
         ours, twins = self.ours(statement, params), self.twins(statement, params)
         assert ours == twins, f"{statement}\nspanning: {ours}\ntwin:     {twins}"

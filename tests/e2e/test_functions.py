@@ -77,7 +77,7 @@ def test_delete_removes_the_row_of_a_key_from_its_tier_once(shapes: Shapes, exis
     shapes.twins(f"delete from events where id = {existing}")
     for answer in (place, None):
         assert _call(shapes, "delete", key).rows == [(answer,)]
-    shapes.both("select count(*) from events")
+    shapes.check_both("select count(*) from events")
 
 
 @pytest.mark.conforms("C-099", "C-100")

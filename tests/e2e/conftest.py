@@ -1,0 +1,33 @@
+"""Tables that several files share: made once a run, and left by each test as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.e2e.orders import ORDERS, ORDERS_ROWS
+from tests.shapes import Shapes, rolled_back, spanning_module
+from tests.twin import EVENTS_PARTITIONS, Spanning
+
+from thermocline.postgres_server import PostgresServer
+
+
+@pytest.fixture(scope="session")
+def orders(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spanning]:
+    """Rows 1 to 179 lie below the cut-line in the lake alone, 180 to 200 at or above it."""
+    with spanning_module(
+        postgres, template, tmp_path_factory.mktemp("orders"), table=ORDERS, partitions=EVENTS_PARTITIONS, rows=ORDERS_ROWS
+    ) as spanning:
+        spanning.tier()
+        assert len(spanning.query("select relid from thermocline.partitions where state = 'dropped'")) == 3
+        yield spanning
+
+
+@pytest.fixture
+def shapes(orders: Spanning) -> Iterator[Shapes]:
+    """Both sides of the orders in one transaction, rolled back at the end."""
+    with rolled_back(orders.dsn) as shapes:
+        for schema in ("public", "twin"):
+            shapes.conn.execute("select setval(pg_get_serial_sequence(%s, 'serial'), 1000)", [f"{schema}.events"])
+            shapes.conn.execute("select setval(%s, 1000)", [f"{schema}.numbers"])
+        yield shapes
