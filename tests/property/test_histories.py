@@ -1,8 +1,9 @@
-"""Random histories of DML, schema changes, tiering and folds: after every step the spanning table equals an ordinary one.
+"""Random histories of DML, schema changes, tiering, folds, expiry, premake and maintenance: the spanning table equals an ordinary one.
 
 A history is a list of steps; each runs on both sides: a transaction, at any isolation level, that may roll back as a whole or to a
 savepoint; two transactions interleaved; an ALTER TABLE. Most histories begin at a clone of a tiered table and need Postgres and the gateway
-only; some tier and fold as well. A failing history is shrunk by Hypothesis and printed with its seed.
+only; some tier, fold and compact as well, half of them on a table whose old rows expire. A failing history is shrunk by Hypothesis and
+printed with its seed.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.clones import Original, original
+from tests.e2e.test_maintenance_safety import maintenance
 from tests.twin import EVENTS, EVENTS_PARTITIONS, Outcome, Spanning, run
 
 from thermocline.errors import LockNotGranted
+from thermocline.ops.maintain.compact import run_compact
+from thermocline.ops.maintain.expire import run_expire_snapshots
+from thermocline.pg import connect, with_database
 from thermocline.postgres_server import PostgresServer
 
 HISTORIES = int(os.environ.get("THERMOCLINE_TEST_HISTORIES", "200"))
@@ -90,6 +95,11 @@ class Fold:
     with_reader: bool
 
 
+@dataclass(frozen=True)
+class Maintain:
+    """Compaction of whatever can be packed, and expiry of every snapshot that nobody needs."""
+
+
 def _insert(key: int, moment: str, value: int) -> Statement:
     # A historical insert is an upsert by contract, so the twin is given the same meaning: keys that exist are left out on both sides.
     return Statement(
@@ -144,8 +154,26 @@ interleaved = st.builds(
 alters = st.builds(Alter, st.sampled_from(["add", "add", "drop", "rename", "widen"]), st.integers(min_value=0, max_value=11))
 touches = st.builds(Touch, st.integers(min_value=0, max_value=5), ids, st.booleans())
 still_steps = st.one_of(transactions, transactions, interleaved, alters, touches)
-moving_steps = st.one_of(transactions, transactions, alters, touches, st.builds(Tier, st.booleans()), st.builds(Fold, st.booleans()))
-Step = Transaction | Interleaved | Alter | Touch | Tier | Fold
+moving_steps = st.one_of(
+    transactions,
+    transactions,
+    interleaved,
+    alters,
+    touches,
+    st.builds(Tier, st.booleans()),
+    st.builds(Fold, st.booleans()),
+    st.builds(Maintain),
+)
+Step = Transaction | Interleaved | Alter | Touch | Tier | Fold | Maintain
+# An ordinary table that refuses rows below the line as every write path of the spanning one does.
+TWIN_LINE = """
+create function twin.refuse_expired() returns trigger language plpgsql as $$
+begin
+    if thermocline.axis(new.ts) < (select r.line from thermocline.retention r) then raise check_violation; end if;
+    return new;
+end $$;
+create trigger refuse_expired before insert or update on twin.events for each row execute function twin.refuse_expired();
+"""
 
 
 @dataclass(slots=True)
@@ -177,8 +205,17 @@ class Columns:
 
 @pytest.fixture(scope="module")
 def untiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
-    choices: dict[str, Any] = {"table": EVENTS, "partitions": EVENTS_PARTITIONS, "rows": ROWS, "cycles": 0}
+    choices: dict[str, Any] = {"table": EVENTS, "partitions": EVENTS_PARTITIONS, "rows": ROWS, "cycles": 0, "premake": None}
     with original(postgres, template, tmp_path_factory.mktemp("untiered"), **choices) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def expiring(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+    choices: dict[str, Any] = {"table": EVENTS, "partitions": EVENTS_PARTITIONS, "rows": ROWS, "cycles": 0, "lake_retention": "40d"}
+    with original(postgres, template, tmp_path_factory.mktemp("expiring"), **choices) as made:
+        with connect(with_database(postgres.dsn(), made.database), autocommit=True) as conn:
+            conn.execute(TWIN_LINE.encode())
         yield made
 
 
@@ -200,16 +237,22 @@ def test_any_history_over_both_tiers_reads_like_an_ordinary_table(tiered: Origin
 
 @pytest.mark.conforms("C-039", "C-067", "C-174", "C-212")
 @pytest.mark.timeout(7200)
-@settings(CHECKS, max_examples=MOVING)
+@settings(CHECKS, max_examples=MOVING // 2)
 @given(history=st.lists(moving_steps, min_size=3, max_size=8))
 def test_any_history_with_rows_on_the_move_reads_like_an_ordinary_table(untiered: Original, history: list[Step]) -> None:
+    """Partitions are made ahead, too."""
     with untiered.clone() as spanning:
-        follow(spanning, history)
-        spanning.tier()
-        spanning.tier()
-        spanning.assert_same_rows()
-        spanning.fold()
-        spanning.assert_same_rows()
+        follow(spanning, [*history, Tier(False), Tier(False), Fold(False)])
+
+
+@pytest.mark.conforms("C-039", "C-067", "C-174", "C-212")
+@pytest.mark.timeout(7200)
+@settings(CHECKS, max_examples=MOVING // 2)
+@given(history=st.lists(moving_steps, min_size=3, max_size=8))
+def test_any_history_with_rows_that_expire_reads_like_an_ordinary_table_without_them(expiring: Original, history: list[Step]) -> None:
+    with expiring.clone() as spanning:
+        follow(spanning, [*history, Tier(False), Fold(False), Tier(False)])
+        assert spanning.query("select r is not null from thermocline.cutline") == [(True,)]
 
 
 def follow(spanning: Spanning, history: list[Step]) -> None:
@@ -218,8 +261,11 @@ def follow(spanning: Spanning, history: list[Step]) -> None:
         match step:
             case Tier():
                 with_reader(spanning, spanning.tier) if step.with_reader else spanning.tier()
+                spanning.twin.execute("delete from events where thermocline.axis(ts) < (select c.r from thermocline.cutline c)")
             case Fold():
                 with_reader(spanning, spanning.fold) if step.with_reader else spanning.fold()
+            case Maintain():
+                maintain(spanning)
             case Transaction():
                 perform(spanning, step)
             case Interleaved():
@@ -234,6 +280,13 @@ def follow(spanning: Spanning, history: list[Step]) -> None:
                     value = "null" if step.is_null else "default"
                     spanning.both(f"update events set {name} = {value} where id = {step.key} returning *")
         spanning.assert_same_rows()
+
+
+def maintain(spanning: Spanning) -> None:
+    if spanning.query("select s is not null from thermocline.cutline") == [(True,)]:
+        with maintenance(spanning, rewrite_min_input_files=2) as context:
+            run_compact(context)
+            run_expire_snapshots(context)
 
 
 def interleave(spanning: Spanning, path: str, step: Interleaved) -> list[Outcome]:
