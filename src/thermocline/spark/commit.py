@@ -23,6 +23,7 @@ from thermocline.spark.kernels.fold_deletes import DeleteFile
 from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue
 from thermocline.spark.kernels.parquet_out import LakeFile
 from thermocline.spark.session import lake_catalog
+from thermocline.spark.staged_metadata import remove_staged_metadata
 
 OP_KEY = "thermocline.op-id"
 KIND_KEY = "thermocline.kind"
@@ -221,6 +222,7 @@ def settle(spark: SparkSession, name: TableName, op_id: str, attempts: int = 10)
 def commit_snapshot(head: LakeHead, update: Any, op_id: str) -> int:
     """Apply an update of Iceberg's and put it on exactly this head; the new snapshot's id."""
     jvm: Any = head.spark._jvm
+    metadata: Any = None
     try:
         snapshot = update.apply()
         metadata = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base).setBranchSnapshot(snapshot, "main").build()
@@ -231,8 +233,17 @@ def commit_snapshot(head: LakeHead, update: Any, op_id: str) -> int:
         if (done := find_op(after, op_id)) is not None:
             return done
         if after.metadata_location != head.metadata_location:
-            raise LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.") from None
+            raise lost_race(head, after, metadata) from None
         return _settle_failed(head, op_id, problem)
+
+
+def lost_race(head: LakeHead, after: LakeHead, metadata: Any) -> LostRace:
+    """The error of a commit that can no longer arrive, because the table moved; the metadata file written for it is removed."""
+    if metadata is not None:
+        jvm: Any = head.spark._jvm
+        named = {after.metadata_location, *(entry["metadata-file"] for entry in after.told.get("metadata-log", ()))}
+        remove_staged_metadata(head.metadata_location, named, jvm.org.apache.iceberg.TableMetadataParser.toJson(metadata))
+    return LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.")
 
 
 def _settle_failed(head: LakeHead, op_id: str, problem: Py4JJavaError) -> int:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
-from thermocline.lake_files import delete_file
+from thermocline.lake_files import delete_file, open_location
 from thermocline.locations import without_file_scheme
 
 _AT_ONCE = 16
@@ -40,6 +40,22 @@ def _try_delete(path: str) -> str | None:
     except OSError as problem:
         return problem.strerror or str(problem)
     return None
+
+
+def with_sizes(files: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    """The files with their sizes; those that the metadata does not tell (manifest lists) are asked of the store."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="size") as pool:
+        unknown = [path for path, size in files if not size]
+        found = dict(zip(unknown, pool.map(_try_size, unknown), strict=True))
+    return tuple((path, size or found[path]) for path, size in files)
+
+
+def _try_size(path: str) -> int:
+    try:
+        filesystem, inner = open_location(path)
+        return filesystem.get_file_info(inner).size or 0
+    except OSError:
+        return 0
 
 
 def is_within(path: str, roots: Sequence[str]) -> bool:
