@@ -10,12 +10,12 @@ from bench.lake_history import LakeHistory
 from tests.spark.ground import Ground
 from tests.spark.swept_lake import Lake, make_lake
 
+from thermocline.cold.manifest_list import read_manifest_facts
 from thermocline.cold.metadata import read_lake_table
 from thermocline.cold.storage import LakeReader
 from thermocline.core.maintenance.keys import preset_value
 from thermocline.ops.maintain.expire import run_expire_snapshots
 from thermocline.ops.maintain.manifests import run_rewrite_manifests
-from thermocline.spark.manifests import read_manifests
 
 COUNT = 2_000
 WEEK_MS = 7 * 24 * 3_600_000
@@ -46,7 +46,7 @@ def test_a_rewrite_leaves_a_twentieth_of_the_list_and_a_plan_opens_a_tenth(lake:
     made.commit([[made.manifest([at], tuple((at + step * 16) % 64 for step in range(4))) for at in range(COUNT)]])
     before = opened_for(lake, 20)
     assert before[0] == COUNT
-    size = sum(fact.size_bytes for fact in read_manifests(lake.head))
+    size = sum(fact.size_bytes for fact in read_manifest_facts(lake.head.metadata_location))
     done = run_rewrite_manifests(lake.context(preset="artemis", manifest_rewrite_min_manifests=2, manifest_target_bytes=size // 100))
     assert done.counters["manifests_rewritten"] == COUNT
     assert done.counters["entries_total"] == 4 * COUNT

@@ -7,8 +7,9 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from thermocline.errors import CommitFailed, LostRace
-from thermocline.spark.commit import LakeHead, load_after_failure, swap_metadata
+from thermocline.errors import CommitFailed
+from thermocline.spark.commit import LakeHead, load_after_failure, lost_race, swap_metadata
+from thermocline.spark.java_values import set_of_longs
 
 
 def remove_snapshots(head: LakeHead, snapshots: Sequence[int], refs: Sequence[str]) -> None:
@@ -17,7 +18,7 @@ def remove_snapshots(head: LakeHead, snapshots: Sequence[int], refs: Sequence[st
     builder = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base)
     for ref in refs:
         builder = builder.removeRef(ref)
-    metadata = builder.removeSnapshots(_set_of_longs(jvm, snapshots)).build()
+    metadata = builder.removeSnapshots(set_of_longs(jvm, snapshots)).build()
     if metadata.snapshots().size() != head.base.snapshots().size() - len(snapshots):
         raise CommitFailed(f"Iceberg would not let go of the snapshots of {head.name} that were planned; nothing was committed.")
     try:
@@ -29,12 +30,5 @@ def remove_snapshots(head: LakeHead, snapshots: Sequence[int], refs: Sequence[st
         if not left and not left_refs:
             return  # the answer was lost, not the commit
         if after.metadata_location != head.metadata_location:
-            raise LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.") from None
+            raise lost_race(head, after, metadata) from None
         raise CommitFailed(f"The snapshots of {head.name} stay: {problem.java_exception.getMessage()}.") from None
-
-
-def _set_of_longs(jvm: Any, numbers: Sequence[int]) -> Any:
-    """A Java set made in three calls; one by one, small numbers would arrive as Integers, which no Long equals."""
-    common = jvm.org.apache.iceberg.relocated.com.google.common
-    texts = common.base.Splitter.on(",").omitEmptyStrings().splitToList(",".join(map(str, numbers)))
-    return jvm.java.util.HashSet(common.collect.Lists.transform(texts, common.primitives.Longs.stringConverter()))

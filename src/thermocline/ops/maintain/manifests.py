@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 
+from thermocline.cold.manifest_list import read_manifest_facts
 from thermocline.core.maintenance.manifests import ManifestGroup, plan_manifests
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.errors import LostRace
 from thermocline.ops.maintain.context import PassContext
+from thermocline.ops.maintain.expire import CONFLICT
 from thermocline.ops.maintain.publish import commit_and_publish
 from thermocline.ops.maintain.writer import back_off
 from thermocline.spark.commit import LakeHead, OpStamp, load_table
-from thermocline.spark.manifests import Rewritten, read_manifests, rewrite_manifests
+from thermocline.spark.manifests import Rewritten, rewrite_manifests
 
 
 def run_rewrite_manifests(context: PassContext) -> Outcome:
@@ -20,7 +22,7 @@ def run_rewrite_manifests(context: PassContext) -> Outcome:
     head = load_table(context.spark(), context.target.name)
     if head.snapshot_id is None:
         return Outcome(operation="rewrite_manifests", status="skipped", sentence="no current snapshot")
-    facts = read_manifests(head)
+    facts = read_manifest_facts(head.metadata_location)
     policy = context.policy
     plan = plan_manifests(facts, min_manifests=policy.manifest_rewrite_min_manifests, target_bytes=policy.manifest_target_bytes)
     if plan.skip is not None:
@@ -30,7 +32,10 @@ def run_rewrite_manifests(context: PassContext) -> Outcome:
         sentence = f"would rewrite {manifests} manifests ({entries} entries)"
         details = tuple(f"spec {group.spec_id}: {len(group.paths)} manifests" for group in plan.groups)
         return Outcome(operation="rewrite_manifests", status="skipped", sentence=sentence, details=(*details, *plan.details))
-    done = [_rewrite(context, group) for group in plan.groups]
+    try:
+        done = [_rewrite(context, group) for group in plan.groups]
+    except LostRace:
+        return Outcome(operation="rewrite_manifests", status="failed", sentence=CONFLICT, details=plan.details)
     before, after = sum(one.before for one in done), sum(one.after for one in done)
     return Outcome(
         operation="rewrite_manifests",
@@ -48,11 +53,12 @@ def run_rewrite_manifests(context: PassContext) -> Outcome:
 
 def _rewrite(context: PassContext, group: ManifestGroup) -> Rewritten:
     """One commit; when the table moved, with the manifests of that spec which are there then."""
-    for attempt in range(context.policy.max_commit_retries + 1):
+    attempts = max(context.policy.max_commit_retries, 1)
+    for attempt in range(attempts):
         made: list[Rewritten] = []
 
         def commit(head: LakeHead, stamp: OpStamp, made: list[Rewritten] = made) -> int:
-            there = [fact.path for fact in read_manifests(head) if fact.is_data and fact.spec_id == group.spec_id]
+            there = [fact.path for fact in read_manifest_facts(head.metadata_location) if fact.is_data and fact.spec_id == group.spec_id]
             made.append(rewrite_manifests(head, group.spec_id, there, stamp, context.policy.manifest_target_bytes))
             return made[-1].snapshot_id
 
@@ -66,7 +72,7 @@ def _rewrite(context: PassContext, group: ManifestGroup) -> Rewritten:
             )
             return made[-1]
         except LostRace:
-            if attempt == context.policy.max_commit_retries:
+            if attempt == attempts - 1:
                 raise
             time.sleep(back_off(attempt))
     raise AssertionError("the loop returns or raises")
