@@ -150,3 +150,16 @@ class EngineCannot(RefusedError):
 
     code = "TC615"
     hint = "Choose another engine by --engine, or change the policy."
+
+
+class FormatUnknown(UsageError):
+    """No such format of lake tables is installed."""
+
+    code = "TC616"
+
+
+class FormatUnusable(RefusedError):
+    """A format of lake tables contradicts another, or itself."""
+
+    code = "TC617"
+    hint = "Tell whoever wrote the format."

@@ -113,6 +113,18 @@ def test_wrong_calls_are_refused_with_code_two(added: Callable[..., Told]) -> No
         assert sentence in seen.err, arguments
 
 
+@pytest.mark.conforms("M-059")
+def test_a_where_that_no_pass_could_run_is_neither_stored_nor_run(added: Callable[..., Told]) -> None:
+    for scope in ("lab.readings", "lab.*", "*"):
+        refused = added("policy", scope, "--set", "where=id = 3")
+        assert (refused.code, "expire_snapshots is of the whole table" in refused.err) == (2, True)
+        assert added("policy", scope, "--json").document()["own"] == {}
+    stored = added("policy", "lab.readings", "--set", "where=id = 3", "--set", "operations=compact", "--json").document()
+    assert stored["own"] == {"where": "id = 3", "operations": ["compact"]}
+    refused = added("maintain", "lab.readings", "--local", "--operations", "expire_snapshots", "--where", "id = 3")
+    assert (refused.code, "of the whole table" in refused.err) == (2, True)
+
+
 def test_lake_tables_are_added_listed_and_removed(told: Callable[..., Told]) -> None:
     assert told("lake", "add", "lab.nothing").code != 0
     assert told("lake", "add", "lab.readings").out.strip() == "lab.readings is under maintenance"

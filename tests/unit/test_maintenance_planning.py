@@ -17,8 +17,11 @@ from tests.unit import bins as kernel_bins
 from tests.unit.test_bins import ARTEMIS, MB, MODAK, NOW, SEAWEEDFS, delete, files, sizes, table
 
 from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction, plan_target
-from thermocline.core.maintenance.files import DataSeen
+from thermocline.core.maintenance.files import DataSeen, PartitionField
+from thermocline.core.maintenance.iceberg import ICEBERG
+from thermocline.core.maintenance.operations import check_operations
 from thermocline.core.maintenance.policy import Policy
+from thermocline.maintenance_errors import BadWhere
 
 ANY_TWO = replace(ARTEMIS, rewrite_target_bytes=128 * MB, small_file_threshold_bytes=0)
 ANY_SIZES = st.lists(st.floats(0.1, 200), max_size=60)
@@ -98,6 +101,56 @@ def test_a_large_file_is_not_rewritten_to_absorb_a_few_tiny_ones() -> None:
     assert rewritten <= 1
     assert sizes(plan_compaction(table(files(180, 1, 1, 1, 1)), policy, NOW)) == [[1, 1, 1, 1]]
     assert plan_compaction(table(files(180, 4)), policy, NOW).is_empty
+
+
+DAYS = {0: (PartitionField(name="day", source="ts", transform="day"), PartitionField(name="region", source="region", transform="identity"))}
+
+
+@pytest.mark.conforms("M-059")
+@pytest.mark.parametrize(
+    ("where", "chosen"),
+    [
+        ("day = '2024-03-15'", {"15 us", "15 eu"}),
+        ("day = 2024-03-15 AND region = us", {"15 us"}),
+        ("ts in ('2024-03-15', '2024-03-16') and region in ('eu', 'ap')", {"15 eu", "16 eu"}),
+        ("region = 'nowhere'", set()),
+    ],
+)
+def test_where_limits_the_scope_to_partitions(where: str, chosen: set[str]) -> None:
+    """Planned here; `test_where_names_a_day_and_windows_that_are_open_are_left` runs it."""
+    days = {19797: "15", 19798: "16"}
+    data = [file for day in days for region in ("us", "eu") for file in files(1, 1, partition=(day, region))]
+    texts = {(0, (day, region)): {"day": f"2024-03-{days[day]}", "region": region} for day in days for region in ("us", "eu")}
+    plan = plan_compaction(table(data, specs=DAYS, texts=texts), replace(ARTEMIS, where=where), NOW)
+    assert {f"{days[made.group[1][0]]} {made.group[1][1]}" for made in plan.bins} == chosen  # type: ignore[index]
+
+
+@pytest.mark.conforms("M-059")
+@pytest.mark.parametrize(
+    ("policy", "asked", "refused"),
+    [
+        (Policy(), ("compact",), None),
+        (Policy(), ("compact", "rewrite_manifests"), None),
+        (Policy(), ("compact", "expire_snapshots"), "expire_snapshots"),
+        (Policy(orphan_sweep_enabled=True), ("remove_orphans",), "remove_orphans"),
+        (Policy(), (), "expire_snapshots"),
+        (Policy(operations=("compact",)), (), None),
+        (Policy(snapshot_expiry_enabled=False), (), None),
+        (Policy(preset="seaweedfs", snapshot_expiry_enabled=False, orphan_sweep_enabled=True), (), "remove_orphans"),
+    ],
+)
+def test_where_is_refused_with_expiry_or_orphans_selected_and_on_an_unpartitioned_table(
+    policy: Policy, asked: tuple[str, ...], refused: str | None
+) -> None:
+    check_operations(policy, ICEBERG, asked)
+    limited = replace(policy, where="region = 'us'")
+    if refused is None:
+        check_operations(limited, ICEBERG, asked)
+    else:
+        with pytest.raises(BadWhere, match=refused):
+            check_operations(limited, ICEBERG, asked)
+    with pytest.raises(BadWhere, match="not partitioned"):
+        plan_compaction(table(files(1, 1)), limited, NOW)
 
 
 @pytest.mark.conforms("M-063")

@@ -9,17 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thermocline.core.maintenance.keys import KEYS, PRESETS, SPELLINGS, parse_value, preset_value, render_value
+from thermocline.core.maintenance.keys import KEYS, PRESETS, SPELLINGS, parse_value, preset_value
 from thermocline.core.maintenance.operations import OPERATIONS, is_enabled, parse_operations, plan_operations
 from thermocline.core.maintenance.policy import HOUR_MS, Policy
 from thermocline.core.maintenance.resolve import PolicyChanges, parse_changes, policy_from_json, policy_to_json
+from thermocline.core.maintenance.spellings import render_value
 from thermocline.maintenance_errors import BadPolicyValue, BadQuietWindow, OperationUnknown, PolicyKeyUnknown, PolicySpellingsDiffer
 
 MB = 1_048_576
 
 
 def test_every_field_of_a_policy_is_a_key_and_every_key_a_field() -> None:
-    assert {field.name for field in fields(Policy)} - {"preset"} == set(KEYS)
+    assert {field.name for field in fields(Policy)} - {"preset", "own"} == set(KEYS)
     assert all(spelling.field == field for field, spellings in KEYS.items() for spelling in spellings)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from thermocline.core.maintenance.keys import DAY_MS
 from thermocline.core.maintenance.policy import HOUR_MS
 from thermocline.core.maintenance.resolve import (
     EXPIRY_OFF,
@@ -24,6 +23,7 @@ from thermocline.core.maintenance.resolve import (
     resolve_policy,
 )
 from thermocline.core.maintenance.s3_tables import parse_s3_tables
+from thermocline.core.maintenance.spellings import DAY_MS
 from thermocline.errors import BadSetting
 from thermocline.maintenance_errors import BadPolicyValue, PolicyKeyUnknown
 from thermocline.ops.maintain.targets import environment_layer, environment_names

@@ -1,4 +1,4 @@
-"""Figures that lie in the catalog, read when Prometheus asks: pins, and how far the tiers were found apart.
+"""Figures that lie in the catalog, read when Prometheus asks: pins, how far the tiers were found apart, the health of every lake.
 
 Workers come and go and gateways are many; what they noted in Postgres is one truth, so it is exported from there, by whoever serves HTTP.
 """
@@ -12,9 +12,12 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from thermocline.catalog.lake_stats import read_newest
 from thermocline.catalog.pins import read_pins, read_swept
 from thermocline.catalog.verified import read_drift
+from thermocline.core.maintenance.iceberg import all_formats
 from thermocline.errors import PostgresUnreachable
+from thermocline.ops.maintain.plugins import load_formats
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
 
@@ -30,7 +33,7 @@ class CatalogCollector(Collector):
             return
         try:
             with connect(self._dsn, autocommit=True, application_name="thermocline metrics") as conn:
-                yield from (*_pins(conn), *_drift(conn))
+                yield from (*_pins(conn), *_drift(conn), *_health(conn))
         except (PostgresUnreachable, psycopg.Error):
             return
 
@@ -68,3 +71,21 @@ def _drift(conn: Connection) -> Iterator[Metric]:
         failed.add_metric([str(drift.table)], drift.failed_ranges)
         last.add_metric([str(drift.table)], drift.last_at_seconds)
     yield from (rows, failed, last)
+
+
+def _health(conn: Connection) -> Iterator[Metric]:
+    """Every figure that some table's format declares, as it was last noted."""
+    load_formats()
+    newest = read_newest(conn)
+    warned = GaugeMetricFamily("thermocline_lake_warnings", "Warnings that hold for the lake of a table.", labels=["table"])
+    for noted in newest:
+        warned.add_metric([noted.table], noted.warnings)
+    yield warned
+    meanings = {name: told for format in all_formats() for name, told in format.health.items()}
+    for name, told in meanings.items():
+        gauge = GaugeMetricFamily(f"thermocline_lake_{name}", told, labels=["table"])
+        for noted in newest:
+            value = noted.stats.get(name)
+            if isinstance(value, int | float):
+                gauge.add_metric([noted.table], value)
+        yield gauge

@@ -48,6 +48,20 @@ def read_stats(conn: Connection, owner: Owner) -> StatsRow | None:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noted:
+    """The newest figures of one table, and how many warnings it has."""
+
+    table: str
+    stats: Mapping[str, Any]
+    warnings: int
+
+
+def read_newest(conn: Connection) -> tuple[Noted, ...]:
+    """What was last noted of every table that is maintained."""
+    return tuple(Noted(table=table, stats=stats, warnings=warnings) for table, stats, warnings in conn.execute(_QUERIES["newest_of_all"]))
+
+
 def write_stats(conn: Connection, owner: Owner, new: NewStats, seen: StatsRow | None) -> None:
     """A new version is a new row; else the newest row is brought up to date."""
     values = {

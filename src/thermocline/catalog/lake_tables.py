@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,6 +21,7 @@ class LakeTableEntry:
     id: int
     name: TableName
     added_at: datetime
+    format: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,7 @@ class Maintained:
     lake: TableName
     heap: TableName | None
     metadata_location: str | None
+    format: str
 
     @property
     def label(self) -> str:
@@ -40,24 +43,31 @@ def _where(name: TableName) -> dict[str, object]:
     return {"catalog": ICEBERG_CATALOG, "namespace": name.schema, "name": name.table}
 
 
-def add_lake_table(conn: Connection, name: TableName) -> bool:
+def add_lake_table(conn: Connection, name: TableName, format: str = "iceberg") -> bool:
     """Whether it is new in the list."""
-    return conn.execute(_QUERIES["add"], _where(name)).rowcount == 1
+    return conn.execute(_QUERIES["add"], {**_where(name), "format": format}).rowcount == 1
+
+
+def note_format(conn: Connection, format: str, operations: Sequence[str]) -> None:
+    """The catalog lists the operations of every format that tables have, in their order."""
+    conn.execute(_QUERIES["note_format"], {"format": format, "operations": list(operations)})
 
 
 def read_lake_table_entry(conn: Connection, name: TableName) -> LakeTableEntry | None:
     row = conn.execute(_QUERIES["by_name"], _where(name)).fetchone()
-    return LakeTableEntry(id=row[0], name=TableName(row[1], row[2]), added_at=row[3]) if row else None
+    return LakeTableEntry(id=row[0], name=TableName(row[1], row[2]), added_at=row[3], format=row[4]) if row else None
 
 
 def read_lake_table_by_id(conn: Connection, lake_id: int) -> LakeTableEntry | None:
     row = conn.execute(_QUERIES["by_id"], {"lake_id": lake_id}).fetchone()
-    return LakeTableEntry(id=row[0], name=TableName(row[1], row[2]), added_at=row[3]) if row else None
+    return LakeTableEntry(id=row[0], name=TableName(row[1], row[2]), added_at=row[3], format=row[4]) if row else None
 
 
 def read_lake_table_entries(conn: Connection) -> tuple[LakeTableEntry, ...]:
     rows = conn.execute(_QUERIES["all"])
-    return tuple(LakeTableEntry(id=id_, name=TableName(namespace, name), added_at=at) for id_, namespace, name, at in rows)
+    return tuple(
+        LakeTableEntry(id=id_, name=TableName(namespace, name), added_at=at, format=format) for id_, namespace, name, at, format in rows
+    )
 
 
 def remove_lake_table(conn: Connection, lake_id: int) -> None:
@@ -78,6 +88,7 @@ def read_maintained(conn: Connection) -> tuple[Maintained, ...]:
             lake=TableName(namespace, name),
             heap=TableName(schema, table) if schema is not None else None,
             metadata_location=location,
+            format=format,
         )
-        for table_id, lake_id, namespace, name, schema, table, location in conn.execute(_QUERIES["maintained"])
+        for table_id, lake_id, namespace, name, schema, table, location, format in conn.execute(_QUERIES["maintained"])
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +22,7 @@ from thermocline.cli.options import (
 )
 from thermocline.cli.output import print_json, print_lines, print_table, tell
 from thermocline.core.maintenance.operations import parse_operations
-from thermocline.core.names import parse_table_name
+from thermocline.core.names import TableName, parse_table_name
 from thermocline.errors import UsageError
 from thermocline.stack.locate import require_dsn
 
@@ -58,8 +60,10 @@ def maintain(
     """Run a maintenance pass over a table's lake, now."""
     from thermocline.ops.maintain.ask import force_pass
     from thermocline.ops.maintain.engines import engine_named
+    from thermocline.ops.maintain.plugins import load_formats
     from thermocline.ops.maintain.run import PassWish
 
+    load_formats()
     name = parse_table_name(table)
     if engine is not None:
         engine_named(engine)
@@ -110,8 +114,10 @@ def policy(
     """Show or change the maintenance policy of a table, each value with its origin."""
     from thermocline.core.maintenance.resolve import PolicyChanges, parse_changes
     from thermocline.core.maintenance.s3_tables import parse_s3_tables
+    from thermocline.ops.maintain.plugins import load_formats
     from thermocline.ops.maintain.policies import PolicyWish, policy_of
 
+    load_formats()
     changes = parse_changes(set_ or [], preset)
     if s3_tables is not None:
         given = parse_s3_tables(_read_json(s3_tables))
@@ -136,12 +142,17 @@ def lake(
     table: OptionalTable = None,
     directory: DirOption = None,
     dsn: DsnOption = None,
+    format: Annotated[str, _option("--format", "The format of a table that is added. [default: iceberg]")] = "iceberg",
     json: JsonOption = False,
 ) -> None:
-    """Take Iceberg tables that Postgres does not know under maintenance: add, list, remove; restore brings quarantined files back."""
+    """Take lake tables that Postgres does not know under maintenance: add, list, remove; restore brings quarantined files back."""
     from thermocline.ops.maintain import registry
 
-    changes = {"add": registry.add_table, "remove": registry.remove_table, "restore": registry.restore_orphans}
+    changes: dict[str, Callable[[str, TableName], registry.LakeChange]] = {
+        "add": partial(registry.add_table, format=format),
+        "remove": registry.remove_table,
+        "restore": registry.restore_orphans,
+    }
     if action != "list" and action not in changes:
         raise UsageError(f"unknown action {action!r}; there are add, list, remove and restore.")
     where = require_dsn(read_settings(dir=directory, dsn=dsn))
@@ -151,10 +162,10 @@ def lake(
             print_json(listed)
         else:
             print_table(
-                ["table", "lake", "registered", "next pass", "state"],
+                ["table", "lake", "registered", "format", "next pass", "state"],
                 (
                     [
-                        *(line.table, line.lake, "yes" if line.registered else "no"),
+                        *(line.table, line.lake, "yes" if line.registered else "no", line.format),
                         *(line.next_pass and f"{line.next_pass:%Y-%m-%d %H:%M:%S}", line.state),
                     ]
                     for line in listed

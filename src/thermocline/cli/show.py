@@ -93,7 +93,7 @@ def print_health(health: HealthReport) -> None:
     if health.problem:
         lines.append(f"problem      {health.problem}")
     if stats:
-        lines += render_stats(health)
+        lines += render_stats(health) if "oldest_snapshot" in stats else render_figures(health)
     print_lines([*lines, *(f"warning      {warning}" for warning in health.warnings), ""])
     if stats.get("files"):
         print_table(["file size", "files", ""], render_histogram(stats["size_histogram"]))
@@ -116,6 +116,13 @@ def render_stats(health: HealthReport) -> list[str]:
         f"next pass    {health.next_pass:%Y-%m-%d %H:%M:%S}" if health.next_pass else "next pass    not planned yet",
         *([f"state        {health.state}"] if health.state else []),
     ]
+
+
+def render_figures(health: HealthReport) -> list[str]:
+    """The figures of a format that this command knows nothing of, as the format names them, and what the last pass counted."""
+    lines = [f"{name.replace('_', ' '):<12} {value}" for name, value in health.stats.items()]
+    counted = next((line.counters for line in health.passes if line.counters), {})
+    return [*lines, *(f"last pass    {name} {value}" for name, value in counted.items())]
 
 
 def render_histogram(counts: list[int]) -> list[list[object]]:

@@ -5,11 +5,24 @@ create table thermocline.lake_tables (
     catalog text not null default 'thermocline',
     namespace text not null,
     name text not null,
+    format text not null default 'iceberg',
     maintenance_policy jsonb not null default '{}',
     added_at timestamptz not null default now(),
     unique (catalog, namespace, name)
 );
-comment on table thermocline.lake_tables is 'Iceberg tables under maintenance that are no tier of a Postgres table.';
+comment on table thermocline.lake_tables is 'Lake tables under maintenance that are no tier of a Postgres table.';
+
+create table thermocline.format_operations (
+    format text not null,
+    operation text not null,
+    place bigint not null,
+    primary key (format, operation)
+);
+comment on table thermocline.format_operations is 'The operations of each format that tables have, in the order they run.';
+insert into thermocline.format_operations (format, operation, place)
+select 'iceberg', operation, place
+  from unnest(array['convert_deletes', 'compact', 'rewrite_position_delete_files', 'rewrite_manifests', 'expire_snapshots', 'remove_orphans',
+                    'prune_metadata']) with ordinality as o(operation, place);
 
 alter table thermocline.tables add column maintenance_policy jsonb not null default '{}';
 comment on column thermocline.tables.maintenance_policy is 'The table''s own policy: checked when stored, so a pass can always run it.';
@@ -94,17 +107,14 @@ comment on table thermocline.lake_stats is 'The lake''s health: a row per table 
 
 create view thermocline.maintained as
     select t.id as table_id, null::bigint as lake_id, 'thermocline'::text as catalog, t.lake_namespace as namespace, t.lake_name as name,
-           t.schema_name, t.table_name, t.maintenance_policy
+           t.schema_name, t.table_name, t.maintenance_policy, 'iceberg'::text as format
       from thermocline.tables t
     union all
-    select null, l.id, l.catalog, l.namespace, l.name, null, null, l.maintenance_policy from thermocline.lake_tables l;
+    select null, l.id, l.catalog, l.namespace, l.name, null, null, l.maintenance_policy, l.format from thermocline.lake_tables l;
 comment on view thermocline.maintained is 'Every table whose lake is looked after: registered ones and those added by `thermocline lake add`.';
 
 create view thermocline.maintenance_status as
-    with operations(operation) as (
-        values ('convert_deletes'), ('compact'), ('rewrite_position_delete_files'), ('expire_snapshots'), ('remove_orphans'),
-               ('rewrite_manifests'), ('prune_metadata')),
-    ran as (
+    with ran as (
         select distinct on (o.table_id, o.lake_id, r.operation)
                o.table_id, o.lake_id, r.operation, r.status, r.sentence, coalesce(o.ended_at, o.changed_at) as at, o.op_id
           from thermocline.op_log o
@@ -115,8 +125,8 @@ create view thermocline.maintenance_status as
            case when r.status is null then 'not yet run'
                 when r.status in ('done', 'skipped') then 'successful'
                 else r.status end as status,
-           r.at, r.sentence as message, r.op_id as pass_id
+           r.at, r.sentence as message, r.op_id as pass_id, p.place
       from thermocline.maintained m
-      cross join operations p
+      join thermocline.format_operations p on p.format = m.format
       left join ran r on r.table_id is not distinct from m.table_id and r.lake_id is not distinct from m.lake_id and r.operation = p.operation;
 comment on view thermocline.maintenance_status is 'The last status of each operation on each table: not yet run, successful, failed, disabled, paused.';

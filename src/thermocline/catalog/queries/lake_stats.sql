@@ -2,6 +2,14 @@
 select id, metadata_location, at, checked_at, stats, warnings, policy, problem from thermocline.lake_stats
  where table_id is not distinct from %(table_id)s and lake_id is not distinct from %(lake_id)s order by at desc, id desc limit 1
 
+-- name: newest_of_all
+select coalesce(m.schema_name || '.' || m.table_name, m.namespace || '.' || m.name), s.stats, jsonb_array_length(s.warnings)
+  from thermocline.maintained m
+  cross join lateral (select stats, warnings from thermocline.lake_stats l
+                       where l.table_id is not distinct from m.table_id and l.lake_id is not distinct from m.lake_id
+                       order by l.at desc, l.id desc limit 1) s
+ order by 1
+
 -- name: insert
 insert into thermocline.lake_stats (table_id, lake_id, metadata_location, stats, warnings, policy, problem)
 values (%(table_id)s, %(lake_id)s, %(metadata_location)s, %(stats)s, %(warnings)s, %(policy)s, %(problem)s)
@@ -18,7 +26,7 @@ delete from thermocline.lake_stats o
 
 -- name: trend
 select coalesce(sum((stats ->> 'small_files_created')::bigint), 0)::bigint, coalesce(sum((stats ->> 'small_files_removed')::bigint), 0)::bigint,
-       greatest(extract(epoch from now() - min(at)), 1)::float8
+       greatest(extract(epoch from now() - min(at)), 3600)::float8
   from thermocline.lake_stats
  where table_id is not distinct from %(table_id)s and lake_id is not distinct from %(lake_id)s and at > now() - interval '24 hours'
 

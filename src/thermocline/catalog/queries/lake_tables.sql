@@ -1,16 +1,23 @@
 -- name: add
-insert into thermocline.lake_tables (catalog, namespace, name) values (%(catalog)s, %(namespace)s, %(name)s)
+insert into thermocline.lake_tables (catalog, namespace, name, format) values (%(catalog)s, %(namespace)s, %(name)s, %(format)s)
 on conflict (catalog, namespace, name) do nothing
 
+-- name: note_format
+with gone as (
+    delete from thermocline.format_operations where format = %(format)s and operation <> all (%(operations)s))
+insert into thermocline.format_operations (format, operation, place)
+select %(format)s, operation, place from unnest(%(operations)s::text[]) with ordinality as o(operation, place)
+on conflict (format, operation) do update set place = excluded.place
+
 -- name: by_name
-select id, namespace, name, added_at from thermocline.lake_tables
+select id, namespace, name, added_at, format from thermocline.lake_tables
  where catalog = %(catalog)s and namespace = %(namespace)s and name = %(name)s
 
 -- name: by_id
-select id, namespace, name, added_at from thermocline.lake_tables where id = %(lake_id)s
+select id, namespace, name, added_at, format from thermocline.lake_tables where id = %(lake_id)s
 
 -- name: all
-select id, namespace, name, added_at from thermocline.lake_tables order by namespace, name
+select id, namespace, name, added_at, format from thermocline.lake_tables order by namespace, name
 
 -- name: remove
 delete from thermocline.lake_tables where id = %(lake_id)s
@@ -19,7 +26,7 @@ delete from thermocline.lake_tables where id = %(lake_id)s
 select schema_name, table_name from thermocline.tables where lake_namespace = %(namespace)s and lake_name = %(name)s
 
 -- name: maintained
-select m.table_id, m.lake_id, m.namespace, m.name, m.schema_name, m.table_name, i.metadata_location
+select m.table_id, m.lake_id, m.namespace, m.name, m.schema_name, m.table_name, i.metadata_location, m.format
   from thermocline.maintained m
   left join thermocline_iceberg.iceberg_tables i
     on i.catalog_name = m.catalog and i.table_namespace = m.namespace and i.table_name = m.name

@@ -65,6 +65,7 @@ select op_id::text, phase, forced, message, error, counters, progress, started_a
 -- name: status
 select operation, status, at, message from thermocline.maintenance_status
  where table_id is not distinct from %(table_id)s and lake_id is not distinct from %(lake_id)s
+ order by place
 
 -- name: prune
 -- What happened last on each table stays, whatever its age.

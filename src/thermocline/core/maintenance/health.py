@@ -157,7 +157,7 @@ def render_warnings(warnings: Mapping[str, Mapping[str, Any]], policy: Policy, n
     told = []
     for key, kept in warnings.items():
         operation = _CURES.get(key)
-        ours = policy.maintenance_enabled and (operation is None or is_enabled(policy, operation))  # type: ignore[arg-type]
+        ours = policy.maintenance_enabled and (operation is None or is_enabled(policy, operation))
         persists = now - datetime.fromisoformat(str(kept["since"])) >= persistent_after
         told.append(f"{NOT_KEEPING_UP}: {kept['sentence']}" if persists and operation and not ours else str(kept["sentence"]))
     return told

@@ -1,4 +1,4 @@
-"""Every key of a policy: its spellings, its type, its range, and its value in each preset.
+"""Every key of a policy of an Iceberg table: its spellings, its type, its range, and its value in each preset.
 
 A key is a field of `Policy`; two systems may name it differently and count it in other units, so each spelling carries the factor to the
 field's own unit. Values are checked here, when they are given, so that a policy read back from the catalog is one that a pass can run.
@@ -7,61 +7,20 @@ field's own unit. Values are checked here, when they are given, so that a policy
 from __future__ import annotations
 
 import difflib
-import math
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal
 
+from thermocline.core.maintenance.formats import added_spellings
 from thermocline.core.maintenance.operations import parse_operations
 from thermocline.core.maintenance.policy import HOUR_MS, Policy
 from thermocline.core.maintenance.quiet_windows import parse_quiet_windows
-from thermocline.maintenance_errors import BadPolicyValue, PolicyKeyUnknown
+from thermocline.core.maintenance.spellings import DAY_MS, LARGEST, LONGEST_HOURS, Spelling, Value, parse_as
+from thermocline.maintenance_errors import PolicyKeyUnknown
 
-Value = bool | int | float | str | tuple[str, ...]
-_Number = TypeVar("_Number", int, float)
-Kind = Literal["bool", "int", "float", "choice", "text", "list", "duration"]
 Preset = Literal["modak", "seaweedfs", "artemis"]
 PRESETS: tuple[Preset, ...] = ("modak", "seaweedfs", "artemis")
 MB = 1_048_576
 GB = 1024 * MB
-DAY_MS = 24 * HOUR_MS
-LARGEST = 2_147_483_647
-LONGEST_HOURS = 876_000
-"""A hundred years: what is subtracted from now must stay a date."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spelling:
-    """One name of a key. A number given under it, times `factor`, is the field's value."""
-
-    name: str
-    field: str
-    kind: Kind
-    factor: int = 1
-    lowest: float = 1
-    highest: float = LARGEST
-    choices: tuple[str, ...] = ()
-    check: Callable[[str], object] | None = None
-
-    @property
-    def allowed(self) -> str:
-        """What may be given, in words."""
-        match self.kind:
-            case "bool":
-                return "true or false"
-            case "choice":
-                return ", ".join(self.choices[:-1]) + f" or {self.choices[-1]}"
-            case "int":
-                return f"a whole number from {self.lowest:.0f} to {self.highest:.0f}"
-            case "float":
-                return f"a number from {self.lowest:g} to {self.highest:.10g}"
-            case "duration":
-                return "off, or a time such as 90m, 1h or 2d"
-            case "list":
-                return "names separated by commas"
-            case "text":
-                return "a text"
 
 
 def _flag(name: str) -> tuple[Spelling, ...]:
@@ -152,6 +111,15 @@ KEYS: Mapping[str, tuple[Spelling, ...]] = {
 }
 """Each field of a policy with its spellings; the first is the one it is shown under."""
 
+SHARED: frozenset[str] = frozenset(
+    (
+        *("maintenance_enabled", "operations", "max_parallel_tasks", "bandwidth_mb_per_s", "bandwidth_share", "max_read_mb_per_s"),
+        *("max_write_mb_per_s", "max_iops", "quiet_windows", "latency_threshold_ms", "latency_query", "op_log_retention_days"),
+        "table_properties_override",
+    )
+)
+"""Keys of scheduling and pacing, which tables of every format have; the others belong to Iceberg."""
+
 SPELLINGS: Mapping[str, Spelling] = {spelling.name: spelling for spellings in KEYS.values() for spelling in spellings}
 
 PRESET_VALUES: Mapping[Preset, Mapping[str, Value]] = {
@@ -192,9 +160,10 @@ def preset_value(preset: Preset, field: str) -> Value:
 
 def find_key(name: str) -> Spelling:
     """The key of that name, or a refusal with the nearest right one."""
-    found = SPELLINGS.get(name)
+    known = {**SPELLINGS, **added_spellings()}
+    found = known.get(name)
     if found is None:
-        near = difflib.get_close_matches(name, SPELLINGS, n=1)
+        near = difflib.get_close_matches(name, known, n=1)
         hint = f"Did you mean {near[0]}?" if near else "`thermocline policy TABLE` lists every key."
         raise PolicyKeyUnknown(f"unknown policy key {name!r}" + (f"; the nearest is {near[0]!r}" if near else ""), hint=hint)
     return found
@@ -203,94 +172,4 @@ def find_key(name: str) -> Spelling:
 def parse_value(name: str, text: str) -> tuple[Spelling, Value]:
     """The key, and its value in the field's own unit."""
     spelling = find_key(name)
-    try:
-        return spelling, _parsed(spelling, text.strip())
-    except ValueError as problem:
-        reason = f" ({problem})" if str(problem) else ""
-        raise BadPolicyValue(f"{name}={text} is refused{reason}: {name} takes {spelling.allowed}.") from None
-
-
-def _parsed(spelling: Spelling, text: str) -> Value:
-    match spelling.kind:
-        case "bool":
-            return _parsed_bool(text)
-        case "int":
-            if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
-                raise ValueError
-            return _within(spelling, int(text)) * spelling.factor
-        case "float":
-            number = float(text)
-            if not math.isfinite(number):
-                raise ValueError
-            return _within(spelling, number) * spelling.factor
-        case "choice":
-            if text not in spelling.choices:
-                raise ValueError
-            return text
-        case "duration":
-            return parse_duration_ms(text)
-        case "list" | "text":
-            return _parsed_words(spelling, text)
-
-
-def _parsed_words(spelling: Spelling, text: str) -> Value:
-    if spelling.check is not None:
-        spelling.check(text)
-    if spelling.kind == "text":
-        return text
-    names = tuple(name for name in (part.strip() for part in text.split(",")) if name)
-    return () if names == ("all",) else names
-
-
-def _within(spelling: Spelling, number: _Number) -> _Number:
-    if not spelling.lowest <= number <= spelling.highest:
-        raise ValueError
-    return number
-
-
-def _parsed_bool(text: str) -> bool:
-    match text.lower():
-        case "true" | "on" | "yes":
-            return True
-        case "false" | "off" | "no":
-            return False
-    raise ValueError
-
-
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": HOUR_MS, "d": DAY_MS}
-
-
-def parse_duration_ms(text: str) -> int:
-    """`off` is below zero; a plain 0 is at once."""
-    if text == "off":
-        return -1
-    found = re.fullmatch(r"([0-9]{1,9})(ms|s|m|h|d)|0", text)
-    if found is None:
-        raise ValueError
-    milliseconds = int(found[1]) * _UNITS_MS[found[2]] if found[1] else 0
-    if milliseconds > LONGEST_HOURS * HOUR_MS:
-        raise ValueError
-    return milliseconds
-
-
-def render_duration_ms(milliseconds: int) -> str:
-    if milliseconds < 0:
-        return "off"
-    for unit in ("d", "h", "m", "s"):
-        if milliseconds and milliseconds % _UNITS_MS[unit] == 0:
-            return f"{milliseconds // _UNITS_MS[unit]}{unit}"
-    return f"{milliseconds}ms" if milliseconds else "0"
-
-
-def render_value(spelling: Spelling, value: Value) -> str:
-    """The field's value under this spelling, as it would be given."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case tuple():
-            return ",".join(value)
-        case str():
-            return value
-    if spelling.kind == "duration":
-        return render_duration_ms(int(value))
-    return f"{value / spelling.factor:.10g}" if value % spelling.factor else f"{value / spelling.factor:.17g}"
+    return spelling, parse_as(spelling, text)

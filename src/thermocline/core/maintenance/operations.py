@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import get_args
+from collections.abc import Mapping, Sequence
 
+from thermocline.core.maintenance.formats import Format, OperationSpec, added_formats, policy_value
 from thermocline.core.maintenance.outcome import Operation
 from thermocline.core.maintenance.policy import Policy
-from thermocline.maintenance_errors import OperationUnknown
+from thermocline.maintenance_errors import BadWhere, OperationUnknown
 
-OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 DISABLED = "disabled by policy"
 ALL_DISABLED = "all maintenance operations are disabled for this table"
 
-_DELETES_FIRST: tuple[Operation, ...] = ("convert_deletes", "compact", "rewrite_position_delete_files")
-_ORDERS: dict[str, tuple[Operation, ...]] = {
-    "modak": (*_DELETES_FIRST, "rewrite_manifests", "expire_snapshots", "remove_orphans", "prune_metadata"),
-    "seaweedfs": (*_DELETES_FIRST, "expire_snapshots", "remove_orphans", "rewrite_manifests", "prune_metadata"),
-    "artemis": (*_DELETES_FIRST, "rewrite_manifests", "expire_snapshots", "remove_orphans", "prune_metadata"),
-}
-ONLY_WHEN_NAMED: frozenset[Operation] = frozenset({"convert_deletes"})
-"""Compaction applies the deletes itself; turning them into position deletes first would be work done twice."""
-SILENT_WHEN_IDLE: frozenset[Operation] = frozenset({"rewrite_position_delete_files", "prune_metadata"})
-"""Part of every pass, and worth a sentence only when they were named or did something."""
+ICEBERG_OPERATIONS: tuple[OperationSpec, ...] = (
+    # Compaction applies the deletes itself; turning them into position deletes first would be work done twice.
+    OperationSpec(name="convert_deletes", enabled_by=("delete_compaction_enabled",), only_when_named=True, is_paced=True),
+    OperationSpec(name="compact", enabled_by=("rewrite_enabled", "delete_compaction_enabled"), is_paced=True),
+    OperationSpec(name="rewrite_position_delete_files", enabled_by=("delete_compaction_enabled",), silent_when_idle=True, is_paced=True),
+    OperationSpec(name="rewrite_manifests", enabled_by=("manifest_rewrite_enabled",)),
+    OperationSpec(name="expire_snapshots", enabled_by=("snapshot_expiry_enabled",), is_of_whole_table=True),
+    OperationSpec(name="remove_orphans", enabled_by=("orphan_sweep_enabled",), is_of_whole_table=True),
+    OperationSpec(name="prune_metadata", enabled_by=("snapshot_expiry_enabled",), silent_when_idle=True),
+)
+"""In the order of `modak` and `artemis`."""
+_DELETES_FIRST = ("convert_deletes", "compact", "rewrite_position_delete_files")
+ICEBERG_ORDERS = {"seaweedfs": (*_DELETES_FIRST, "expire_snapshots", "remove_orphans", "rewrite_manifests", "prune_metadata")}
+OPERATIONS: tuple[Operation, ...] = tuple(spec.name for spec in ICEBERG_OPERATIONS)
 
 
 def parse_operations(text: str) -> tuple[Operation, ...]:
@@ -30,33 +33,43 @@ def parse_operations(text: str) -> tuple[Operation, ...]:
     names = [name for name in (part.strip() for part in text.split(",")) if name]
     if names in ([], ["all"]):
         return ()
+    known = tuple(dict.fromkeys((*OPERATIONS, *(spec.name for format in added_formats() for spec in format.operations))))
     for name in names:
-        if name not in OPERATIONS:
-            raise OperationUnknown(f"unknown operation {name!r}", hint=f"There are {', '.join(OPERATIONS)}, and all.")
-    return tuple(name for name in OPERATIONS if name in names)
+        if name not in known:
+            raise OperationUnknown(f"unknown operation {name!r}", hint=f"There are {', '.join(known)}, and all.")
+    return tuple(name for name in known if name in names)
 
 
-def plan_operations(policy: Policy, asked: Sequence[str] = ()) -> tuple[Operation, ...]:
+def plan_operations(
+    policy: Policy,
+    asked: Sequence[str] = (),
+    specs: Sequence[OperationSpec] = ICEBERG_OPERATIONS,
+    orders: Mapping[str, tuple[str, ...]] = ICEBERG_ORDERS,
+) -> tuple[Operation, ...]:
     """What a pass goes through, in the preset's order whatever order was typed; disabled ones among them, for they report it."""
     named = asked or policy.operations
-    order = _ORDERS[policy.preset]
-    return tuple(name for name in order if (name in named if named else name not in ONLY_WHEN_NAMED))
+    idle = {spec.name for spec in specs if spec.only_when_named}
+    order = orders.get(policy.preset) or tuple(spec.name for spec in specs)
+    return tuple(name for name in order if (name in named if named else name not in idle))
 
 
-def is_enabled(policy: Policy, operation: Operation) -> bool:
-    """Whether the operation's own key lets it run; a forced pass obeys it too."""
-    match operation:
-        case "compact":
-            return policy.rewrite_enabled or policy.delete_compaction_enabled
-        case "convert_deletes" | "rewrite_position_delete_files":
-            return policy.delete_compaction_enabled
-        case "rewrite_manifests":
-            return policy.manifest_rewrite_enabled
-        case "expire_snapshots" | "prune_metadata":
-            return policy.snapshot_expiry_enabled
-        case "remove_orphans":
-            return policy.orphan_sweep_enabled
+def is_enabled(policy: Policy, operation: Operation, specs: Sequence[OperationSpec] = ICEBERG_OPERATIONS) -> bool:
+    """Whether the operation's own keys let it run; a forced pass obeys them too."""
+    return any(bool(policy_value(policy, key)) for spec in specs if spec.name == operation for key in spec.enabled_by)
 
 
-def is_named(policy: Policy, asked: Sequence[str], operation: Operation) -> bool:
-    return operation in asked or operation in policy.operations
+def check_operations(policy: Policy, format: Format, asked: Sequence[Operation] = ()) -> None:
+    """Refuse operations that the format does not have, and a limit to partitions for one that is of the whole table."""
+    for name in asked:
+        if format.operation(name) is None:
+            there = ", ".join(spec.name for spec in format.operations)
+            raise OperationUnknown(f"a table of format {format.name} has no operation {name!r}", hint=f"There are {there}.")
+    if not policy.where:
+        return
+    for name in plan_operations(policy, asked, format.operations, format.orders):
+        spec = format.operation(name)
+        if spec is not None and spec.is_of_whole_table and is_enabled(policy, name, format.operations):
+            raise BadWhere(
+                f"where limits a pass to partitions, and {name} is of the whole table.",
+                hint="Name operations that can be limited, as by --operations compact or the key `operations`.",
+            )

@@ -6,15 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-Operation = Literal[
-    "convert_deletes",
-    "compact",
-    "rewrite_position_delete_files",
-    "expire_snapshots",
-    "remove_orphans",
-    "rewrite_manifests",
-    "prune_metadata",
-]
+Operation = str
+"""The name of an operation; which there are, a table's format says."""
 Status = Literal["done", "skipped", "failed", "disabled", "paused"]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 Strategy = Literal["binpack", "sort", "zorder", "hilbert", "auto"]
@@ -74,3 +75,6 @@ class Policy:
     latency_query: str = ""
     op_log_retention_days: int = 90
     table_properties_override: bool = True
+
+    own: Mapping[str, bool | int | float | str | tuple[str, ...]] = field(default_factory=dict)
+    """Keys of another format than Iceberg; then Iceberg's stand at their defaults and nobody reads them."""

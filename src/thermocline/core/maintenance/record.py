@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from thermocline.core.maintenance.operations import ALL_DISABLED, SILENT_WHEN_IDLE
+from thermocline.core.maintenance.formats import OperationSpec
+from thermocline.core.maintenance.operations import ALL_DISABLED, ICEBERG_OPERATIONS
 from thermocline.core.maintenance.outcome import Operation, Outcome, counters_of, render_summary
 
 PassStatus = Literal["done", "skipped", "failed", "disabled", "paused"]
 NO_REASON = "made no commit and gave no reason"
 
-_TOTALS: Mapping[str, tuple[str, ...]] = {
+ICEBERG_TOTALS: Mapping[str, tuple[str, ...]] = {
     "delete_compacted_files": ("compact.delete_compacted_files", "convert_deletes.files_converted"),
     "removed_delete_files": (
         "compact.removed_delete_files",
@@ -30,10 +31,10 @@ _TOTALS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def counters_to_keep(outcomes: Sequence[Outcome]) -> dict[str, int]:
+def counters_to_keep(outcomes: Sequence[Outcome], totals: Mapping[str, tuple[str, ...]] = ICEBERG_TOTALS) -> dict[str, int]:
     """The totals of a pass, then every operation's own counters under its name."""
     own = counters_of(outcomes)
-    return {total: sum(own.get(key, 0) for key in keys) for total, keys in _TOTALS.items()} | own
+    return {total: sum(own.get(key, 0) for key in keys) for total, keys in totals.items()} | own
 
 
 def checked(outcome: Outcome, duration_ms: int) -> Outcome:
@@ -57,14 +58,15 @@ def status_of(outcomes: Sequence[Outcome]) -> PassStatus:
     return "disabled" if found <= {"disabled"} else "skipped"
 
 
-def sentence_of(outcomes: Sequence[Outcome], named: Sequence[Operation] = ()) -> str:
+def sentence_of(outcomes: Sequence[Outcome], named: Sequence[Operation] = (), specs: Sequence[OperationSpec] = ICEBERG_OPERATIONS) -> str:
     """Outcomes in the order they ran; operations that nobody named and that had nothing to do are left out."""
     if outcomes and all(outcome.status == "disabled" for outcome in outcomes):
         return ALL_DISABLED
+    silent = {spec.name for spec in specs if spec.silent_when_idle}
     told = [
         outcome
         for outcome in outcomes
-        if outcome.operation not in SILENT_WHEN_IDLE or outcome.operation in named or outcome.status in ("done", "failed")
+        if outcome.operation not in silent or outcome.operation in named or outcome.status in ("done", "failed")
     ]
     return render_summary(told)
 

@@ -7,20 +7,16 @@ Weakest first: the preset, the environment, the catalog's policy, the namespace'
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, cast
 
-from thermocline.core.maintenance.keys import KEYS, PRESETS, Preset, Value, find_key, parse_value, preset_value, render_value
+from thermocline.core.maintenance.formats import Format, policy_value
+from thermocline.core.maintenance.iceberg import ICEBERG, all_formats
+from thermocline.core.maintenance.keys import KEYS, PRESETS, SHARED, Preset, find_key, parse_value
 from thermocline.core.maintenance.policy import Policy
+from thermocline.core.maintenance.spellings import Spelling, Value, render_value
 from thermocline.maintenance_errors import BadPolicyValue, PolicySpellingsDiffer
 
-TABLE_PROPERTIES: Mapping[str, str] = {
-    "write.target-file-size-bytes": "rewrite_target_bytes",
-    "write.delete.target-file-size-bytes": "delete_target_bytes",
-    "history.expire.max-snapshot-age-ms": "snapshot_retention_ms",
-    "history.expire.min-snapshots-to-keep": "snapshot_min_retained",
-    "commit.manifest.target-size-bytes": "manifest_target_bytes",
-}
 EXPIRY_OFF = "snapshot expiry is off: nothing else may safely expire this table, and its metadata and storage will grow"
 
 
@@ -110,7 +106,7 @@ def policy_from_json(stored: Mapping[str, Any]) -> PolicyChanges:
     for field, value in stored.items():
         if field == "preset":
             continue
-        spelling = next((spelling for spelling in KEYS.get(field, ()) if spelling.factor == 1), None) or find_key(field)
+        spelling = next((spelling for spelling in _spellings(field) if spelling.factor == 1), None) or find_key(field)
         text = ",".join(value) if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else str(value)
         if spelling.kind in ("int", "duration") and isinstance(value, int) and not isinstance(value, bool):
             values[field] = _stored_number(field, value)
@@ -120,9 +116,13 @@ def policy_from_json(stored: Mapping[str, Any]) -> PolicyChanges:
     return PolicyChanges(values=values, preset=None if preset is None else parse_preset(preset))
 
 
+def _spellings(field: str) -> tuple[Spelling, ...]:
+    return KEYS.get(field) or next((format.keys[field] for format in all_formats() if field in format.keys), ())
+
+
 def _stored_number(field: str, value: int) -> int:
     """In the field's own unit a number may be larger than that spelling lets one type, because another spelling counts in larger ones."""
-    spellings = KEYS[field]
+    spellings = _spellings(field)
     lowest = min(-1 if spelling.kind == "duration" else spelling.lowest * spelling.factor for spelling in spellings)
     highest = max(spelling.highest * spelling.factor for spelling in spellings)
     if not lowest <= value <= highest:
@@ -132,12 +132,14 @@ def _stored_number(field: str, value: int) -> int:
     return value
 
 
-def read_properties(properties: Mapping[str, str]) -> tuple[dict[str, Value], dict[str, str], tuple[str, ...]]:
+def read_properties(
+    properties: Mapping[str, str], meanings: Mapping[str, str] = ICEBERG.properties
+) -> tuple[dict[str, Value], dict[str, str], tuple[str, ...]]:
     """Values by field, the property each came from, and a warning for each text that is no number."""
     values: dict[str, Value] = {}
     sources: dict[str, str] = {}
     warnings: list[str] = []
-    for name, field in TABLE_PROPERTIES.items():
+    for name, field in meanings.items():
         text = properties.get(name)
         if text is None:
             continue
@@ -148,10 +150,16 @@ def read_properties(properties: Mapping[str, str]) -> tuple[dict[str, Value], di
     return values, sources, tuple(warnings)
 
 
-def resolve_policy(layers: PolicyLayers) -> ResolvedPolicy:
-    """One value per key, each with the strongest layer that has one."""
+def keys_of(format: Format) -> dict[str, tuple[Spelling, ...]]:
+    """The keys of a table's policy: those that all formats share and the format's own, in the order they are shown."""
+    shared = {field: spellings for field, spellings in KEYS.items() if field in SHARED}
+    return {field: found for field in (*KEYS, *format.keys) if (found := shared.get(field) or format.keys.get(field)) is not None}
+
+
+def resolve_policy(layers: PolicyLayers, format: Format = ICEBERG) -> ResolvedPolicy:
+    """One value per key of the format, each with the strongest layer that has one."""
     preset: Preset = layers.table.preset or layers.namespace.preset or layers.catalog.preset or layers.environment.preset or "modak"
-    properties, property_names, warnings = read_properties(layers.properties)
+    properties, property_names, warnings = read_properties(layers.properties, format.properties)
     ordered: list[tuple[Mapping[str, Value], Mapping[str, str] | str]] = [
         (layers.environment.values, layers.environment_names),
         (layers.catalog.values, "catalog policy"),
@@ -163,8 +171,8 @@ def resolve_policy(layers: PolicyLayers) -> ResolvedPolicy:
         ordered[-2], ordered[-1] = ordered[-1], ordered[-2]
     values: dict[str, Value] = {}
     lines: list[PolicyLine] = []
-    for field, spellings in KEYS.items():
-        value, source = preset_value(preset, field), f"preset {preset}"
+    for field, spellings in keys_of(format).items():
+        value, source = (ICEBERG if field in SHARED else format).preset_value(preset, field), f"preset {preset}"
         for layer, origin in ordered:
             if field in layer:
                 value, source = layer[field], origin if isinstance(origin, str) else origin[field]
@@ -178,13 +186,14 @@ def resolve_policy(layers: PolicyLayers) -> ResolvedPolicy:
                 also=tuple(spelling.name for spelling in spellings[1:]),
             )
         )
-    policy = Policy(preset=preset, **cast(dict[str, Any], values))
+    own = {field: value for field, value in values.items() if field not in KEYS}
+    policy = Policy(preset=preset, own=own, **cast(dict[str, Any], {field: values[field] for field in values if field in KEYS}))
     return ResolvedPolicy(policy=policy, lines=tuple(lines), warnings=(*warnings, *policy_warnings(policy)))
 
 
 def _overrides(ordered: Sequence[tuple[Mapping[str, Value], object]], preset: Preset) -> bool:
     """`table_properties_override`, which no table property can set."""
-    value = preset_value(preset, "table_properties_override")
+    value = ICEBERG.preset_value(preset, "table_properties_override")
     for layer, _ in ordered:
         value = layer.get("table_properties_override", value)
     return bool(value)
@@ -206,6 +215,7 @@ def render_policy(resolved: ResolvedPolicy) -> list[str]:
     return [*lines, *(f"warning: {warning}" for warning in resolved.warnings)]
 
 
-def policy_record(policy: Policy) -> dict[str, Any]:
+def policy_record(policy: Policy, format: Format = ICEBERG) -> dict[str, Any]:
     """The policy in force as it is kept with a pass."""
-    return {field.name: list(value) if isinstance(value := getattr(policy, field.name), tuple) else value for field in fields(policy)}
+    values = {"preset": policy.preset} | {field: policy_value(policy, field) for field in keys_of(format)}
+    return {field: list(value) if isinstance(value, tuple) else value for field, value in values.items()}

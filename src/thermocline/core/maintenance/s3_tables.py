@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from thermocline.core.maintenance.keys import Value, parse_value
+from thermocline.core.maintenance.keys import parse_value
 from thermocline.core.maintenance.resolve import PolicyChanges
+from thermocline.core.maintenance.spellings import Value
 from thermocline.maintenance_errors import BadPolicyValue
 
 _SWITCHES: Mapping[str, tuple[str, ...]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,9 +12,7 @@ import psycopg
 
 from thermocline.catalog.lake_stats import (
     NewStats,
-    StatsRow,
     read_orphan_estimate,
-    read_published,
     read_stats,
     read_trend,
     write_stats,
@@ -22,13 +20,13 @@ from thermocline.catalog.lake_stats import (
 from thermocline.catalog.lake_tables import Maintained, read_maintained
 from thermocline.catalog.maintenance_requests import read_schedule
 from thermocline.catalog.passes import OperationStatus, PassLine, read_last_passes, read_statuses
-from thermocline.cold.health import read_health_facts, read_small_files
-from thermocline.core.maintenance.health import LakeHealth, Trend, find_warnings, measure, render_warnings, small_limit_bytes
-from thermocline.core.maintenance.policy import Policy
-from thermocline.core.maintenance.resolve import ResolvedPolicy, policy_record
+from thermocline.core.maintenance.health import render_warnings
+from thermocline.core.maintenance.iceberg import ICEBERG
+from thermocline.core.maintenance.resolve import policy_record
 from thermocline.core.names import TableName
 from thermocline.errors import ThermoclineError
-from thermocline.ops.maintain.targets import Target, find_target, read_resolved_policy, target_of
+from thermocline.ops.maintain.plugins import plugin_named
+from thermocline.ops.maintain.targets import find_target, read_resolved_policy, target_of
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
 
@@ -71,46 +69,18 @@ def look_at(conn: Connection, one: Maintained, settings: Settings) -> None:
     seen = read_stats(conn, one.owner)
     target = target_of(conn, one)
     resolved = read_resolved_policy(conn, target, settings)
-    record = policy_record(resolved.policy)
+    record = policy_record(resolved.policy, target.format)
     if seen is not None and seen.metadata_location == target.metadata_location and seen.policy == record and seen.problem is None:
-        kept = {**seen.stats, "orphan_estimate": read_orphan_estimate(conn, one.owner)}
+        estimate = {"orphan_estimate": read_orphan_estimate(conn, one.owner)} if target.format is ICEBERG else {}
+        kept = {**seen.stats, **estimate}
         unchanged = NewStats(metadata_location=seen.metadata_location, stats=kept, warnings=seen.warnings, policy=record)
         write_stats(conn, one.owner, unchanged, seen)
         return
-    health, warnings = _measure(conn, one, target, resolved, seen)
+    looked = plugin_named(target.format.name).look(conn, target, resolved.policy, seen)
+    warnings = {**looked.warnings, **{f"policy {at}": told for at, told in enumerate(resolved.warnings)}}
     kept_warnings = _tell_changes(one.label, seen.warnings if seen else {}, warnings)
-    new = NewStats(
-        metadata_location=target.metadata_location,
-        stats={**asdict(health), "size_histogram": list(health.size_histogram)},
-        warnings=kept_warnings,
-        policy=record,
-    )
+    new = NewStats(metadata_location=target.metadata_location, stats=looked.figures, warnings=kept_warnings, policy=record)
     write_stats(conn, one.owner, new, seen)
-
-
-def _measure(
-    conn: Connection, one: Maintained, target: Target, resolved: ResolvedPolicy, seen: StatsRow | None
-) -> tuple[LakeHealth, dict[str, str]]:
-    registered = target.target.registered
-    published = read_published(conn, registered.id) if registered is not None else None
-    facts = read_health_facts(
-        target.metadata_location, key_column=registered.tier_key if registered is not None else None, published=published
-    )
-    trend = _trend(target.metadata_location, resolved.policy, seen)
-    health = measure(facts, resolved.policy, orphan_estimate=read_orphan_estimate(conn, one.owner), trend=trend)
-    found = {warning.key: warning.sentence for warning in find_warnings(health, facts)}
-    return health, found | {f"policy {at}": told for at, told in enumerate(resolved.warnings)}
-
-
-def _trend(location: str, policy: Policy, seen: StatsRow | None) -> Trend | None:
-    """Which small files came and went since the last look."""
-    if seen is None or seen.metadata_location is None:
-        return None
-    limit = small_limit_bytes(policy)
-    before, now = read_small_files(seen.metadata_location, limit), read_small_files(location, limit)
-    if before is None or now is None:
-        return None
-    return Trend(created=len(now - before), removed=len(before - now), seconds=(datetime.now(UTC) - seen.at).total_seconds())
 
 
 def _tell_changes(label: str, before: Mapping[str, Mapping[str, Any]], found: Mapping[str, str]) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from thermocline.cold.metadata import read_lake_table
-from thermocline.core.maintenance.outcome import Operation
 from thermocline.core.maintenance.pacing import UNPACED, Backoff, Pace, plan_pace
 from thermocline.core.maintenance.policy import Policy
 from thermocline.core.maintenance.quiet_windows import parse_quiet_windows, quiet_from, quiet_until
@@ -23,8 +22,6 @@ from thermocline.ops.maintain.latency import LatencyProbe
 from thermocline.settings import Settings
 
 _LOG = logging.getLogger("thermocline.maintain")
-PACED: frozenset[Operation] = frozenset({"convert_deletes", "compact", "rewrite_position_delete_files"})
-"""What reads and writes data files; the others touch metadata or delete, and finish quickly."""
 _LOOK_EVERY_SECONDS = 5.0
 _MEASURED_BYTES = 32 * 1_048_576
 _SLOW_PAUSE = timedelta(minutes=5)
@@ -95,12 +92,12 @@ class NoPacing:
         return UNPACED
 
 
-def pacing_of(policy: Policy, settings: Settings, metadata_location: str, *, ignore: bool) -> Pacing | NoPacing:
+def pacing_of(policy: Policy, settings: Settings, metadata_location: str | None, *, ignore: bool) -> Pacing | NoPacing:
     """The pace of a pass; where a share of the store's bandwidth is asked for and none declared, it is measured now."""
     if ignore:
         return NoPacing()
     asks_for_share = policy.bandwidth_share < 1 and not policy.bandwidth_mb_per_s
-    measured = measure_read_bytes_per_s(metadata_location) if asks_for_share else 0
+    measured = measure_read_bytes_per_s(metadata_location) if asks_for_share and metadata_location is not None else 0
     probe = LatencyProbe(gateway_http=settings.gateway_http_listen, prometheus_url=settings.prometheus_url, query=policy.latency_query)
     return Pacing(policy=policy, probe=probe, measured_bytes_per_s=measured)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from thermocline.catalog.policies import WHOLE_CATALOG, NamespaceScope, apply_policy, read_policy
 from thermocline.catalog.tables import insert_event
+from thermocline.core.maintenance.iceberg import ICEBERG
+from thermocline.core.maintenance.operations import check_operations
 from thermocline.core.maintenance.resolve import (
     NOTHING,
     PolicyChanges,
@@ -15,14 +17,16 @@ from thermocline.core.maintenance.resolve import (
     PolicyLine,
     ResolvedPolicy,
     change_policy,
+    keys_of,
     policy_to_json,
     render_policy,
     resolve_policy,
 )
 from thermocline.core.names import parse_table_name
 from thermocline.errors import BadTableName
-from thermocline.maintenance_errors import PolicyScopeUnknown
-from thermocline.ops.maintain.targets import Target, environment_layer, environment_names, find_target, read_resolved_policy
+from thermocline.maintenance_errors import PolicyKeyUnknown, PolicyScopeUnknown
+from thermocline.ops.maintain.formats import Target
+from thermocline.ops.maintain.targets import environment_layer, environment_names, find_target, read_resolved_policy
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
 
@@ -57,10 +61,13 @@ def policy_of(dsn: str, scope: str, wish: PolicyWish, settings: Settings) -> Pol
     with connect(dsn, autocommit=True, application_name="thermocline policy") as conn:
         if scope == "*" or scope.endswith(".*"):
             namespace = _parse_namespace(scope)
-            _change(conn, namespace, None, scope, wish)
+            _change(
+                conn, namespace, None, scope, wish, lambda: check_operations(_resolve_namespace(conn, namespace, settings).policy, ICEBERG)
+            )
             return _view(scope, _resolve_namespace(conn, namespace, settings), read_policy(conn, namespace))
         seen = find_target(conn, parse_table_name(scope))
-        _change(conn, seen, seen.owner.table_id, seen.label, wish)
+        _check_keys(seen, wish)
+        _change(conn, seen, seen.owner.table_id, seen.label, wish, lambda: _check_table(conn, seen, settings))
         return _view(seen.label, read_resolved_policy(conn, seen, settings), read_policy(conn, seen.owner))
 
 
@@ -73,12 +80,27 @@ def _parse_namespace(scope: str) -> NamespaceScope:
         raise PolicyScopeUnknown(f"{scope!r} names no table and no namespace.") from None
 
 
-def _change(conn: Connection, scope: Target | NamespaceScope, table_id: int | None, label: str, wish: PolicyWish) -> None:
+def _check_keys(seen: Target, wish: PolicyWish) -> None:
+    """A table's own policy has keys of its own format alone."""
+    known = keys_of(seen.format)
+    if odd := next((field for field in wish.changes.values if field not in known), None):
+        raise PolicyKeyUnknown(f"{odd} is no key of a table of format {seen.format.name}")
+
+
+def _check_table(conn: Connection, seen: Target, settings: Settings) -> None:
+    check_operations(read_resolved_policy(conn, seen, settings).policy, seen.format)
+
+
+def _change(
+    conn: Connection, scope: Target | NamespaceScope, table_id: int | None, label: str, wish: PolicyWish, check: Callable[[], None]
+) -> None:
+    """Store the change; `check` refuses what a pass could not run, and then nothing is stored."""
     if not wish.changes_something:
         return
     with conn.transaction():
         owner = scope.owner if isinstance(scope, Target) else scope
         before, after = apply_policy(conn, owner, lambda stored: change_policy(stored, wish.changes, wish.unset, reset=wish.reset))
+        check()
         row = conn.execute("select session_user").fetchone()
         who = row[0] if row else "somebody"
         told = f"{label}: {who} changed the maintenance policy from {policy_to_json(before)} to {policy_to_json(after)}."

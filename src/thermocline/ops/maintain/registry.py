@@ -1,17 +1,17 @@
-"""Iceberg tables of the configured catalog that Postgres does not know: taking them under maintenance, and letting go of them."""
+"""Lake tables that Postgres does not know: taking them under maintenance, and letting go of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from thermocline.catalog import lake_tables, tables
+from thermocline.catalog import lake_tables
 from thermocline.catalog.maintenance_requests import read_schedule
 from thermocline.catalog.tables import insert_event
-from thermocline.cold.metadata import read_lake_table
+from thermocline.core.maintenance.iceberg import ICEBERG
 from thermocline.core.names import TableName
-from thermocline.errors import LakeTableMissing
 from thermocline.maintenance_errors import LakeTableIsRegistered, LakeTableUnknown
+from thermocline.ops.maintain.plugins import plugin_named
 from thermocline.ops.maintain.quarantine import restore_quarantined
 from thermocline.ops.maintain.targets import find_target
 from thermocline.pg import connect
@@ -33,21 +33,21 @@ class MaintainedLine:
     table: str
     lake: str
     registered: bool
+    format: str
     next_pass: datetime | None
     state: str | None
 
 
-def add_table(dsn: str, name: TableName) -> LakeChange:
-    """Take an Iceberg table under maintenance; nothing of it is changed."""
+def add_table(dsn: str, name: TableName, format: str = ICEBERG.name) -> LakeChange:
+    """Take a lake table under maintenance; nothing of it is changed."""
+    plugin = plugin_named(format)
     with connect(dsn, autocommit=True, application_name="thermocline lake") as conn:
         if (heap := lake_tables.read_heap_of(conn, name)) is not None:
             raise LakeTableIsRegistered(f"{name} is the lake of {heap}, which is maintained already.")
-        location = tables.read_lake_metadata_location(conn, name.schema, name.table)
-        if location is None:
-            raise LakeTableMissing(f"There is no Iceberg table {name} in the catalog.")
-        read_lake_table(location)
+        plugin.locate(conn, name)
         with conn.transaction():
-            is_new = lake_tables.add_lake_table(conn, name)
+            lake_tables.note_format(conn, format, [spec.name for spec in plugin.format.operations])
+            is_new = lake_tables.add_lake_table(conn, name, format)
             if is_new:
                 insert_event(conn, None, "lake add", f"{name} is under maintenance.")
     return LakeChange(table=str(name), sentence=f"{name} is under maintenance{'' if is_new else ' already'}", changed=is_new)
@@ -81,6 +81,13 @@ def read_list(dsn: str) -> tuple[MaintainedLine, ...]:
         for one in lake_tables.read_maintained(conn):
             next_pass, state = read_schedule(conn, one.owner)
             lines.append(
-                MaintainedLine(table=one.label, lake=str(one.lake), registered=one.heap is not None, next_pass=next_pass, state=state)
+                MaintainedLine(
+                    table=one.label,
+                    lake=str(one.lake),
+                    registered=one.heap is not None,
+                    format=one.format,
+                    next_pass=next_pass,
+                    state=state,
+                )
             )
         return tuple(lines)

@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -24,7 +24,9 @@ from thermocline.catalog.maintenance_requests import note_schedule
 from thermocline.catalog.pauses import read_paused_since
 from thermocline.catalog.tables import insert_event
 from thermocline.core.maintenance.bounds import Bounds
-from thermocline.core.maintenance.operations import DISABLED, is_enabled, plan_operations
+from thermocline.core.maintenance.formats import Format
+from thermocline.core.maintenance.iceberg import ICEBERG
+from thermocline.core.maintenance.operations import DISABLED, check_operations, is_enabled, plan_operations
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.maintenance.plan import MaintenancePlan, PlannedOperation, plan_to_json
 from thermocline.core.maintenance.record import PassStatus, checked, counters_to_keep, error_of, sentence_of, status_of
@@ -32,9 +34,11 @@ from thermocline.core.maintenance.resolve import policy_record
 from thermocline.core.names import TableName
 from thermocline.errors import Paused, ThermoclineError
 from thermocline.ops.maintain.context import PassContext
-from thermocline.ops.maintain.engines import MaintenanceEngine, engine_named
-from thermocline.ops.maintain.pacing import PACED, NoPacing, Pacing, pacing_of
-from thermocline.ops.maintain.targets import Target, find_target, read_resolved_policy
+from thermocline.ops.maintain.engines import MaintenanceEngine
+from thermocline.ops.maintain.formats import LakeFormat, Target
+from thermocline.ops.maintain.pacing import NoPacing, Pacing, pacing_of
+from thermocline.ops.maintain.plugins import plugin_named
+from thermocline.ops.maintain.targets import find_target, read_resolved_policy
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
 
@@ -97,6 +101,11 @@ class _Run:
     wish: PassWish
     pacing: Pacing | NoPacing
     engine: MaintenanceEngine
+    plugin: LakeFormat
+
+    @property
+    def format(self) -> Format:
+        return self.plugin.format
 
 
 def run_pass(
@@ -132,7 +141,10 @@ def run_pass_on(
     """Run one pass over a table that was found; `conn` is in autocommit mode and holds the pass's lock meanwhile."""
     resolved = read_resolved_policy(conn, seen, settings)
     policy = resolved.policy if wish.where is None else replace(resolved.policy, where=wish.where)
-    pacing = pacing_of(policy, settings, seen.metadata_location, ignore=wish.ignore_pacing or wish.dry_run)
+    check_operations(policy, seen.format, wish.operations)
+    plugin = plugin_named(seen.format.name)
+    measured_on = seen.metadata_location if seen.format is ICEBERG else None
+    pacing = pacing_of(policy, settings, measured_on, ignore=wish.ignore_pacing or wish.dry_run)
     context = PassContext(
         conn=conn,
         dsn=dsn,
@@ -149,9 +161,8 @@ def run_pass_on(
         why_pause=lambda: STOPPING if is_stopping() else pacing.why_pause(),
         pace=pacing.pace,
     )
-    run = _Run(
-        context=context, seen=seen, wish=wish, pacing=pacing, engine=engine or engine_named(wish.engine or settings.maintenance_engine)
-    )
+    engine = engine or plugin.engine(wish.engine or settings.maintenance_engine)
+    run = _Run(context=context, seen=seen, wish=wish, pacing=pacing, engine=engine, plugin=plugin)
     if wish.dry_run or (not wish.forced and not policy.maintenance_enabled):
         return _run_unrecorded(run, resolved.warnings)
     if seen.owner.table_id is not None and (since := read_paused_since(conn, seen.owner.table_id)) is not None:
@@ -174,7 +185,7 @@ def _run_recorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
     """A pass with its row in the journal, under the table's lock."""
     conn, seen, wish, started = run.context.conn, run.seen, run.wish, time.monotonic()
     kept: list[Bounds] = []
-    record = policy_record(run.context.policy)
+    record = policy_record(run.context.policy, run.format)
     pass_id = passes.begin_pass(
         conn, seen.owner, worker=run.context.worker, forced=wish.forced, policy=record, base=seen.snapshot, beside=wish.beside
     )
@@ -188,8 +199,9 @@ def _run_recorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
         run.context.talk(line)
 
     outcomes = _run_operations(replace(run, context=replace(run.context, pass_id=pass_id, note_bounds=note_bounds, talk=talk)))
-    sentence = sentence_of(outcomes, wish.operations)
-    passes.finish_pass(conn, pass_id, outcomes, counters=counters_to_keep(outcomes), sentence=sentence, error=error_of(outcomes))
+    sentence = sentence_of(outcomes, wish.operations, run.format.operations)
+    counters = counters_to_keep(outcomes, run.format.totals)
+    passes.finish_pass(conn, pass_id, outcomes, counters=counters, sentence=sentence, error=error_of(outcomes))
     if wish.forced or status_of(outcomes) in ("done", "failed"):
         insert_event(conn, seen.owner.table_id, "maintain", f"{seen.label}: {sentence}.")
     is_paused = any(outcome.status == "paused" for outcome in outcomes)
@@ -203,7 +215,7 @@ def _run_recorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
 def _run_operations(run: _Run) -> tuple[Outcome, ...]:
     """Each operation in the preset's order, whatever became of the one before."""
     outcomes: list[Outcome] = []
-    for operation in plan_operations(run.context.policy, run.wish.operations):
+    for operation in plan_operations(run.context.policy, run.wish.operations, run.format.operations, run.format.orders):
         started = time.monotonic()
         outcome = _run_operation(run, operation)
         duration_ms = round((time.monotonic() - started) * 1000)
@@ -213,11 +225,12 @@ def _run_operations(run: _Run) -> tuple[Outcome, ...]:
 
 def _run_operation(run: _Run, operation: Operation) -> Outcome:
     context, seen = run.context, run.seen
-    if not is_enabled(context.policy, operation):
+    if not is_enabled(context.policy, operation, run.format.operations):
         return Outcome(operation=operation, status="disabled", sentence=DISABLED)
-    if operation in PACED and not context.dry_run and (pause := context.why_pause()):
+    spec = run.format.operation(operation)
+    if spec is not None and spec.is_paced and not context.dry_run and (pause := context.why_pause()):
         return Outcome(operation=operation, status="paused", sentence=pause)
-    if operation == "rewrite_manifests" and (wait := _why_not_yet(context, seen, run.wish)):
+    if operation not in run.wish.operations and (wait := run.plugin.why_not_yet(operation, context, _last_done(run, operation))):
         return Outcome(operation=operation, status="skipped", sentence=wait)
     context.talk(f"{operation}: starting")
     try:
@@ -234,14 +247,8 @@ def _run_operation(run: _Run, operation: Operation) -> Outcome:
         return Outcome(operation=operation, status="failed", sentence=_first_line(problem))
 
 
-def _why_not_yet(context: PassContext, seen: Target, wish: PassWish) -> str | None:
-    """Manifests are rewritten once per interval where the policy has one; a pass that names the operation does not wait."""
-    interval = context.policy.manifest_rewrite_interval_ms
-    if not interval or "rewrite_manifests" in wish.operations:
-        return None
-    last = passes.read_last_done(context.conn, seen.owner, "rewrite_manifests")
-    due = last + timedelta(milliseconds=interval) if last else None
-    return f"manifests were rewritten {last:%Y-%m-%d %H:%M}, next from {due:%Y-%m-%d %H:%M} UTC" if due and due > context.now else None
+def _last_done(run: _Run, operation: Operation) -> Callable[[], datetime | None]:
+    return lambda: passes.read_last_done(run.context.conn, run.seen.owner, operation)
 
 
 def _first_line(problem: Exception) -> str:
@@ -268,10 +275,10 @@ def _report(
     return PassReport(
         table=run.seen.label,
         status=status_of(outcomes) if outcomes else "disabled",
-        sentence=sentence_of(outcomes, run.wish.operations) if outcomes else MAINTENANCE_DISABLED,
+        sentence=sentence_of(outcomes, run.wish.operations, run.format.operations) if outcomes else MAINTENANCE_DISABLED,
         outcomes=outcomes,
-        results=counters_to_keep(outcomes),
-        policy=policy_record(run.context.policy),
+        results=counters_to_keep(outcomes, run.format.totals),
+        policy=policy_record(run.context.policy, run.format),
         bounds=None if bounds is None else passes.bounds_record(bounds),
         engine=run.engine.name,
         pass_id=None if pass_id is None else str(pass_id),
@@ -291,7 +298,7 @@ def _plan(run: _Run, outcomes: tuple[Outcome, ...], bounds: Bounds | None) -> Ma
         metadata_location=run.seen.metadata_location,
         snapshot=run.seen.snapshot,
         engine=run.engine.name,
-        settings=policy_record(run.context.policy),
+        settings=policy_record(run.context.policy, run.format),
         bounds=None if bounds is None else passes.bounds_record(bounds),
         operations=tuple(
             PlannedOperation(

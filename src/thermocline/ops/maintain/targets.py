@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from thermocline.catalog import lake_tables, tables
 from thermocline.catalog.lake_tables import Maintained
 from thermocline.catalog.policies import NamespaceScope, read_policy
 from thermocline.catalog.safety import Owner
-from thermocline.cold.metadata import read_lake_table
+from thermocline.core.maintenance.iceberg import ICEBERG
 from thermocline.core.maintenance.resolve import PolicyChanges, PolicyLayers, ResolvedPolicy, parse_changes, resolve_policy
 from thermocline.core.names import TableName
-from thermocline.errors import LakeTableMissing
 from thermocline.maintenance_errors import LakeTableUnknown
 from thermocline.ops.maintain.context import LakeTarget
+from thermocline.ops.maintain.formats import Target
+from thermocline.ops.maintain.plugins import plugin_named
 from thermocline.pg import Connection
 from thermocline.settings import PREFIX, Settings
 
@@ -26,28 +25,17 @@ _ENVIRONMENT_KEYS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A table under maintenance with its owner in the catalog; `label` is the name it goes by among people."""
-
-    target: LakeTarget
-    owner: Owner
-    label: str
-    metadata_location: str
-    snapshot: int | None = field(default=None)
-
-
 def find_target(conn: Connection, name: TableName) -> Target:
     """A registered table by its own name; a lake table by namespace and name."""
     registered = tables.read_table(conn, name) if _has_catalog(conn) else None
     if registered is not None:
         lake = TableName(registered.lake_namespace, registered.lake_name)
         target = LakeTarget(name=lake, registered=registered)
-        return _located(conn, target, Owner(table_id=registered.id), str(name))
+        return _located(conn, target, Owner(table_id=registered.id), str(name), ICEBERG.name)
     entry = lake_tables.read_lake_table_entry(conn, name) if _has_catalog(conn) else None
     if entry is None:
         raise LakeTableUnknown(f"{name} is neither a registered table nor an Iceberg table under maintenance.")
-    return _located(conn, LakeTarget(name=entry.name, lake_id=entry.id), Owner(lake_id=entry.id), str(name))
+    return _located(conn, LakeTarget(name=entry.name, lake_id=entry.id), Owner(lake_id=entry.id), str(name), entry.format)
 
 
 def find_owner(conn: Connection, owner: Owner) -> Target:
@@ -61,7 +49,7 @@ def find_owner(conn: Connection, owner: Owner) -> Target:
 def target_of(conn: Connection, one: Maintained) -> Target:
     registered = tables.read_table(conn, one.heap) if one.heap is not None else None
     target = LakeTarget(name=one.lake, registered=registered, lake_id=one.owner.lake_id)
-    return _located(conn, target, one.owner, one.label)
+    return _located(conn, target, one.owner, one.label, one.format)
 
 
 def read_resolved_policy(conn: Connection, seen: Target, settings: Settings) -> ResolvedPolicy:
@@ -72,9 +60,10 @@ def read_resolved_policy(conn: Connection, seen: Target, settings: Settings) -> 
             environment_names=environment_names(settings),
             catalog=read_policy(conn, NamespaceScope()),
             namespace=read_policy(conn, NamespaceScope(namespace=seen.target.name.schema)),
-            properties=read_lake_table(seen.metadata_location).metadata.properties,
+            properties=seen.properties,
             table=read_policy(conn, seen.owner),
-        )
+        ),
+        seen.format,
     )
 
 
@@ -99,9 +88,15 @@ def _has_catalog(conn: Connection) -> bool:
     return conn.execute("select to_regclass('thermocline.lake_tables') is not null").fetchone() == (True,)
 
 
-def _located(conn: Connection, target: LakeTarget, owner: Owner, label: str) -> Target:
-    location = tables.read_lake_metadata_location(conn, target.name.schema, target.name.table)
-    if location is None:
-        raise LakeTableMissing(f"The Iceberg table {target.name} of {label} is not in the catalog.")
-    snapshot = read_lake_table(location).metadata.current_snapshot_id
-    return Target(target=target, owner=owner, label=label, metadata_location=location, snapshot=snapshot)
+def _located(conn: Connection, target: LakeTarget, owner: Owner, label: str, format: str) -> Target:
+    plugin = plugin_named(format)
+    found = plugin.locate(conn, target.name)
+    return Target(
+        target=target,
+        owner=owner,
+        label=label,
+        metadata_location=found.location,
+        snapshot=found.snapshot,
+        properties=found.properties,
+        format=plugin.format,
+    )
