@@ -76,11 +76,11 @@ def test_slow_queries_halve_the_rate_and_finally_pause_and_fast_ones_let_go_step
             pauses.append(pacing.why_pause())
             rates.append(pacing.pace().duty)
     assert rates[:3] == [0.5, 0.25, 0.125]
-    assert pauses[3] == "paused: queries take longer than 100 ms (950 ms), resumes 2026-03-01 12:05 UTC"
+    assert pauses[3] == "paused: queries take longer than 100 ms (990 ms), resumes 2026-03-01 12:05 UTC"
     assert [pause is None for pause in pauses] == [True] * 3 + [False] + [True] * 4
     assert rates[4:] == [0.125, 0.25, 0.5, 1.0]
     told = [record.getMessage() for record in caplog.records]
-    assert told[0] == "maintenance slows down to 50.0% of its rate: queries take 950 ms, the limit is 100"
+    assert told[0] == "maintenance slows down to 50.0% of its rate: queries take 990 ms, the limit is 100"
     assert "speeds up to 100.0%" in told[-1]
 
 

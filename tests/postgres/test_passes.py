@@ -152,6 +152,26 @@ def test_a_disabled_operation_says_so_and_the_others_run_also_when_forced(lab: L
     assert lab.engine.ran == ["rewrite_manifests"]
 
 
+@pytest.mark.conforms("M-105")
+def test_the_orphan_sweep_is_opt_in_per_table_and_part_of_all_under_seaweedfs(lab: Lab) -> None:
+    assert "remove_orphans: disabled by policy" in lab.run().sentence
+    assert "remove_orphans" not in lab.engine.ran
+    lab.policy("orphan_sweep_enabled=true")
+    assert lab.run().sentence.endswith("remove_orphans: did one thing; prune_metadata: did one thing")
+    with closing(lab.connect()) as conn:
+        apply_policy(conn, lab.owner, lambda before: change_policy(before, parse_changes([]), reset=True))
+        assert "remove_orphans: disabled by policy" in lab.run().sentence
+    lab.script()
+    lab.policy(preset="seaweedfs")
+    lab.run()
+    assert [name for name in lab.engine.ran if name in ("compact", "expire_snapshots", "remove_orphans", "rewrite_manifests")] == [
+        "compact",
+        "expire_snapshots",
+        "remove_orphans",
+        "rewrite_manifests",
+    ]
+
+
 @pytest.mark.conforms("M-038")
 def test_with_every_operation_disabled_the_result_says_so(lab: Lab) -> None:
     keys = ("rewrite", "delete_compaction", "manifest_rewrite", "snapshot_expiry", "orphan_sweep")

@@ -28,7 +28,7 @@ def read_health_facts(location: str, *, key_column: str | None = None, published
     metadata = table.metadata
     current = metadata.current_snapshot()
     times = [snapshot.timestamp_ms for snapshot in metadata.snapshots]
-    compactions = [snapshot.timestamp_ms for snapshot in metadata.snapshots if _operation(snapshot) is Operation.REPLACE]
+    compactions = [snapshot.timestamp_ms for snapshot in metadata.snapshots if _is_compaction(snapshot)]
     if current is None:
         return _facts_of_nothing(metadata)
     files = table.files(current.snapshot_id)
@@ -79,6 +79,12 @@ def _facts_of_nothing(metadata: TableMetadata) -> HealthFacts:
 
 def _operation(snapshot: Snapshot) -> Operation | None:
     return snapshot.summary.operation if snapshot.summary is not None else None
+
+
+def _is_compaction(snapshot: Snapshot) -> bool:
+    """Whether data files were rewritten; a rewrite of manifests or of delete files alone is a replacement too."""
+    told = snapshot.summary.additional_properties if snapshot.summary is not None else {}
+    return _operation(snapshot) is Operation.REPLACE and int(told.get("deleted-data-files", 0)) > 0
 
 
 def _manifests(snapshot: Snapshot) -> list[ManifestFile]:

@@ -27,6 +27,10 @@ from thermocline.spark.jobs.compact import BinFailed, Staging, run_bins
 from thermocline.spark.kernels.compaction.run import run_bin
 
 _COMMIT_EVERY_SECONDS = 30.0
+_COUNTED = (
+    *("files_merged", "files_written", "bins", "rows_read", "rows_written", "bytes_read", "bytes_written"),
+    *("conflicts", "rebases", "files_reused", "commits"),
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,4 +166,4 @@ def _told_dry(plan: CompactionPlan, details: tuple[str, ...], started: float) ->
 
 
 def _no_counters(started: float) -> dict[str, int]:
-    return {"files_merged": 0, "files_written": 0, "bins": 0, "duration_ms": int((time.monotonic() - started) * 1000)}
+    return {**dict.fromkeys(_COUNTED, 0), "duration_ms": int((time.monotonic() - started) * 1000)}

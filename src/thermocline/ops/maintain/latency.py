@@ -15,7 +15,7 @@ from thermocline.core.maintenance.pacing import quantile_ms
 
 _LOG = logging.getLogger("thermocline.maintain")
 _TIMEOUT_SECONDS = 2
-_QUANTILE = 0.95
+_QUANTILE = 0.99
 _BUCKET = re.compile(r'^thermocline_gateway_query_seconds_bucket\{le="([^"]+)"\} ([0-9.e+]+)$', re.MULTILINE)
 
 
@@ -30,7 +30,7 @@ class LatencyProbe:
     _seen: Mapping[float, float] = field(default_factory=dict)
 
     def read_ms(self) -> float | None:
-        """The 95th percentile since the last look, or what the query says, in milliseconds."""
+        """The 99th percentile since the last look, or what the query says, in milliseconds."""
         try:
             if self.query and self.prometheus_url:
                 return self._ask_prometheus()
