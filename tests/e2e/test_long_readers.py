@@ -1,4 +1,4 @@
-"""Long readers: a transaction opened before rows tier and fold reads, to its end, what it would have read at once; the drop comes after."""
+"""Long readers: a transaction opened before rows tier, fold and expire reads, to its end, what it would have read at once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.e2e.test_maintenance_safety import maintenance
 from tests.twin import Spanning
 
+from thermocline.ops.maintain.expire import run_expire_snapshots
 from thermocline.pg import connect
 
 ALL = "select * from events order by id, ts"
@@ -41,6 +43,8 @@ def test_a_reader_older_than_a_move_and_its_folds_reads_the_same_rows_and_holds_
     spanning.both("insert into events (id, ts, v) values (5001, '2026-03-20 00:00+00', 1), (5002, '2026-04-25 00:00+00', 2)")
     report = spanning.tier()
     assert (report.dropped, bool(report.deferred)) == ([], True)
+    with maintenance(spanning) as context:
+        run_expire_snapshots(context)
     assert reader.execute(ALL.encode()).fetchall() == before
     assert second.execute(ALL.encode()).fetchall() == now
     ((xid,),) = reader.execute("select pg_current_xact_id_if_assigned() is null").fetchall()

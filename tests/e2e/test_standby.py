@@ -55,6 +55,7 @@ def test_a_standby_reads_the_seam_before_and_after_the_cut_line_moves(pair: tupl
     assert len(report.moved) == 3
     assert report.dropped == []
     assert "reports no snapshots" in report.deferred[0]
+    assert spanning.query("select seam_floor < t from thermocline.cutline") == [(True,)]
     spanning.both("update events set v = v + 1 where id in (5, 200, 390)")
     spanning.both("delete from events where id in (6, 201, 391)")
     spanning.both("insert into events (id, ts, v) values (9001, '2024-11-16 12:00+00', 5)")
