@@ -6,6 +6,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from thermocline.ops.maintain.health import collect_health, read_health
 from thermocline.ops.maintain.run import PassWish
 from thermocline.pg import connect
 from thermocline.settings import Settings
+from thermocline.worker.loop import Worker
 from thermocline.worker.maintenance import MaintenanceThreads, serve_due, serve_forced
 
 NAMES = [TableName("lab", name) for name in ("a", "b", "c")]
@@ -80,6 +82,64 @@ def test_one_request_per_table_waits_is_refreshed_claimed_once_and_never_run_bes
     assert [found is not None for found in taken] == [True, False]
     assert taken[0] is not None
     assert taken[0].wish == {"operations": ["compact"]}
+
+
+@pytest.mark.conforms("M-148")
+def test_of_many_workers_one_claims_a_request_and_no_scheduled_pass_runs_beside_a_forced_one(
+    conn: psycopg.Connection[Any], database: str, tmp_path: Path
+) -> None:
+    owner = owners(conn)["a"]
+    request = queue.file_forced_pass(conn, owner, {"operations": []})
+
+    def claim(worker: int) -> bool:
+        with closing(connect(database, autocommit=True)) as mine:
+            barrier.wait(timeout=60)
+            return queue.take_forced_pass(mine, f"w{worker}") is not None
+
+    barrier = threading.Barrier(8)
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(claim, range(8))) == 1
+    queue.schedule_new_tables(conn, 3600)
+    conn.execute("update thermocline.maintenance_schedule set next_at = now()")
+    with closing(connect(database, autocommit=True)) as forced, pass_lock(forced, owner, "a"):
+        assert serve_due(threads(database, tmp_path), conn) == 2  # the two other tables
+    ran = conn.execute("select count(*) from thermocline.op_log where lake_id = %s", [owner.lake_id]).fetchone()
+    assert ran == (0,)
+    seen = queue.read_forced_pass(conn, request)
+    assert seen is not None
+    assert seen.state == "pending"  # taken up again from a worker that is no more, and given back while the table is busy
+
+
+@pytest.mark.conforms("M-041")
+def test_with_maintenance_off_health_is_collected_and_files_of_failed_work_are_deleted(
+    conn: psycopg.Connection[Any], database: str, tmp_path: Path
+) -> None:
+    """Loads come later; what they leave in the journal is what any failed operation leaves."""
+    settings = Settings(dsn=database, warehouse=str(tmp_path), maintenance_enabled=False, staged_grace_seconds=3600)
+    old, young = tmp_path / "old.parquet", tmp_path / "young.parquet"
+    for path, hours in ((old, 2), (young, 0)):
+        path.write_bytes(b"never committed")
+        op_id = uuid.uuid4()
+        conn.execute(
+            "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker, started_at, changed_at)"
+            " values (%s, %s, 'load', 'abandoned', 'w', now() - make_interval(hours => %s), now() - make_interval(hours => %s))",
+            [op_id, owners(conn)["a"].lake_id, hours, hours],
+        )
+        conn.execute(
+            "insert into thermocline.staged_files (path, lake_id, op_id, at) values (%s, %s, %s, now() - make_interval(hours => %s))",
+            [f"file:{path}", owners(conn)["a"].lake_id, op_id, hours],
+        )
+    queue.schedule_new_tables(conn, 3600)
+    conn.execute("update thermocline.maintenance_schedule set next_at = now()")
+    worker = MaintenanceThreads(database, settings, no_spark, "w1", threading.Event())
+    serve_due(worker, conn)
+    assert collect_health(conn, settings) == 3
+    assert Worker(database, settings).run_cycle(conn)
+    assert (old.exists(), young.exists()) == (False, True)
+    assert conn.execute("select count(*) from thermocline.op_log where kind = 'maintain'").fetchone() == (0,)
+    health = conn.execute("select count(*), bool_and(problem is null) from thermocline.lake_stats").fetchone()
+    assert health == (3, True)
+    assert read_health(database, NAMES[0], settings).stats["orphan_estimate"] == 1
 
 
 def test_a_request_of_a_dead_worker_is_pending_again(conn: psycopg.Connection[Any], database: str, tmp_path: Path) -> None:

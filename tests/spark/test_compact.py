@@ -261,6 +261,7 @@ def test_outputs_carry_what_sparks_own_writer_would_have_left(lake: Lake) -> Non
     assert read_lake_table(lake.head().metadata_location).files(lake.head().snapshot_id or 0).data[0].lower[1] == (0).to_bytes(8, "little")
 
 
+@pytest.mark.conforms("M-217")
 def test_a_table_with_steady_commits_shrinks_from_pass_to_pass(lake: Lake) -> None:
     merged = 0
     for round_ in range(3):
