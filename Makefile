@@ -33,7 +33,7 @@ run: setup ## start everything with a demo table and stay up until Ctrl-C
 # Three at a time on two cores: a test waits for a child, a lock or a server for a third of its time. A file's tests stay together, and
 # files start in the order tests/conftest.py gives them, longest first.
 test: setup lint types ## linters, types, import layers and all tests
-	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 15
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations 15
 
 lint: setup ## ruff, formatting and import layers
 	@$(BIN)/ruff check .
