@@ -61,7 +61,8 @@ class SimulatedDay:
         spark.sql(f"create namespace if not exists thermocline.{name.schema}")
         spark.sql(
             f"create table thermocline.{name.schema}.{name.table} (id bigint, ts timestamp) using iceberg partitioned by (hours(ts))"
-            " tblproperties ('format-version' = '2', 'commit.retry.num-retries' = '50', 'commit.retry.min-wait-ms' = '5')"
+            " tblproperties ('format-version' = '2', 'commit.manifest.min-count-to-merge' = '8',"
+            " 'commit.retry.num-retries' = '50', 'commit.retry.min-wait-ms' = '5')"
         )
 
     @property
@@ -102,7 +103,7 @@ class SimulatedDay:
         """Files of the current hour, in several commits."""
         table = load_table(self.spark, self.name).table
         for commit in range(commits):
-            update = table.newFastAppend()
+            update = table.newAppend()
             for _ in range(commit, files, commits):
                 update.appendFile(self._file(table, now))
             update.commit()

@@ -42,7 +42,7 @@ from thermocline.spark.session import SparkPlan, spark_session
 SNAPSHOTS = int(os.environ.get("BENCH_UPKEEP_SNAPSHOTS", "5000"))
 FILES = int(os.environ.get("BENCH_UPKEEP_FILES", "1000000"))
 MANIFESTS = int(os.environ.get("BENCH_UPKEEP_MANIFESTS", "2000"))
-LIST_ENTRIES = int(os.environ.get("BENCH_UPKEEP_LIST_ENTRIES", "20000"))
+LIST_ENTRIES = int(os.environ.get("BENCH_UPKEEP_LIST_ENTRIES", "10000"))
 PASSES = int(os.environ.get("BENCH_UPKEEP_PASSES", "100"))
 _MEMORY_LIMIT_MIB = 512
 _LINKS = 50_000
