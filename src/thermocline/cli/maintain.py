@@ -27,11 +27,11 @@ from thermocline.errors import UsageError
 from thermocline.stack.locate import require_dsn
 
 ActionArgument = Annotated[str, typer.Argument(metavar="ACTION", help="add, list, remove or restore")]
-OptionalTable = Annotated[str | None, typer.Argument(metavar="[NAMESPACE.TABLE]", help="in the Iceberg catalog", show_default=False)]
+OptionalTable = Annotated[str | None, typer.Argument(metavar="NAMESPACE.TABLE", help="in the Iceberg catalog", show_default=False)]
 
 
-def _option(flag: str, text: str) -> Any:
-    return typer.Option(flag, help=text, show_default=False)
+def _option(flag: str, text: str, metavar: str | None = None) -> Any:
+    return typer.Option(flag, help=text, metavar=metavar, show_default=False)
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -102,8 +102,8 @@ def render_report(report: dict[str, Any]) -> list[str]:
 
 def policy(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="schema.table; 'namespace.*' or '*' for many")],
-    set_: Annotated[list[str] | None, _option("--set", "key=value; may be repeated. [default: none]")] = None,
-    unset: Annotated[list[str] | None, _option("--unset", "Key to return to its default; may be repeated. [default: none]")] = None,
+    set_: Annotated[list[str] | None, _option("--set", "May be repeated. [default: none]", metavar="KEY=VALUE")] = None,
+    unset: Annotated[list[str] | None, _option("--unset", "Return to the default; may be repeated. [default: none]", metavar="KEY")] = None,
     preset: Annotated[str | None, _option("--preset", "modak, seaweedfs or artemis. [default: unchanged]")] = None,
     reset: Annotated[bool, _option("--reset", "Return every key to its default. [default: off]")] = False,
     s3_tables: Annotated[Path | None, _option("--s3-tables", "JSON file with settings in the S3 Tables style. [default: none]")] = None,

@@ -12,7 +12,7 @@ from thermocline.core.names import parse_table_name
 from thermocline.stack.locate import require_dsn
 
 OptionalTable = Annotated[
-    str | None, typer.Argument(metavar="[TABLE]", help="schema.table; every table when none is named", show_default=False)
+    str | None, typer.Argument(metavar="TABLE", help="schema.table; every table when none is named", show_default=False)
 ]
 
 

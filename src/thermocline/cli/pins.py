@@ -11,7 +11,7 @@ from thermocline.cli.output import print_json, print_lines, print_table
 from thermocline.core.names import parse_table_name
 from thermocline.stack.locate import require_dsn
 
-OptionalTable = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="schema.table; all when none is named", show_default=False)]
+OptionalTable = Annotated[str | None, typer.Argument(metavar="TABLE", help="schema.table; all when none is named", show_default=False)]
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -17,8 +17,8 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def profile(
-    action: Annotated[str, typer.Argument(metavar="[list|add]", help="list the profiles, or add one", show_default=False)] = "list",
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="the profile to add", show_default=False)] = None,
+    action: Annotated[str, typer.Argument(metavar="list|add", help="list the profiles, or add one", show_default=False)] = "list",
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="the profile to add", show_default=False)] = None,
     warehouse: Annotated[
         str | None,
         typer.Option("--warehouse", help="Directory or bucket that its lake tables are made in. [default: none]", show_default=False),
