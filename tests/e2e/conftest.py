@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.clones import Original, original
+from tests.e2e.columns import PARTITIONS, ROWS, TABLE
 from tests.e2e.orders import ORDERS, ORDERS_ROWS
 from tests.shapes import Shapes, rolled_back, spanning_module
 from tests.twin import EVENTS_PARTITIONS, Spanning
@@ -31,3 +33,19 @@ def shapes(orders: Spanning) -> Iterator[Shapes]:
             shapes.conn.execute("select setval(pg_get_serial_sequence(%s, 'serial'), 1000)", [f"{schema}.events"])
             shapes.conn.execute("select setval(%s, 1000)", [f"{schema}.numbers"])
         yield shapes
+
+
+@pytest.fixture(scope="session")
+def columns(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+    """January and February in the lake, March in the heap."""
+    with original(postgres, template, tmp_path_factory.mktemp("columns"), table=TABLE, partitions=PARTITIONS, rows=ROWS) as made:
+        yield made
+
+
+@pytest.fixture
+def changing(columns: Original) -> Iterator[Spanning]:
+    with columns.clone() as made:
+        # A row that only the lake holds, one with a correction, a historical one in the spill, a hot one: each tier has something to say.
+        made.both("update events set note = 'corrected' where id = 7 returning *")
+        made.both("insert into events (id, ts, v) values (500, '2025-06-01', 5) returning *")
+        yield made
