@@ -43,15 +43,16 @@ def test_a_value_that_is_added_is_written_and_read_in_both_tiers(moods: Spanning
     moods.both("select id, m from events where m > 'sad' order by id")
 
 
-@pytest.mark.parametrize("change", ["'sad' to 'blue'", "'glad' to 'merry'"])
-def test_a_value_that_the_lake_may_hold_cannot_be_renamed(moods: Spanning, change: str) -> None:
+def test_a_value_that_the_lake_may_hold_cannot_be_renamed(moods: Spanning) -> None:
     moods.tier()
-    renaming = f"alter type public.mood rename value {change}".encode()
-    with pytest.raises(psycopg.errors.FeatureNotSupported, match=r"the lake of public\.events cannot follow this change: value") as refused:
-        moods.seam.execute(renaming)
-    assert "the lake holds it by its old name" in str(refused.value)
-    with pytest.raises(psycopg.errors.FeatureNotSupported):
-        moods.seam.execute(b"do $$ begin execute '" + renaming.replace(b"'", b"''") + b"'; end $$")
+    for change in ("'sad' to 'blue'", "'glad' to 'merry'"):
+        renaming = f"alter type public.mood rename value {change}"
+        refusal = r"the lake of public\.events cannot follow this change: value"
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match=refusal) as refused:
+            moods.seam.execute(renaming.encode())
+        assert "the lake holds it by its old name" in str(refused.value)
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match=refusal):
+            moods.seam.execute(f"do $$ begin execute {renaming!r}; end $$".replace('"', "$x$").encode())
     moods.both("select * from events where id < 10 order by id")
 
 
