@@ -23,6 +23,7 @@ from thermocline.core.coltypes import LakeColumn
 from thermocline.core.maintenance import formats
 from thermocline.core.names import TableName
 from thermocline.ops.maintain import plugins
+from thermocline.ops.maintain.ask import wish_from_data
 from thermocline.ops.maintain.health import collect_health
 from thermocline.pg import connect
 from thermocline.settings import Settings
@@ -107,6 +108,11 @@ def test_a_second_format_brings_its_operations_keys_and_counters_and_is_seen_eve
     assert samples["thermocline_lake_warnings", BOOK] == 0
     assert samples["thermocline_lake_files", "lab.readings"] == 0
     assert ("thermocline_lake_files", BOOK) not in samples
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_worker_knows_every_installed_format_when_it_reads_a_request() -> None:
+    assert wish_from_data({"operations": ["squash_pages"]}).operations == ("squash_pages",)
 
 
 def check_keys(told: Callable[..., Told]) -> None:

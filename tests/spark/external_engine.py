@@ -20,6 +20,16 @@ def main(manner: str) -> None:
     match manner:
         case "outside":
             path = path.replace("-x00000", "-elsewhere")
+        case "an input":
+            path = task["inputs"][0]["path"]
+            print(json.dumps({"outputs": [{"path": path}]}))
+            return
+        case "twice":
+            pq.write_table(merged, local(path))
+            print(json.dumps({"outputs": [{"path": path}, {"path": path}]}))
+            return
+        case "above the bounds":
+            sys.exit("no bounds" if task["bounds"]["protected_snapshots"] == {} else f"held by {task['bounds']['floor_holder']}")
         case "loses a row":
             merged = merged.slice(1)
         case "without field ids":

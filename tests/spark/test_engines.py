@@ -49,6 +49,15 @@ def facts(lake: Ground) -> tuple[int, int, int]:
     return files, rows[0], rows[1]
 
 
+def hold(lake: Ground) -> None:
+    """An operation that is under way protects the snapshot it began on."""
+    lake.run(
+        "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker, base_snapshot)"
+        " select '00000000-0000-0000-0000-000000000007', id, 'compact', 'intent', 'another', {head} from thermocline.lake_tables",
+        head=str(lake.spark.table(f"{TABLE}.refs").first()["snapshot_id"]),  # type: ignore[index]
+    )
+
+
 @pytest.mark.conforms("M-003")
 def test_what_an_external_engine_returns_is_checked_before_anything_is_committed(lake: Ground) -> None:
     before = facts(lake)
@@ -57,10 +66,15 @@ def test_what_an_external_engine_returns_is_checked_before_anything_is_committed
     assert document["operations"][0]["will_run"]
     for manner, sentence in [
         ("outside", "outside its plan"),
+        ("an input", "outside its plan"),
+        ("twice", "named a file twice"),
+        ("above the bounds", "held by operation 00000000-0000-0000-0000-000000000007 (compact)"),
         ("loses a row", "has 400 rows, and the external engine wrote 399"),
         ("without field ids", "field ids"),
         ("fails", "failed on bin"),
     ]:
+        if manner == "above the bounds":
+            hold(lake)
         report = run(lake, "external", manner)
         assert report.status == "failed", manner
         assert sentence in report.sentence, manner

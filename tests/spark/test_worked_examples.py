@@ -6,6 +6,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,19 @@ from tests.spark.ground import Ground
 from tests.spark.lake import Lake as CompactedLake
 from tests.spark.swept_lake import Lake, make_lake
 
+from thermocline.catalog.safety import doom
 from thermocline.cold.metadata import read_lake_table
 from thermocline.cold.reachable import ManifestIndex
 from thermocline.core.names import TableName
 from thermocline.errors import LostRace
 from thermocline.locations import without_file_scheme
 from thermocline.ops.janitor import remove_stray_files
+from thermocline.ops.maintain import expire as expire_module
 from thermocline.ops.maintain.expire import run_expire_snapshots
 from thermocline.ops.maintain.manifests import run_rewrite_manifests
 from thermocline.ops.maintain.orphans import run_remove_orphans
 from thermocline.ops.maintain.run import PassWish, run_pass
+from thermocline.ops.maintain.writer import back_off
 from thermocline.settings import Settings
 from thermocline.spark.commit import load_table
 from thermocline.spark.expiry import remove_snapshots
@@ -154,6 +158,46 @@ def test_of_two_that_let_go_of_snapshots_on_one_version_one_wins(lake: Lake) -> 
         remove_snapshots(other, [second], [])
     assert {told["snapshot-id"] for told in lake.head.told["snapshots"]} >= {second}
     assert lake.rows(second) == [(1, "row 1"), (2, "row 2")]
+
+
+@pytest.mark.conforms("M-123")
+def test_a_lost_race_leaves_no_metadata_file_and_is_run_again_after_growing_waits(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    def recorded(attempt: int) -> float:
+        waits.append(back_off(attempt))
+        return 0.0
+
+    monkeypatch.setattr(expire_module, "back_off", recorded)
+    for key in range(3):
+        lake.append(key)
+    overtaken: list[int] = []
+
+    def overtake(_bounds: object) -> None:
+        overtaken.append(lake.append(100 + len(overtaken)))
+
+    context = lake.context(later=MONTH, snapshot_min_retained=1, max_commit_retries=3)
+    done = run_expire_snapshots(replace(context, note_bounds=overtake))
+    assert (done.status, done.sentence) == ("failed", "metadata version conflict")
+    assert [round(wait / base, 2) for wait, base in zip(waits, (0.05, 0.1, 0.2), strict=True)] == [pytest.approx(1, abs=0.26)] * 3
+    assert all(3.7 < back_off(attempt) < 6.3 for attempt in (7, 8, 100))
+    assert len({back_off(3) for _ in range(9)}) > 1
+    named = {lake.head.metadata_location, *(entry["metadata-file"] for entry in lake.head.told["metadata-log"])}
+    assert {path.name for path in (lake.folder / "metadata").glob("*.metadata.json")} == {Path(location).name for location in named}
+    assert run_expire_snapshots(context).counters["snapshots_expired"] == len(overtaken) + 2
+    assert len(lake.rows()) == 3 + len(overtaken)
+
+
+def test_what_a_killed_pass_left_is_counted_with_what_the_next_one_deletes(lake: Lake) -> None:
+    for key in range(3):
+        lake.append(key)
+    left = lake.leave("data/left-by-a-killed-pass.parquet", hours=1)
+    doom(lake.conn, lake.owner, [(f"file://{left}", left.stat().st_size)])
+    sizes = {name: (lake.folder / name).stat().st_size for name in lake.files()}
+    done = run_expire_snapshots(lake.context(later=MONTH, snapshot_min_retained=1))
+    gone = sizes.keys() - lake.files()
+    assert str(left.relative_to(lake.folder)) in gone
+    assert (done.counters["files_deleted"], done.counters["bytes_freed"]) == (len(gone), sum(sizes[name] for name in gone))
 
 
 @pytest.mark.conforms("M-111")

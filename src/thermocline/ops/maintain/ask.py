@@ -10,6 +10,7 @@ from thermocline.core.maintenance.operations import parse_operations
 from thermocline.core.names import TableName
 from thermocline.maintenance_errors import StillWaiting
 from thermocline.ops.awaiting import await_result
+from thermocline.ops.maintain.plugins import load_formats
 from thermocline.ops.maintain.run import PassWish, render_pass, run_pass
 from thermocline.ops.maintain.targets import find_target
 from thermocline.ops.sessions import spark_source
@@ -24,6 +25,7 @@ def wish_to_data(wish: PassWish) -> dict[str, Any]:
 
 
 def wish_from_data(stored: Mapping[str, Any]) -> PassWish:
+    load_formats()
     return PassWish(
         operations=parse_operations(",".join(stored.get("operations", ()))),
         where=stored.get("where"),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
+from thermocline.catalog.passes import bounds_record
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.maintenance_errors import EngineCannot, EngineUnknown
 from thermocline.ops.maintain.compact import run_compact
@@ -20,6 +21,7 @@ from thermocline.ops.maintain.manifests import run_rewrite_manifests
 from thermocline.ops.maintain.orphans import run_remove_orphans
 from thermocline.ops.maintain.procedures import PROCEDURES, run_procedure
 from thermocline.ops.maintain.prune import run_prune_metadata
+from thermocline.ops.maintain.safety import look, read_bounds
 from thermocline.settings import MAINTENANCE_ENGINES
 from thermocline.spark.kernels.compaction.external import ExternalKernel
 
@@ -71,7 +73,9 @@ class ExternalEngine:
         command = context.settings.maintenance_external_command
         if not command and not context.dry_run:
             raise EngineCannot("The engine external needs a program.", hint="Name it by THERMOCLINE_MAINTENANCE_EXTERNAL_COMMAND.")
-        return run_compact(replace(context, kernel=ExternalKernel(command=command or "")))
+        bounds = read_bounds(context, look(context))
+        context.note_bounds(bounds)
+        return run_compact(replace(context, kernel=ExternalKernel(command=command or "", bounds=bounds_record(bounds))))
 
 
 def engine_named(name: str) -> MaintenanceEngine:

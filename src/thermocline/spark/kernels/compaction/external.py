@@ -1,7 +1,8 @@
 """Bins rewritten by a program outside: it is given a bin as JSON on its standard input and answers with JSON on its standard output.
 
     {"version": 1, "bin": 3, "inputs": [{"path": …, "size_bytes": …, "record_count": …}, …], "schema": {…}, "may_write": [path, …],
-     "target_bytes": …, "compression": "zstd", "compression_level": 1, "sort": [{"field_id": …, …}]}
+     "target_bytes": …, "compression": "zstd", "compression_level": 1, "sort": [{"field_id": …, …}],
+     "bounds": {"floor_snapshot": …, "floor_holder": …, "protected_snapshots": {…}, "protected_files": …}}
     → {"outputs": [{"path": …}, …]}
 
 Nothing it says is believed: it may write only the files it was given names for, which are registered before, and their footers must add
@@ -14,8 +15,8 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +36,8 @@ class ExternalKernel:
     """Travels to the tasks; `command` is run where the task runs."""
 
     command: str
+    bounds: Mapping[str, Any] = field(default_factory=dict)
+    """What the pass must honour, as a dry run shows it."""
 
     def __call__(self, task: BinTask, register: Callable[[str], None], pace: Callable[[int, int], None]) -> BinResult:
         if task.deletes or task.keep_lineage:
@@ -42,7 +45,7 @@ class ExternalKernel:
         names = output_names(task)
         for name in names:
             register(name)
-        outputs = tuple(_checked(task, path) for path in _paths(task, _ask(self.command, task, names), names))
+        outputs = tuple(_checked(task, path) for path in _paths(task, self._ask(task, names), names))
         rows = sum(file.record_count for file in task.inputs)
         written = sum(output.rows for output in outputs)
         if written != rows:
@@ -61,6 +64,9 @@ class ExternalKernel:
             note="written by the external engine",
         )
 
+    def _ask(self, task: BinTask, names: Sequence[str]) -> Any:
+        return _ask(self.command, task.number, json.dumps(bin_to_json(task, names, self.bounds)))
+
 
 def output_names(task: BinTask) -> tuple[str, ...]:
     """The files the program may write: more than it should need."""
@@ -68,7 +74,7 @@ def output_names(task: BinTask) -> tuple[str, ...]:
     return tuple(f"{task.directory.rstrip('/')}/{task.name_prefix}-x{at:05d}.parquet" for at in range(most))
 
 
-def bin_to_json(task: BinTask, names: Sequence[str]) -> dict[str, Any]:
+def bin_to_json(task: BinTask, names: Sequence[str], bounds: Mapping[str, Any]) -> dict[str, Any]:
     """What is handed out."""
     return {
         "version": 1,
@@ -79,15 +85,16 @@ def bin_to_json(task: BinTask, names: Sequence[str]) -> dict[str, Any]:
         "target_bytes": task.target_bytes,
         "compression": task.compression,
         "compression_level": task.compression_level,
-        "sort": [asdict(field) for field in task.sort],
+        "sort": [asdict(term) for term in task.sort],
+        "bounds": dict(bounds),
     }
 
 
-def _ask(command: str, task: BinTask, names: Sequence[str]) -> Any:
+def _ask(command: str, number: int, document: str) -> Any:
     try:
         done = subprocess.run(
             shlex.split(command),
-            input=json.dumps(bin_to_json(task, names)),
+            input=document,
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_SECONDS,
@@ -97,11 +104,11 @@ def _ask(command: str, task: BinTask, names: Sequence[str]) -> Any:
         raise OutsideThePlan(f"The external engine could not be run: {problem}.") from None
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it said nothing"
-        raise OutsideThePlan(f"The external engine failed on bin {task.number} with code {done.returncode}: {last}.")
+        raise OutsideThePlan(f"The external engine failed on bin {number} with code {done.returncode}: {last}.")
     try:
         return json.loads(done.stdout)
     except ValueError:
-        raise OutsideThePlan(f"The external engine's answer to bin {task.number} is not JSON.") from None
+        raise OutsideThePlan(f"The external engine's answer to bin {number} is not JSON.") from None
 
 
 def _paths(task: BinTask, answer: Any, names: Sequence[str]) -> list[str]:
