@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -13,7 +14,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import BinaryType, DecimalType, FixedType, IcebergType, NestedField
 
-from thermocline.cold.storage import LakeReader
+from thermocline.cold.storage import LakeReader, whole_path
 from thermocline.errors import LakeFileUnreadable
 from thermocline.maintenance_errors import FormatVersionUnsupported, LakeTypeUnknown
 
@@ -111,7 +112,11 @@ def read_lake_table(location: str) -> LakeTable:
 
 def _check_known(location: str) -> None:
     """Say by name what of a table's metadata this build does not know, if that is why it cannot be read."""
-    told = json.loads(_READER.new_input(location).open().read())
+    try:
+        with closing(_READER.new_input(location).open()) as source:
+            told = json.loads(source.read())
+    except (LakeFileUnreadable, ValueError):
+        return
     if (version := told.get("format-version")) not in FORMAT_VERSIONS:
         raise FormatVersionUnsupported(f"Lake table {told.get('location')} is of format version {version}; versions 1 to 3 are known.")
     for schema in told.get("schemas", ()):
@@ -163,9 +168,10 @@ def _read_snapshot_files(location: str, snapshot_id: int) -> SnapshotFiles:
     data: list[LakeFile] = []
     deletes: list[LakeFile] = []
     try:
-        for manifest in snapshot.manifests(_READER):
+        reader = LakeReader(read_lake_table(location).metadata.location)
+        for manifest in snapshot.manifests(reader):
             wanted = deletes if manifest.content == ManifestContent.DELETES else data
-            wanted += _read_manifest(manifest)
+            wanted += _read_manifest(manifest, reader)
     except LakeFileUnreadable:
         raise
     except Exception as problem:
@@ -177,15 +183,16 @@ _MANIFESTS: dict[str, tuple[LakeFile, ...]] = {}
 _MAX_CACHED_MANIFESTS = 4096
 
 
-def _read_manifest(manifest: ManifestFile) -> tuple[LakeFile, ...]:
-    known = _MANIFESTS.get(manifest.manifest_path)
+def _read_manifest(manifest: ManifestFile, reader: LakeReader) -> tuple[LakeFile, ...]:
+    path = whole_path(manifest.manifest_path, reader.base)
+    known = _MANIFESTS.get(path)
     if known is None:
-        entries = manifest.fetch_manifest_entry(_READER, discard_deleted=True)
+        entries = manifest.fetch_manifest_entry(reader, discard_deleted=True)
         spec_id = manifest.partition_spec_id
         known = tuple(_lake_file(entry.data_file, entry.sequence_number or 0, spec_id) for entry in entries)
         while len(_MANIFESTS) >= _MAX_CACHED_MANIFESTS:
             _MANIFESTS.pop(next(iter(_MANIFESTS)), None)
-        _MANIFESTS[manifest.manifest_path] = known
+        _MANIFESTS[path] = known
     return known
 
 

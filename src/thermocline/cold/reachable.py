@@ -19,7 +19,7 @@ from pyiceberg.manifest import DATA_FILE_TYPE, MANIFEST_ENTRY_SCHEMAS, ManifestE
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
-from thermocline.cold.storage import LakeReader
+from thermocline.cold.storage import LakeReader, whole_path
 from thermocline.errors import LakeFileUnreadable
 from thermocline.locations import without_file_scheme
 
@@ -143,11 +143,12 @@ def named_by_metadata(metadata: TableMetadata, location: str) -> Iterator[str]:
 def every_path(metadata: TableMetadata, location: str, io: FileIO | None = None) -> Iterator[str]:
     """Every file a version of the table names, for all of its snapshots and refs; each manifest is read once."""
     yield from named_by_metadata(metadata, location)
-    reached = ManifestIndex(io).reach(metadata.snapshots)
-    yield from reached.lists
-    yield from reached.manifests
-    for files in live_files(reached.manifests.values(), io):
-        yield from (path for path, _ in files)
+    reader, base = io or LakeReader(metadata.location), metadata.location
+    reached = ManifestIndex(reader).reach(metadata.snapshots)
+    for path in (*reached.lists, *reached.manifests):
+        yield whole_path(path, base)
+    for files in live_files(reached.manifests.values(), reader):
+        yield from (whole_path(path, base) for path, _ in files)
 
 
 def _readable(path: str, read: Callable[[], list[Found]]) -> list[Found]:

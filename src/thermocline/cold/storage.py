@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 
+from thermocline.core.maintenance.files import is_relative
 from thermocline.errors import LakeFileUnreadable
 from thermocline.lake_files import open_location
 from thermocline.locations import without_file_scheme
@@ -70,11 +71,20 @@ class LakeInput(InputFile):
             raise LakeFileUnreadable(f"Lake file {self.location} cannot be read: {reason}.") from problem
 
 
+def whole_path(path: str, base: str) -> str:
+    """A path as it was written; one that some writer wrote relative, below the table's location."""
+    return f"{base.rstrip('/')}/{path}" if base and is_relative(path) else path
+
+
 class LakeReader(FileIO):
-    """Reads the lake; writes nothing, ever."""
+    """Reads the lake; writes nothing, ever. Relative paths are below `base`."""
+
+    def __init__(self, base: str = "") -> None:
+        super().__init__()
+        self.base = base
 
     def new_input(self, location: str) -> InputFile:
-        return LakeInput(location)
+        return LakeInput(whole_path(location, self.base))
 
     def new_output(self, location: str) -> OutputFile:
         raise PermissionError("the lake is read-only here")

@@ -84,6 +84,7 @@ class TableFiles:
     order_ids: frozenset[int] = frozenset()
     """Columns the table is ordered by."""
     _manifests: dict[tuple[str, int | None], tuple[_Entry, ...]] = field(default_factory=dict)
+    _reader: LakeReader = field(default_factory=LakeReader)
     _names: dict[str, Mapping[str, int] | None] = field(default_factory=dict)
     _compared: set[int] = field(default_factory=set)
     _spent: int = 0
@@ -93,8 +94,9 @@ class TableFiles:
         snapshot = metadata.snapshot_by_id(snapshot_id)
         if snapshot is None:
             raise LakeFileUnreadable(f"Lake snapshot {snapshot_id} is not in the table's metadata.")
+        self._reader = LakeReader(metadata.location)
         try:
-            manifests = _read_list(snapshot) if metadata.format_version >= 3 else snapshot.manifests(LakeReader())
+            manifests = _read_list(snapshot, self._reader) if metadata.format_version >= 3 else snapshot.manifests(self._reader)
             of_deletes = [entry for found in manifests if found.content == ManifestContent.DELETES for entry in self._entries(found)]
             self._compared |= {field_id for entry in of_deletes for field_id in entry.values["equality_ids"] or ()}
             of_data = [entry for found in manifests if found.content != ManifestContent.DELETES for entry in self._entries(found)]
@@ -125,7 +127,7 @@ class TableFiles:
         wanted = self.order_ids | self._compared | {PATH_FIELD_ID}
         keep_all = manifest.content == ManifestContent.DELETES
         with AvroFile[ManifestEntry](
-            LakeReader().new_input(manifest.manifest_path), MANIFEST_ENTRY_SCHEMAS[3], read_types={-1: ManifestEntry}
+            self._reader.new_input(manifest.manifest_path), MANIFEST_ENTRY_SCHEMAS[3], read_types={-1: ManifestEntry}
         ) as entries:
             live = (entry for entry in entries if entry.status != ManifestEntryStatus.DELETED)
             found = tuple(_entry(entry, manifest, None if keep_all else wanted) for entry in _with_row_ids(live, key[1]))
@@ -173,10 +175,10 @@ class TableFiles:
         return self._names[path]
 
 
-def _read_list(snapshot: Snapshot) -> list[ManifestFile]:
+def _read_list(snapshot: Snapshot, reader: LakeReader) -> list[ManifestFile]:
     """A snapshot's manifests with the ids of their first rows, which PyIceberg's own reader leaves out."""
     with AvroFile[ManifestFile](
-        LakeReader().new_input(snapshot.manifest_list),
+        reader.new_input(snapshot.manifest_list),
         MANIFEST_LIST_FILE_SCHEMAS[3],
         read_types={-1: ManifestFile},
         read_enums={517: ManifestContent},

@@ -126,6 +126,8 @@ def _read_lake(conn: Connection, table: SpanningTable, cut: CutLine, shape: Lake
     files = lake.files(cut.s)
     if any(file.is_equality_delete for file in files.deletes):
         raise LakeLayoutUnsupported(f"The lake table of {registered.name} has equality deletes, which verify cannot read yet.")
+    if odd := next((file.path for file in files.deletes if not file.path.endswith(".parquet")), None):
+        raise LakeLayoutUnsupported(f"The lake table of {registered.name} has a deletion vector, which verify cannot read yet: {odd}.")
     tier_key_id = next(column.field_id for column in registered.columns if column.name == registered.tier_key)
     data = tuple(file for file in files.data if part is None or _may_hold(file, tier_key_id, part))
     deletes = files.deletes if part is None else tuple(delete for delete in files.deletes if may_apply(delete, data))

@@ -33,13 +33,15 @@ class NewData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDelete:
-    """A file of position deletes to add; `referenced_file` when it names one data file only."""
+    """A file of position deletes to add; `referenced_file` when it names one data file only. With a `length` it is a deletion vector."""
 
     path: str
     size_bytes: int
     rows: int
     like: DataSeen | DeleteSeen
     referenced_file: str | None = None
+    offset: int = 0
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +106,7 @@ _ITS_OWN = re.compile(
 
 
 def kept_summary(head: LakeHead) -> dict[str, str]:
-    """What writers noted for themselves in the head's summary, as how far a stream was read: a rewrite changes none of it, so it says it."""
+    """What writers noted for themselves in the head's summary, as how far a stream was read; a rewrite says it too."""
     told = [found.get("summary", {}) for found in head.told.get("snapshots", ()) if found["snapshot-id"] == head.snapshot_id]
     return {key: value for summary in told for key, value in summary.items() if not _ITS_OWN.fullmatch(key)}
 
@@ -226,11 +228,15 @@ def _carried_file(head: LakeHead, copy: CarriedDelete, deletes: Any) -> Any:
 def _delete_file(head: LakeHead, file: NewDelete, partition: Any) -> Any:
     jvm: Any = head.spark._jvm
     iceberg = jvm.org.apache.iceberg
-    source = head.table.io().newInputFile(file.path, file.size_bytes)
-    metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forPositionDelete())
     spec = head.table.specs().get(file.like.spec_id)
-    builder = iceberg.FileMetadata.deleteFileBuilder(spec).ofPositionDeletes().withPath(file.path)
-    builder = builder.withFileSizeInBytes(file.size_bytes).withFormat(iceberg.FileFormat.PARQUET).withMetrics(metrics)
+    builder = iceberg.FileMetadata.deleteFileBuilder(spec).ofPositionDeletes().withPath(file.path).withFileSizeInBytes(file.size_bytes)
+    if file.length:
+        builder = builder.withFormat(iceberg.FileFormat.PUFFIN).withRecordCount(file.rows)
+        builder = builder.withContentOffset(file.offset).withContentSizeInBytes(file.length)
+    else:
+        source = head.table.io().newInputFile(file.path, file.size_bytes)
+        metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forPositionDelete())
+        builder = builder.withFormat(iceberg.FileFormat.PARQUET).withMetrics(metrics)
     if spec.isPartitioned():
         builder = builder.withPartition(partition)
     if file.referenced_file is not None:

@@ -15,6 +15,8 @@ from thermocline.core.maintenance.policy import Policy
 
 NO_POSITION_DELETES = "no position delete files eligible for rewrite"
 NO_EQUALITY_DELETES = "no equality delete files to convert"
+VECTORS_SINCE = 3
+"""The format version whose position deletes are deletion vectors."""
 _MOST_ROWS = 8_000_000
 """Positions that one task holds at a time."""
 
@@ -96,15 +98,19 @@ def _merge(
 
 
 def plan_conversions(seen: TableSeen) -> DeletesPlan:
-    """Every equality delete, looked for in each data file it may hide rows of."""
+    """Every equality delete, looked for in each data file it may hide rows of.
+
+    From format version 3 on a data file has one deletion vector, so what is deleted in it by position already comes along.
+    """
     equality = {delete.key for delete in seen.deletes if delete.kind == "equality"}
     if not equality:
         return DeletesPlan(seen=seen)
     index, of_group = DeleteIndex(seen), defaultdict[tuple[int, Values], list[DataSeen]](list)
     applies = {}
     for file in seen.data:
-        if here := tuple(delete for delete in index.of(file) if delete.key in equality):
-            applies[file.path] = here
+        found = index.of(file)
+        if here := tuple(delete for delete in found if delete.key in equality):
+            applies[file.path] = here if seen.format_version < VECTORS_SINCE else found
             of_group[file.group].append(file)
     bins = [
         DeleteBin(

@@ -14,17 +14,19 @@ from thermocline.cold.table_files import TableFiles
 from thermocline.core.maintenance.delete_files import (
     NO_EQUALITY_DELETES,
     NO_POSITION_DELETES,
+    VECTORS_SINCE,
     DeleteBin,
     DeletesPlan,
     plan_conversions,
     plan_merges,
     still_applying,
 )
-from thermocline.core.maintenance.files import DataSeen, DeleteSeen, TableSeen
+from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, plain_path
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.errors import LostRace, ThermoclineError
 from thermocline.maintenance_errors import FormatVersionUnsupported
 from thermocline.ops.maintain.context import PassContext
+from thermocline.ops.maintain.late_vectors import new_vectors
 from thermocline.ops.maintain.observe import NO_SNAPSHOT, check_format, format_version, plan_delete_tasks, read_seen
 from thermocline.ops.maintain.publish import commit_and_publish, settle_lake_ops
 from thermocline.ops.maintain.replacing import STALE, USED_UP, on_exactly, staging_of
@@ -33,8 +35,6 @@ from thermocline.spark.commit import LakeHead, load_table
 from thermocline.spark.jobs.compact import BinFailed, run_bins
 from thermocline.spark.kernels.compaction.delete_files import DeletesResult, rewrite_deletes
 from thermocline.spark.rewrite import NewDelete, Rewrite
-
-_LAST_WITH_POSITION_FILES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,8 @@ def _run(
         return Outcome(operation=operation, status="skipped", sentence=NO_SNAPSHOT)
     try:
         check_format(head)
-        _check_takes_position_files(head)
+        if operation == "rewrite_position_delete_files":
+            _check_has_position_files(head)
         files = TableFiles()
         plan = make_plan(read_seen(files, head))
     except ThermoclineError as refusal:
@@ -91,14 +92,15 @@ def _run(
         return Outcome(operation=operation, status="failed" if problem or failures else "skipped", sentence=sentence, details=details)
     verb = "rewrote" if operation == "rewrite_position_delete_files" else "converted"
     kind = "position" if operation == "rewrite_position_delete_files" else "equality"
-    count = sum(len(found.result.files) for found in kept)
+    count = sum(found.result.count for found in kept)
     into = f"{count} across {plan.groups} group(s)" if kind == "position" else f"{count} position delete files"
-    sentence = f"{verb} {len(dropped)} {kind} delete files into {into}"
+    gone = sum(1 for delete in dropped if delete.kind != "vector")
+    sentence = f"{verb} {gone} {kind} delete files into {into}"
     return Outcome(operation=operation, status="done", sentence=sentence, counters=counters, details=details)
 
 
-def _check_takes_position_files(head: LakeHead) -> None:
-    if (version := format_version(head)) > _LAST_WITH_POSITION_FILES:
+def _check_has_position_files(head: LakeHead) -> None:
+    if (version := format_version(head)) >= VECTORS_SINCE:
         raise FormatVersionUnsupported(
             f"{head.name} is an Iceberg table of format version {version}, whose position deletes are deletion vectors, one for each file.",
             hint="There is nothing to merge in it; compaction applies its deletes of every kind.",
@@ -109,7 +111,8 @@ def _write(context: PassContext, head: LakeHead, plan: DeletesPlan) -> tuple[lis
     bins = {made.number: made for made in plan.bins}
     written: list[_Written] = []
     failures: list[ThermoclineError] = []
-    kernel = partial(rewrite_deletes, files_at_most={made.number: made.files_at_most for made in plan.bins})
+    as_vectors = plan.seen.format_version >= VECTORS_SINCE
+    kernel = partial(rewrite_deletes, files_at_most={made.number: made.files_at_most for made in plan.bins}, as_vectors=as_vectors)
     tasks = plan_delete_tasks(context, head, plan)
     parallel = context.policy.max_parallel_tasks
     for result in run_bins(context.spark(), staging_of(context), tasks, kernel, parallel=parallel, pace=context.pace):
@@ -154,10 +157,27 @@ def _choose_merged(seen: TableSeen, written: Sequence[_Written]) -> tuple[list[D
 def _choose_converted(seen: TableSeen, written: Sequence[_Written]) -> tuple[list[DeleteSeen], list[_Written]]:
     """The equality deletes that no data file needs any more once the position deletes are there."""
     live = {delete.key: delete for delete in seen.deletes}
-    planned = {delete.key: live[delete.key] for found in written for delete in found.bin.deletes if delete.key in live}
-    looked = {file.path for found in written for file in found.bin.data}
-    stay = still_applying(seen, list(planned.values()), looked)
-    return [delete for key, delete in planned.items() if key not in stay], list(written)
+    index = DeleteIndex(seen)
+    kept = [found for found in written if found.result.vectors is None or _is_as_it_was(found, seen, index)]
+    planned = {delete.key: live[delete.key] for found in kept for delete in found.bin.deletes if delete.key in live}
+    looked = {file.path for found in kept for file in found.bin.data}
+    stay = still_applying(seen, [delete for delete in planned.values() if delete.kind == "equality"], looked)
+    named = {plain_path(vector.data_file) for found in kept if found.result.vectors is not None for vector in found.result.vectors.vectors}
+    replaced = {delete.key for delete in planned.values() if plain_path(delete.referenced_file or "") in named}
+    stay |= {delete.key for delete in planned.values() if delete.kind != "equality"} - replaced
+    return [delete for key, delete in planned.items() if key not in stay], kept
+
+
+def _is_as_it_was(found: _Written, seen: TableSeen, index: DeleteIndex) -> bool:
+    """Whether every data file of a bin is there and has the deletes by position that its new vector was made with."""
+    live = {file.path: file for file in seen.data}
+
+    def by_position(deletes: Sequence[DeleteSeen]) -> set[tuple[str, int]]:
+        return {delete.key for delete in deletes if delete.kind != "equality"}
+
+    return all(
+        file.path in live and by_position(index.of(live[file.path])) == by_position(found.bin.applies[file.path]) for file in found.bin.data
+    )
 
 
 def _new_deletes(found: _Written, seen: TableSeen) -> list[NewDelete]:
@@ -168,6 +188,8 @@ def _new_deletes(found: _Written, seen: TableSeen) -> list[NewDelete]:
     likes += [deletes[delete.key] for delete in found.bin.deletes if delete.key in deletes and delete.kind == "position"]
     if not likes:
         return []
+    if found.result.vectors is not None:
+        return new_vectors(found.result.vectors, data)
     return [
         NewDelete(
             path=file.path,
@@ -183,7 +205,7 @@ def _new_deletes(found: _Written, seen: TableSeen) -> list[NewDelete]:
 def _counters(plan: DeletesPlan, dropped: Sequence[DeleteSeen], kept: Sequence[_Written], started: float) -> dict[str, int]:
     return {
         "delete_files_rewritten": len(dropped),
-        "delete_files_written": sum(len(found.result.files) for found in kept),
+        "delete_files_written": sum(found.result.count for found in kept),
         "delete_bytes_rewritten": sum(delete.size_bytes for delete in dropped),
         "delete_groups_planned": plan.groups,
         "delete_groups_skipped": plan.skipped,

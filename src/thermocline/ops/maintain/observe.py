@@ -13,9 +13,10 @@ from thermocline.cold.table_files import TableFiles
 from thermocline.core.maintenance.bins import Bin, CompactionPlan
 from thermocline.core.maintenance.clustering import Clustering, OrderTerm, parse_sort_order
 from thermocline.core.maintenance.delete_files import DeletesPlan
-from thermocline.core.maintenance.files import DataSeen, DeleteSeen, TableSeen, Values
+from thermocline.core.maintenance.files import DataSeen, DeleteSeen, TableSeen, Values, is_relative
 from thermocline.core.maintenance.policy import Policy
 from thermocline.core.plan.schema_change import iceberg_default
+from thermocline.errors import LakeLayoutUnsupported
 from thermocline.maintenance_errors import FormatVersionUnsupported, SortOrderUnreadable
 from thermocline.ops.maintain.context import PassContext
 from thermocline.spark.commit import LakeHead
@@ -50,10 +51,20 @@ def format_version(head: LakeHead) -> int:
     return int(head.told.get("format-version", 1))
 
 
+def _check_paths(seen: TableSeen) -> None:
+    """Refuse a table whose metadata names files by relative paths: it can be read here, but Iceberg's library cannot open them."""
+    files: tuple[DataSeen | DeleteSeen, ...] = (*seen.data, *seen.deletes)
+    odd = next((path for file in files for path in (file.manifest, file.path) if is_relative(path)), None)
+    if odd is not None:
+        raise LakeLayoutUnsupported(f"The table names {odd} by a relative path, so nothing of it can be rewritten.")
+
+
 def read_seen(files: TableFiles, head: LakeHead) -> TableSeen:
     """The live files of the head; the table has a snapshot."""
     assert head.snapshot_id is not None
-    return files.read(read_lake_table(head.metadata_location).metadata, head.snapshot_id)
+    seen = files.read(read_lake_table(head.metadata_location).metadata, head.snapshot_id)
+    _check_paths(seen)
+    return seen
 
 
 def read_order(head: LakeHead, policy: Policy) -> Order:
@@ -135,7 +146,7 @@ def plan_tasks(context: PassContext, head: LakeHead, plan: CompactionPlan) -> li
             number=made.number,
             kernel=made.kernel,
             inputs=_inputs(made.files, made.deletes),
-            deletes=tuple(_source(delete) for delete in _deletes_of(made.files, made.deletes)),
+            deletes=tuple(delete_source(delete) for delete in _deletes_of(made.files, made.deletes)),
             schema_json=schema,
             directory=f"{root}{_folder(plan.seen, made)}",
             name_prefix=f"{mark}{context.pass_id}-{made.number}",
@@ -160,7 +171,7 @@ def plan_delete_tasks(context: PassContext, head: LakeHead, plan: DeletesPlan) -
             number=made.number,
             kernel="reencode",
             inputs=_inputs(made.data, made.applies),
-            deletes=tuple(_source(delete) for delete in _deletes_of(made.data, made.applies)),
+            deletes=tuple(delete_source(delete) for delete in _deletes_of(made.data, made.applies)),
             schema_json=schema,
             directory=head.location,
             name_prefix=f"{context.pass_id}-d{made.number}",
@@ -193,7 +204,7 @@ def _inputs(files: Sequence[DataSeen], applies: Mapping[str, tuple[DeleteSeen, .
     )
 
 
-def _source(delete: DeleteSeen) -> DeleteSource:
+def delete_source(delete: DeleteSeen) -> DeleteSource:
     return DeleteSource(
         path=delete.path,
         kind=delete.kind,

@@ -31,7 +31,8 @@ from thermocline.core.maintenance.files import (
 from thermocline.errors import LostRace
 from thermocline.lake_files import copy_file, open_location
 from thermocline.ops.maintain.context import PassContext
-from thermocline.ops.maintain.observe import read_seen
+from thermocline.ops.maintain.late_vectors import holds_all, positions_in, write_moved
+from thermocline.ops.maintain.observe import format_version, read_seen
 from thermocline.ops.maintain.publish import commit_and_publish
 from thermocline.ops.maintain.writer import back_off
 from thermocline.spark.commit import LakeHead, OpStamp, load_table
@@ -97,7 +98,8 @@ class Replacing:
         left = list(finished)
         for attempt in range(max(self.context.policy.max_commit_retries, 1)):
             head = load_table(self.context.spark(), self.context.target.name)
-            if head.snapshot_id != self.last and not self.context.policy.rebase:
+            is_other = head.snapshot_id != self.last and not self.context.policy.rebase
+            if is_other or format_version(head) != self.plan.seen.format_version:
                 self.refused.append(STALE)
                 return
             prepared = self._prepare(head, left, dangling)
@@ -178,6 +180,8 @@ class Replacing:
         """The deletes that arrived meanwhile, with rows of replaced files where they are now."""
         if not late:
             return []
+        if any(delete.kind == "vector" for delete in late):
+            return self._move_vectors(head, seen, finished, late)
         moves = {plain_path(file.path): (found, maps) for found in finished for file, maps in _maps_of(found)}
         live = {plain_path(file.path): file.path for file in seen.data}
         made = []
@@ -197,6 +201,19 @@ class Replacing:
                 referenced = next(iter(merged)) if len(merged) == 1 else None
                 made.append(NewDelete(path=file.path, size_bytes=file.size_bytes, rows=file.rows, like=delete, referenced_file=referenced))
         return made
+
+    def _move_vectors(self, head: LakeHead, seen: TableSeen, finished: Sequence[Finished], late: Sequence[DeleteSeen]) -> list[NewDelete]:
+        """The same for a table of version 3, which has one deletion vector for each file."""
+        moves = {plain_path(file.path): (found, maps) for found in finished for file, maps in _maps_of(found)}
+        positions: dict[str, list[Positions]] = {}
+        live, likes = {file.path: file for file in seen.data}, dict[str, DataSeen]()
+        for vector in late:
+            found, maps = moves[plain_path(vector.referenced_file or "")]
+            for part in moved_rows(maps, positions_in(vector)):
+                positions.setdefault(found.paths[part.output], []).append(part.rows)
+                likes[found.paths[part.output]] = live[found.bin.files[0].path]
+        path = f"{head.location.rstrip('/')}/data/{self.staging.pass_id}-{uuid.uuid4().hex[:8]}-deletes.puffin"
+        return write_moved(path, positions, likes, self.staging.registrar(self.context.conn))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,23 +242,25 @@ def _late_deletes(found: Finished, live: dict[str, DataSeen], index: DeleteIndex
             return f"source file {file.path} no longer in snapshot; compaction obsolete"
         known = {delete.key for delete in found.bin.deletes.get(file.path, ())}
         here = index.of(now)
-        if known and not known <= {delete.key for delete in here} | _carried_keys(found, file, here):
+        if known and not known <= {delete.key for delete in here} | _replaced_keys(found, file, here):
             return f"deletes on {file.path} were taken back while it was rewritten; its bin is left to the next pass"
         for delete in here:
             # Newer equality deletes reach the output too, which keeps the age of the snapshot that was planned on.
             if delete.key in known or delete.kind == "equality":
                 continue
-            if delete.kind == "vector" or found.result.kernel not in _IN_ORDER:
+            if found.result.kernel not in _IN_ORDER:
                 return f"deletes arrived on {file.path} while it was rewritten; its bin is left to the next pass"
             late.append(delete)
     return late
 
 
-def _carried_keys(found: Finished, file: DataSeen, now: Sequence[DeleteSeen]) -> set[tuple[str, int]]:
-    """Equality deletes the bin knows of which a copy is there now, as a commit of this pass may have left it."""
+def _replaced_keys(found: Finished, file: DataSeen, now: Sequence[DeleteSeen]) -> set[tuple[str, int]]:
+    """Deletes the bin knows whose place another took that deletes the same: a copy made by an earlier commit, or a larger vector."""
     copies = {(delete.sequence_number, delete.equality_ids, delete.record_count) for delete in now if delete.kind == "equality"}
-    known = found.bin.deletes.get(file.path, ())
-    return {d.key for d in known if d.kind == "equality" and (d.sequence_number, d.equality_ids, d.record_count) in copies}
+    vectors, known = [delete for delete in now if delete.kind == "vector"], found.bin.deletes.get(file.path, ())
+    copied = {d.key for d in known if d.kind == "equality" and (d.sequence_number, d.equality_ids, d.record_count) in copies}
+    grown = {d.key for d in known if d.kind == "vector" and any(holds_all(vector, d) for vector in vectors)}
+    return copied | grown
 
 
 def _maps_of(found: Finished) -> list[tuple[DataSeen, list[RowMap]]]:

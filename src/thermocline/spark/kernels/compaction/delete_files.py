@@ -18,6 +18,7 @@ from thermocline.spark.kernels.compaction.projection import find_field
 from thermocline.spark.kernels.compaction.reading import InputReader, batches_of, open_parquet
 from thermocline.spark.kernels.compaction.row_map import Positions
 from thermocline.spark.kernels.compaction.task import BinTask
+from thermocline.spark.kernels.deletion_vectors import VectorFile, write_vectors
 from thermocline.spark.kernels.fold_deletes import DeleteFile, DeleteTarget, write_deletes
 
 
@@ -26,17 +27,26 @@ class DeletesResult:
     """The files of position deletes that stand for the task's deletes."""
 
     number: int
-    files: tuple[DeleteFile, ...]
+    files: tuple[DeleteFile, ...] = ()
+    vectors: VectorFile | None = None
+    """In place of files, from format version 3 on."""
 
     @property
-    def paths(self) -> list[str]:
-        return [file.path for file in self.files]
+    def count(self) -> int:
+        return len(self.files) + (len(self.vectors.vectors) if self.vectors is not None else 0)
 
 
-def rewrite_deletes(task: BinTask, register: Register, pace: Pace, *, files_at_most: Mapping[int, int]) -> DeletesResult:
+def rewrite_deletes(
+    task: BinTask, register: Register, pace: Pace, *, files_at_most: Mapping[int, int], as_vectors: bool = False
+) -> DeletesResult:
     """One file per data file where those are few enough for this task, else one for all of them; none when nothing is deleted."""
     places = _places(task, pace)
     named = {file.path: rows for file, rows in zip(task.inputs, places, strict=True) if len(rows)}
+    if as_vectors:
+        path = f"{task.directory.rstrip('/')}/data/{task.name_prefix}-deletes.puffin"
+        vectors = write_vectors(path, named, register) if named else None
+        pace(0, vectors.size_bytes if vectors is not None else 0)
+        return DeletesResult(number=task.number, vectors=vectors)
     parts = [{path: rows} for path, rows in named.items()] if len(named) <= files_at_most[task.number] else [named]
     made = []
     for number, part in enumerate(parts):

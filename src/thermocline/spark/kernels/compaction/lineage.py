@@ -6,6 +6,7 @@ moves to another file takes both along as columns, so that a rewrite changes nei
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,11 +15,13 @@ import pyarrow.compute as pc
 
 from thermocline.spark.kernels.compaction.lake_schema import LakeField, LakeSchema, read_lake_schema
 from thermocline.spark.kernels.compaction.problems import RewriteUnsupported
+from thermocline.spark.kernels.compaction.projection import field_id_of
+from thermocline.spark.kernels.compaction.reading import open_parquet
 from thermocline.spark.kernels.compaction.task import BinTask, InputFile
 
 ROW_ID = LakeField(field_id=2_147_483_540, name="_row_id", kind=pa.int64(), required=False)
 LAST_UPDATED = LakeField(field_id=2_147_483_539, name="_last_updated_sequence_number", kind=pa.int64(), required=False)
-LINEAGE_IDS = (ROW_ID.field_id, LAST_UPDATED.field_id)
+_IDS = (ROW_ID.field_id, LAST_UPDATED.field_id)
 
 
 def written_schema(task: BinTask) -> LakeSchema:
@@ -29,6 +32,21 @@ def written_schema(task: BinTask) -> LakeSchema:
     if taken := {ROW_ID.name, LAST_UPDATED.name} & {field.name for field in lake.fields}:
         raise RewriteUnsupported(f"Column {min(taken)} has the name of a column that says where rows come from.")
     return replace(lake, fields=(*lake.fields, ROW_ID, LAST_UPDATED))
+
+
+def carries_lineage(files: Sequence[InputFile]) -> bool:
+    """Whether every row of these files says its id and its age itself, so that it may be copied as it is."""
+    return all(_is_complete(file.path) for file in files)
+
+
+def _is_complete(path: str) -> bool:
+    with open_parquet(path) as opened:
+        names = {field.name for field in opened.schema_arrow if field_id_of(field) in _IDS}
+        metadata = opened.metadata
+        places = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in names]
+        chunks = [metadata.row_group(group).column(at) for group in range(metadata.num_row_groups) for at in places]
+    told = [chunk.statistics for chunk in chunks]
+    return len(places) == len(_IDS) and all(found is not None and found.has_null_count and found.null_count == 0 for found in told)
 
 
 def with_lineage(batch: pa.RecordBatch, file: InputFile, first_row: int) -> pa.RecordBatch:

@@ -19,9 +19,9 @@ from thermocline.spark.kernels.compaction.projection import field_id_of
 from thermocline.spark.kernels.compaction.reading import batches_of, open_parquet
 from thermocline.spark.kernels.compaction.row_map import Positions
 from thermocline.spark.kernels.compaction.task import BinTask, DeleteSource
+from thermocline.spark.kernels.deletion_vectors import VECTOR_MAGIC
 
 _PATH_ID, _POSITION_ID = 2_147_483_546, 2_147_483_545
-_VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
 _S3 = re.compile(r"^s3[an]?://")
 
 
@@ -102,7 +102,7 @@ def read_vector(source: DeleteSource, pace: Pace) -> Positions:
         blob = file.read_at(source.offset, source.length)
     size = struct.unpack(">I", blob[:4])[0]
     body = blob[4 : 4 + size]
-    if size + 8 != len(blob) or body[:4] != _VECTOR_MAGIC:
+    if size + 8 != len(blob) or body[:4] != VECTOR_MAGIC:
         raise damaged(source.path, "there is no deletion vector where the table says")
     if zlib.crc32(body) != struct.unpack(">I", blob[4 + size :])[0]:
         raise damaged(source.path, "the checksum of its deletion vector is wrong")

@@ -24,6 +24,7 @@ from thermocline.spark.kernels.compaction.footer import (
     render_footer,
     render_group,
 )
+from thermocline.spark.kernels.compaction.lineage import carries_lineage
 from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable, damaged
 from thermocline.spark.kernels.compaction.reading import naming
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask, InputFile, OutputFile, RowMap
@@ -57,7 +58,7 @@ def why_not_splice(task: BinTask, footers: Sequence[Footer]) -> str | None:
         return "a sort is asked"
     if any(file.deletes for file in task.inputs):
         return "deletes apply"
-    if task.keep_lineage:
+    if task.keep_lineage and not carries_lineage(task.inputs):
         return "each row's id has to be written"
     if any(footer.encrypted for footer in footers) or any(chunk.elsewhere for group in groups for chunk in group.chunks):
         return "encrypted or scattered column chunks"
