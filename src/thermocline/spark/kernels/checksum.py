@@ -28,6 +28,7 @@ HASH_VERSION = 1
 """Raised with every change of what a row hashes to; sums are noted with it, and only those of this version can be compared."""
 LONG_BYTES = 192
 SLICE_ROWS = 32_768
+_SPARE_BYTES = LONG_BYTES + 12
 _DAYS_TO_2000 = 10_957
 _MICROS_TO_2000 = 946_684_800_000_000
 _MAX_PLAIN_SCALE = 6
@@ -148,7 +149,7 @@ def _hash_bytes(array: pa.Array, digest: Any, seed: int) -> U64:
     width = np.dtype(np.int64 if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type) else np.int32)
     offsets = np.frombuffer(array.buffers()[1], dtype=width)[array.offset : array.offset + len(array) + 1]
     first, last = int(offsets[0]), int(offsets[-1])
-    data = np.zeros(last - first + 12, dtype=np.uint8)
+    data = np.zeros(last - first + _SPARE_BYTES, dtype=np.uint8)
     if last > first:
         data[: last - first] = _bytes(array.buffers()[2])[first:last]
     near = offsets - offsets[0]
@@ -169,7 +170,7 @@ def _hash_short(data: U8, offsets: npt.NDArray[Any], long: npt.NDArray[np.intp],
     lengths = np.diff(offsets)[rows]
     packed_offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     bytes_kept = np.repeat(keep, np.diff(offsets))
-    packed = np.zeros(int(packed_offsets[-1]) + 12, dtype=np.uint8)
+    packed = np.zeros(int(packed_offsets[-1]) + _SPARE_BYTES, dtype=np.uint8)
     packed[: int(packed_offsets[-1])] = data[: int(offsets[-1])][bytes_kept]
     hashed = np.zeros(len(keep), dtype=np.uint64)
     hashed[rows] = hash_variable(packed, packed_offsets, seed)

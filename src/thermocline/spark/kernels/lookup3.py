@@ -53,31 +53,47 @@ def hash_fixed(data: U8, width: int, seed: int) -> U64:
 
 
 def hash_variable(data: U8, offsets: npt.NDArray[Any], seed: int) -> U64:
-    """hash_any_extended of byte strings: value i is data[offsets[i]:offsets[i + 1]]. `data` has twelve bytes to spare at its end."""
+    """hash_any_extended of byte strings: value i is data[offsets[i]:offsets[i + 1]]. `data` has a longest value and a block to spare."""
     starts = offsets[:-1].astype(np.int64)
     lengths = offsets[1:].astype(np.int64) - starts
-    words = np.ndarray(shape=(max(len(data) - 3, 0),), dtype="<u4", buffer=data, strides=(1,))
     a = (lengths + _START).astype(np.uint32)
     b, c = a.copy(), a.copy()
     if seed:
         a, b, c = _mixed(a + np.uint32(seed >> 32), b + np.uint32(seed & 0xFFFFFFFF), c)
     blocks = lengths // _BLOCK
-    for number in range(int(blocks.max(initial=0))):
-        active = blocks > number
-        if active.all():
-            at = starts + number * _BLOCK
-            a, b, c = _mixed(a + words[at], b + words[at + 4], c + words[at + 8])
-            continue
-        rows = np.flatnonzero(active)
-        at = starts[rows] + number * _BLOCK
-        a[rows], b[rows], c[rows] = _mixed(a[rows] + words[at], b[rows] + words[at + 4], c[rows] + words[at + 8])
-    tails = starts + blocks * _BLOCK
+    most = int(blocks.max(initial=0))
+    words = _gathered(data, starts, (most + 1) * _BLOCK)
+    for number in range(most):
+        a, b, c = _mixed_where(blocks > number, (a, b, c), words[:, 3 * number : 3 * number + 3])
+    tails = np.arange(0, words.size, words.shape[1]) + blocks * 3
     left = lengths - blocks * _BLOCK
-    a += words[tails] & _MASKS[np.minimum(left, 4)]
-    b += words[tails + 4] & _MASKS[np.clip(left - 4, 0, 4)]
+    flat = words.reshape(-1)
+    a += flat.take(tails) & _MASKS.take(np.minimum(left, 4))
+    b += flat.take(tails + 1) & _MASKS.take(np.clip(left - 4, 0, 4))
     # The lowest byte of c is reserved for the length, so the last word moves up by one byte.
-    c += (words[tails + 8] & _MASKS[np.clip(left - 8, 0, 4)]) << np.uint32(8)
+    c += (flat.take(tails + 2) & _MASKS.take(np.clip(left - 8, 0, 4))) << np.uint32(8)
     return _finished(a, b, c)
+
+
+def _gathered(data: U8, starts: I64, width: int) -> U32:
+    """The bytes from each start on, as rows of words: one copy for each value, where reading word by word would take one for each word."""
+    windows = np.ndarray(shape=(max(len(data) - width + 1, 0),), dtype=f"V{width}", buffer=data, strides=(1,))
+    return windows[starts].view("<u4").reshape(len(starts), width // 4)
+
+
+def _mixed_where(active: npt.NDArray[np.bool_], state: tuple[U32, U32, U32], block: U32) -> tuple[U32, U32, U32]:
+    """One block taken in by the values that reach this far; when most do, all are mixed and the others keep what they had."""
+    count = int(np.count_nonzero(active))
+    if 2 * count > len(active):
+        mixed = _mixed(*(part + block[:, place] for place, part in enumerate(state)))
+        if count < len(active):
+            for new, old in zip(mixed, state, strict=True):
+                np.copyto(new, old, where=~active)
+        return mixed
+    rows = np.flatnonzero(active)
+    for part, new in zip(state, _mixed(*(part[rows] + block[rows, place] for place, part in enumerate(state))), strict=True):
+        part[rows] = new
+    return state
 
 
 @lru_cache(maxsize=4096)
