@@ -268,3 +268,4 @@ def test_the_answers_stay_the_same_when_corrections_are_folded_into_the_lake(lak
         lake.fold()
         assert [raw(conn, statement) for statement in whole_battery.AGGREGATES[:12]] == before
     assert_same(lake, whole_battery.AGGREGATES[:30], engine="duckdb")
+    assert_same(lake, whole_battery.AT_THE_EDGES, engine="duckdb")

@@ -189,3 +189,13 @@ LEFT_TO_POSTGRES = (
     "select id from events where raw = '\\xc4ca4238a0b923820dcc509a6f75849b'::bytea and f = 'NaN'",
     "select id from events intersect select id + 1 from events where id < 9",
 )  # fmt: skip
+
+AT_THE_EDGES = [
+    *(f"select count(*), sum(qty) from events where id {op} {edge}" for op in ("<", "<=", ">", ">=") for edge in (1, 2, 9001)),
+    "select kind, count(*) from events where ts >= '2026-01-01' and ts < '2026-04-01' group by kind",
+    "select count(*), sum(price) from events where ts < '2026-03-31 23:59:59.999999+00'",
+    "select count(*), sum(shop) from events where qty >= 0",
+    "select count(*) from events where small is not null",
+    "select count(*) from events where shop is not null and qty is null",
+]
+"""Conditions that the lake's own bounds satisfy for every row, or fail for one: the lowest id is 1, the highest 9001; qty has nulls."""

@@ -8,6 +8,7 @@ Floats are never compared: their bounds leave NaN out.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -74,6 +75,27 @@ def plan_scan(table: LakeTable, snapshot_id: int, bounds: tuple[Bound, ...]) -> 
         files_skipped=len(files.data) - len(data),
         bytes_skipped=files.data_bytes - sum(file.size_bytes for file in data),
     )
+
+
+def is_certain(data: Sequence[LakeFile], bound: Bound) -> bool:
+    """Whether the files' own bounds prove that every row of them satisfies this one, so that no row need be asked."""
+    field_id = bound.field.field_id
+    if bound.field.kind not in _INT_KINDS or any(file.null_counts.get(field_id) != 0 for file in data):
+        return False
+    if bound.op == "is not null":
+        return True
+    if len(bound.values) != 1 or not isinstance(value := bound.values[0], int):
+        return False
+    match bound.op:
+        case "<":
+            return all(_int(file.upper.get(field_id), _HIGHEST) < value for file in data)
+        case "<=":
+            return all(_int(file.upper.get(field_id), _HIGHEST) <= value for file in data)
+        case ">":
+            return all(_int(file.lower.get(field_id), _LOWEST) > value for file in data)
+        case ">=":
+            return all(_int(file.lower.get(field_id), _LOWEST) >= value for file in data)
+    return False
 
 
 def thin_scan(plan: ScanPlan, rows: int, offset: float) -> ScanPlan:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from psycopg import sql
 
 from thermocline.cold.metadata import LakeField
-from thermocline.cold.scan import Bound
+from thermocline.cold.scan import Bound, ScanPlan, is_certain
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, render_axis
 from thermocline.core.names import TableName
 from thermocline.gateway.predicates import Fragment
@@ -26,10 +27,22 @@ _MAKERS = {KeyType.DATE: "(DATE '1970-01-01' + CAST(? AS INTEGER))", KeyType.TIM
            KeyType.TIMESTAMPTZ: "make_timestamptz(CAST(? AS BIGINT))"}  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeRows:
+    """The lake's rows of a table as they stand after FROM, and the plan whose files hold them."""
+
+    rows: Fragment
+    plan: ScanPlan
+
+
 def scan_of(made: TableUse, tiers: Tiers) -> TableScan:
     """The lake's part of a table, with the files that its bounds leave."""
-    below = Bound(field=_field(made, tiers.tier_key), op="<", values=(tiers.t,))
-    return TableScan(facts=tiers.facts, snapshot_id=tiers.s, condition=(), bounds=(*made.use.bounds, below), start=0, end=0, alias=None)
+    bounds = (*made.use.bounds, _below_line(made, tiers))
+    return TableScan(facts=tiers.facts, snapshot_id=tiers.s, condition=(), bounds=bounds, start=0, end=0, alias=None)
+
+
+def _below_line(made: TableUse, tiers: Tiers) -> Bound:
+    return Bound(field=_field(made, tiers.tier_key), op="<", values=(tiers.t,))
 
 
 def _field(made: TableUse, name: str) -> LakeField:
@@ -125,7 +138,7 @@ def _table(name: TableName) -> sql.Identifier:
 # What DuckDB is asked.
 
 
-def source(made: TableUse, lake: Fragment | None, *, delta: bool, heap: bool) -> Fragment:
+def source(made: TableUse, lake: LakeRows | None, *, delta: bool, heap: bool) -> Fragment:
     """The rows of one table as the named source of its use."""
     number, arms = made.use.number, []
     columns = wanted(made)
@@ -141,9 +154,9 @@ def source(made: TableUse, lake: Fragment | None, *, delta: bool, heap: bool) ->
     return merged(f"t{number} AS NOT MATERIALIZED ({' UNION ALL '.join(['{}'] * len(arms))})", arms)
 
 
-def _lake_arm(made: TableUse, tiers: Tiers, lake: Fragment, *, delta: bool) -> Fragment:
+def _lake_arm(made: TableUse, tiers: Tiers, lake: LakeRows, *, delta: bool) -> Fragment:
     columns = ", ".join(f"CAST(l.{_lake_name(made, c.name)} AS {_kind(c).duckdb}) AS {c.duck}" for c in wanted(made)) or "1 AS c0"
-    parts = [Fragment(columns), lake]
+    parts = [Fragment(columns), lake.rows]
     template = "SELECT {} FROM {} AS l"
     if delta:
         keys = key_columns(made, tiers)
@@ -153,7 +166,7 @@ def _lake_arm(made: TableUse, tiers: Tiers, lake: Fragment, *, delta: bool) -> F
             for at, key in enumerate(keys)
         )
         template += f" ANTI JOIN {name} ON {same}"
-    if tiers.t not in (AXIS_MIN, AXIS_MAX):
+    if tiers.t not in (AXIS_MIN, AXIS_MAX) and not is_certain(lake.plan.data, _below_line(made, tiers)):
         template += f" WHERE l.{_lake_name(made, tiers.tier_key)} < {{}}"
         parts.append(Fragment(_MAKERS.get(tiers.key_type, "CAST(? AS BIGINT)"), (tiers.t,)))
     return merged(template, parts)
@@ -179,9 +192,11 @@ def whole(statement: Statement, sources: Sequence[Fragment]) -> Fragment:
     return merged(f"WITH {', '.join(['{}'] * len(named))} {{}}", [*named, statement.query.duck])
 
 
-def lake_groups(core: Core, sources: Sequence[Fragment]) -> Fragment:
-    """The lake's part of a GROUP BY."""
-    return merged(f"WITH {', '.join(['{}'] * len(sources))} {{}}", [*sources, core.duck])
+def lake_groups(core: Core, made: TableUse, lake: LakeRows | None, *, delta: bool) -> Fragment:
+    """The lake's part of a GROUP BY. What the files' bounds say of every row is not asked of each; corrections have no bounds."""
+    known = lake.plan.data if lake is not None and not delta else None
+    asked = [part for part in core.source.conditions if known is None or part.bound is None or not is_certain(known, part.bound[1])]
+    return merged("WITH {} {}", [source(made, lake, delta=delta, heap=False), core.over(core.source.where(asked))])
 
 
 def combined(statement: Statement, core: Core) -> Fragment:

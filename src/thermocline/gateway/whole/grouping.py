@@ -22,12 +22,30 @@ CORE = "k"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """FROM and WHERE of a SELECT; all of the conditions must hold."""
+
+    tables: Fragment
+    conditions: tuple[Term, ...] = ()
+
+    @property
+    def duck(self) -> Fragment:
+        return self.where(self.conditions)
+
+    def where(self, conditions: Sequence[Term]) -> Fragment:
+        """The rows for which these of the conditions hold."""
+        if not conditions:
+            return self.tables
+        return merged("{} WHERE " + " AND ".join(["{}"] * len(conditions)), [self.tables, *(part.duck for part in conditions)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
     """A GROUP BY: the groups and aggregates over its rows, and what they stand for in the statement."""
 
     name: str
     scope: Scope
-    source: Fragment
+    source: Source
     groups: tuple[Term, ...]
     aggregates: tuple[Aggregate, ...]
     nodes: tuple[exp.Expr, ...]
@@ -35,8 +53,12 @@ class Core:
 
     @property
     def duck(self) -> Fragment:
+        return self.over(self.source.duck)
+
+    def over(self, rows: Fragment) -> Fragment:
+        """The groups of these rows."""
         listed = [term.duck for term in self.groups] + [made.duck for made in self.aggregates]
-        return grouped(listed, self.names, self.source, len(self.groups))
+        return grouped(listed, self.names, rows, len(self.groups))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ class Run:
         heap = _Background(lambda: self._read(assembly.heap_groups(self._statement, core)))
         try:
             lake, delta = self._lake(made), self._delta(made)
-            text = assembly.lake_groups(core, [assembly.source(made, lake, delta=delta, heap=False)])
+            text = assembly.lake_groups(core, made, lake, delta=delta)
             computing = DuckBatches(self._cursor, text, self._engine.turns)
             batches = list(computing)
         finally:
@@ -127,7 +127,7 @@ class Run:
     def _no_groups(self, core: Core) -> pa.Table:
         return pa.table({name: pa.nulls(0, kind.arrow) for name, kind in zip(core.names, core.kinds, strict=True)})
 
-    def _lake(self, made: TableUse) -> Fragment | None:
+    def _lake(self, made: TableUse) -> assembly.LakeRows | None:
         tiers = made.table.tiers
         if tiers is None or tiers.s is None:
             return None
@@ -138,7 +138,7 @@ class Run:
         self.report.files_read += len(plan.data)
         self.report.files_skipped += plan.files_skipped
         self.report.lake_bytes += sum(file.size_bytes for file in plan.data)
-        return self._engine.source(plan, scan)
+        return assembly.LakeRows(rows=self._engine.source(plan, scan), plan=plan)
 
     def _delta(self, made: TableUse) -> bool:
         """Whether corrections are pending; they are registered under the use's number."""

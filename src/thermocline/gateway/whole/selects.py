@@ -22,6 +22,7 @@ from thermocline.gateway.whole.grouping import (
     CORE,
     Core,
     Grouped,
+    Source,
     aggregates_in,
     call_of,
     group_node,
@@ -104,7 +105,7 @@ class Compiler:
         core = self.core_of(node, scope, source, top=top)
         if core is None:
             expressions = Expressions(scope, self.reading)
-            return self._finished(node, expressions, source, scope)
+            return self._finished(node, expressions, source.duck, scope)
         if top:
             self.core = core
         expressions = Expressions(Grouped(core, outer), self.reading, core.replaced())
@@ -113,7 +114,7 @@ class Compiler:
             inner = merged("{} WHERE {}", [inner, expressions.condition(node.args["having"].this).duck])
         return self._finished(node, expressions, inner, None)
 
-    def source_of(self, node: exp.Select, scope: Scope) -> Fragment:
+    def source_of(self, node: exp.Select, scope: Scope) -> Source:
         """FROM and WHERE."""
         return self._where(node, scope, self._from(node, scope))
 
@@ -178,16 +179,16 @@ class Compiler:
         scope.relations.append(Relation(alias, None, columns, is_complete=len(columns) == len(query.names)))
         return merged(f"({{}}) AS r{number}", [query.duck])
 
-    def _where(self, node: exp.Select, scope: Scope, source: Fragment) -> Fragment:
+    def _where(self, node: exp.Select, scope: Scope, tables: Fragment) -> Source:
         if node.args.get("where") is None:
-            return source
+            return Source(tables=tables)
         expressions = Expressions(scope, self.reading)
-        parts = [expressions.condition(part) for part in conjuncts(node.args["where"].this)]
+        parts = tuple(expressions.condition(part) for part in conjuncts(node.args["where"].this))
         for part in parts:
             scope.narrow(part)
-        return merged("{} WHERE " + " AND ".join(["{}"] * len(parts)), [source, *(part.duck for part in parts)])
+        return Source(tables=tables, conditions=parts)
 
-    def core_of(self, node: exp.Select, scope: Scope, source: Fragment, *, top: bool, more: Sequence[exp.Expr] = ()) -> Core | None:
+    def core_of(self, node: exp.Select, scope: Scope, source: Source, *, top: bool, more: Sequence[exp.Expr] = ()) -> Core | None:
         """The GROUP BY of a SELECT, with further aggregates if asked; `None` when it has none."""
         group = node.args.get("group")
         nodes = aggregates_in(node)
