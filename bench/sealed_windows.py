@@ -1,13 +1,13 @@
 """A day of steady ingest into a table partitioned by the hour, with passes of compaction at the same time; its clock is simulated.
 
-Files come in while each pass runs, so their commits race. Sealed, a pass rewrites hours that are over; unsealed, the current hour too.
+Files come in before each pass and in the middle of its commit, so every pass that commits loses a race. Sealed, a pass rewrites hours
+that are over; unsealed, the current hour too.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -46,6 +46,29 @@ class DayPassed:
     files_left: int
 
 
+class _Overtaken:
+    """Spark as a pass is given it. Between the look of the pass's commit and the commit itself, somebody else commits."""
+
+    def __init__(self, spark: SparkSession, overtake: Callable[[], None]) -> None:
+        self._spark, self._overtake, self._looks = spark, overtake, -1
+
+    def talk(self, line: str) -> None:
+        """A bin that is finished: what is asked of Spark next belongs to the commit."""
+        self._looks = 0 if line.startswith("compact bin") else self._looks
+
+    def __call__(self) -> SparkSession:
+        if self._looks >= 0:
+            self._looks += 1
+            if self._looks == 2:
+                self.finish()
+        return self._spark
+
+    def finish(self) -> None:
+        """The other's commit, if it was not made yet."""
+        overtake, self._overtake, self._looks = self._overtake, lambda: None, -1
+        overtake()
+
+
 @dataclass(slots=True, kw_only=True)
 class SimulatedDay:
     """One table, and the day after tomorrow: commits of today are older than any window of that day."""
@@ -69,16 +92,16 @@ class SimulatedDay:
     def begins(self) -> datetime:
         return (datetime.now(UTC) + timedelta(days=2)).replace(hour=0, minute=0, second=0, microsecond=0)
 
-    def run(self, passes: int, files_per_pass: int, commits_per_pass: int) -> DayPassed:
+    def run(self, passes: int, files_per_pass: int) -> DayPassed:
         """Passes spread evenly over the day, files coming in meanwhile."""
-        told, most = [], 0
-        with ThreadPoolExecutor(1) as pool:
-            for at in range(passes):
-                now = self.begins + timedelta(days=1) * at / passes
-                coming = pool.submit(self._ingest, now, files_per_pass, commits_per_pass)
-                told.append(run_compact(self._context_at(now)))
-                coming.result()
-                most = max(most, self.count_files())
+        told, most, begins = [], 0, self.begins
+        for at in range(passes):
+            now = begins + timedelta(days=1) * at / passes
+            self._ingest(now, files_per_pass // 2)
+            spark = _Overtaken(self.spark, lambda now=now: self._ingest(now, files_per_pass - files_per_pass // 2))  # type: ignore[misc]
+            told.append(run_compact(replace(self._context_at(now), spark=spark, talk=spark.talk)))
+            spark.finish()
+            most = max(most, self.count_files())
         return DayPassed(
             passes=passes,
             paused=sum(outcome.status == "paused" for outcome in told),
@@ -99,14 +122,13 @@ class SimulatedDay:
         pacing = Pacing(policy=self.policy, probe=LatencyProbe(), clock=lambda: now)
         return replace(self.context(), policy=self.policy, now=now, pass_id=uuid.uuid4(), why_pause=pacing.why_pause, pace=pacing.pace)
 
-    def _ingest(self, now: datetime, files: int, commits: int) -> None:
-        """Files of the current hour, in several commits."""
+    def _ingest(self, now: datetime, files: int) -> None:
+        """Files of the current hour, in one commit."""
         table = load_table(self.spark, self.name).table
-        for commit in range(commits):
-            update = table.newAppend()
-            for _ in range(commit, files, commits):
-                update.appendFile(self._file(table, now))
-            update.commit()
+        update = table.newAppend()
+        for _ in range(files):
+            update.appendFile(self._file(table, now))
+        update.commit()
 
     def _file(self, table: Any, now: datetime) -> Any:
         self.files_came += 1

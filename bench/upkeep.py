@@ -170,7 +170,7 @@ def _sealed(place: Place) -> Iterator[Figure]:
         SimulatedDay.make_table(place.spark, TableName("bench", name))
         context, policy = place.context(name), replace(EAGER, sealed_after_ms=sealed_after_ms)
         day = SimulatedDay(spark=place.spark, name=TableName("bench", name), context=lambda context=context: context, policy=policy)
-        found[name] = day.run(passes=PASSES, files_per_pass=4, commits_per_pass=2)
+        found[name] = day.run(passes=PASSES, files_per_pass=4)
         _say(str(found[name]))
     sealed, unsealed = found["sealed"], found["unsealed"]
     yield within(f"commit conflicts in {PASSES} passes, sealed", sealed.conflicts, 0, "conflicts", f"unsealed: {unsealed.conflicts}")
