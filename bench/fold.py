@@ -16,11 +16,13 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from bench.figures import Figure, compare, reported, within
+from bench.months import make_months, make_partition
 from bench.tiering import open_postgres
 from thermocline.core.names import TableName
 from thermocline.ops.fold import FoldReport, fold
@@ -120,11 +122,8 @@ def _prepare(conn: Connection, dsn: str, settings: Settings) -> Place:
     _tell(f"filling {ROWS:,} rows and moving them to the lake")
     conn.execute("create extension postgres_fdw")
     conn.execute(_HEAP)
-    for month in range(1, MONTHS + 1):
-        bounds = f"from ('2025-{month:02d}-01 00:00+00') to ('2025-{month + 1:02d}-01 00:00+00')"
-        conn.execute(f"create table public.events_{month:02d} partition of public.events for values {bounds}".encode())
-    now = "from ('2027-01-01 00:00+00') to ('2028-01-01 00:00+00')"
-    conn.execute(f"create table public.events_now partition of public.events for values {now}".encode())
+    make_months(conn, HEAP, 2025, MONTHS)
+    make_partition(conn, HEAP, "now", datetime(2027, 1, 1, tzinfo=UTC), datetime(2028, 1, 1, tzinfo=UTC))
     conn.execute(_FILL, {"rows": ROWS})
     register(dsn, RegisterRequest(table=HEAP), settings=settings)
     source = spark_source(dsn, settings)

@@ -21,6 +21,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from bench.figures import Figure, compare
+from bench.months import make_months
 from bench.tiering import open_postgres
 from thermocline.core.names import TableName
 from thermocline.ops.register import RegisterRequest, register
@@ -96,10 +97,7 @@ def _prepare(conn: Connection, dsn: str, settings: Settings) -> None:
     conn.execute("create extension if not exists postgres_fdw")
     for name in ("events", "plain"):
         conn.execute(_TABLE.format(name=name).encode())
-        for month in range(MONTHS):
-            low, high = (f"{2024 + number // 12}-{number % 12 + 1:02d}-01 00:00+00" for number in (month, month + 1))
-            partition = f"create table public.{name}_{month:02d} partition of public.{name}"
-            conn.execute(f"{partition} for values from ('{low}') to ('{high}')".encode())
+        make_months(conn, TableName("public", name), 2024, MONTHS)
         conn.execute(_FILL.format(name=name).encode(), {"rows": ROWS})
     register(dsn, RegisterRequest(table=HEAP, premake=0), settings=settings)
     source = spark_source(dsn, settings)

@@ -24,8 +24,9 @@ from pathlib import Path
 import psycopg
 
 from bench.figures import Figure, compare, machine
+from bench.months import make_months
 from bench.tiering import open_postgres
-from thermocline.core.names import TableName
+from thermocline.core.names import TableName, parse_table_name
 from thermocline.gateway.server import start_in_thread
 from thermocline.ops.register import RegisterRequest, register
 from thermocline.ops.sessions import spark_source
@@ -91,9 +92,7 @@ def _prepare(server: PostgresServer, scratch: Path, gateway_port: int) -> None:
         for table in TABLES.values():
             _tell(f"filling {ROWS:,} rows into {table}")
             conn.execute(_SHAPE.format(table=table).encode())
-            for month in range(1, _MONTHS + 1):
-                bounds = f"from ('2026-{month:02d}-01 00:00+00') to ('2026-{month + 1:02d}-01 00:00+00')"
-                conn.execute(f"create table {table}_{month:02d} partition of {table} for values {bounds}".encode())
+            make_months(conn, parse_table_name(table), 2026, _MONTHS)
             conn.execute(_FILL.format(table=table).encode(), {"rows": ROWS})
         name = TableName("public", "events")
         register(server.dsn(), RegisterRequest(table=name, premake=0), settings=settings)

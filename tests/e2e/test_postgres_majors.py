@@ -26,14 +26,14 @@ def test_register_tier_read_and_write_on_a_stock_postgres(version: str, tmp_path
             conn.execute("create database spanning")
         spanning = Spanning.make(server.dsn("spanning"), tmp_path)
         try:
-            _walk(spanning)
+            _check_walk(spanning)
         finally:
             spanning.close()
     finally:
         server.remove()
 
 
-def _walk(spanning: Spanning) -> None:
+def _check_walk(spanning: Spanning) -> None:
     assert len(spanning.tier().moved) == 3
     spanning.assert_same_rows()
     spanning.both("update events set v = v + 1 where id in (5, 200, 390) returning *")

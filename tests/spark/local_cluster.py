@@ -26,7 +26,8 @@ from thermocline.spark.session import SparkPlan, spark_session
 def main(dsn: str, warehouse: str, tasks_file: str) -> None:
     with closing(connect(dsn)) as conn:
         endpoint = read_endpoint(conn)
-    spark = spark_session(SparkPlan(endpoint=endpoint, warehouse=warehouse, master="local-cluster[2,1,1024]"))
+    options = {"spark.executor.extraJavaOptions": f"-Duser.timezone=UTC {os.environ.get('SPARK_SUBMIT_OPTS', '')}"}
+    spark = spark_session(SparkPlan(endpoint=endpoint, warehouse=warehouse, master="local-cluster[2,1,1024]", extra=options))
     tasks = pickle.loads(Path(tasks_file).read_bytes())
     # A barrier puts one task on each executor, so both have shown that they can load the package.
     workers = spark.sparkContext.parallelize(range(2), 2).barrier().mapPartitions(_where).collect()

@@ -201,6 +201,8 @@ def _log_in(verifier: str | None, password: str) -> None:
 
 def test_the_right_password_logs_in_and_the_server_proves_itself() -> None:
     _log_in(make_verifier("pässword"), "pässword")
+    with pytest.raises(WrongCredentials):
+        _log_in(make_verifier("pässword"), "passwort")
 
 
 @pytest.mark.parametrize("verifier", [make_verifier("other"), None, "md5abc", ""])

@@ -27,5 +27,6 @@ def connect_store(connection: duckdb.DuckDBPyConnection, store: ObjectStore) -> 
         "USE_SSL": store.is_encrypted,
     }
     given = {name: value for name, value in named.items() if value is not None}
-    listed = ", ".join(f"{name} ?" for name in given)
-    connection.execute(f"CREATE OR REPLACE SECRET thermocline_lake (TYPE s3, {listed})", list(given.values()))
+    # The names are the constants above; every value is a parameter.
+    made = "CREATE OR REPLACE SECRET thermocline_lake (TYPE s3, {})".format(", ".join(f"{name} ?" for name in given))
+    connection.execute(made, list(given.values()))

@@ -119,8 +119,8 @@ class GatewayServer:
             await connection.serve()
         except (ConnectionError, TimeoutError, asyncio.CancelledError, ssl.SSLError):
             log.debug("connection ended early")
-        except Exception:
-            log.exception("connection failed")
+        except Exception as problem:
+            log.exception("connection failed: %s", problem)
         finally:
             metrics.CONNECTIONS.dec()
             self._connections.pop(connection.key, None)

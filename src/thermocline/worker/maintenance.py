@@ -72,8 +72,8 @@ class MaintenanceThreads:
             except Py4JNetworkError:
                 self.spark_ended = True
                 self.stopping.set()
-            except Exception:
-                _LOG.exception("maintenance stumbled", extra={"action": "maintain"})
+            except Exception as problem:
+                _LOG.exception("maintenance stumbled: %s", problem, extra={"action": "maintain"})
             self.stopping.wait(_RECONNECT_SECONDS)
 
     def _serve_health(self, conn: Connection) -> None:
