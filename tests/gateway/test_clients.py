@@ -35,8 +35,8 @@ from pyiceberg.types import (
     TimeType,
     UUIDType,
 )
+from tests.gateway.jdbc import java_command
 
-from thermocline.artifacts import jar_path
 from thermocline.gateway.fallback import awaited
 
 TYPES: dict[str, tuple[str, Any, pa.DataType, list[Any]]] = {
@@ -212,10 +212,8 @@ public class Ask {
 
 
 def test_the_jdbc_driver_reads_in_pieces_and_in_binary_after_some_rounds(wide: Any, tmp_path: Path) -> None:
-    (tmp_path / "Ask.java").write_text(JDBC)
-    jar = jar_path("org.postgresql:postgresql:42.7.8")
     url = f"jdbc:postgresql://127.0.0.1:{wide.gateway.port}/lake?prepareThreshold=3"
-    command = ["java", "-cp", str(jar), str(tmp_path / "Ask.java"), url, str(_snapshot(wide))]
+    command = [*java_command(tmp_path, "Ask", JDBC), url, str(_snapshot(wide))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
     lines = done.stdout.splitlines()

@@ -13,10 +13,9 @@ import psycopg
 import pytest
 import sqlalchemy
 from psycopg.conninfo import conninfo_to_dict
+from tests.gateway.jdbc import java_command
 from tests.gateway.whole_lake import person, through
 from tests.twin import Spanning
-
-from thermocline.artifacts import jar_path
 
 
 def test_rows_without_an_order_are_the_same_rows(lake: Spanning) -> None:
@@ -146,11 +145,9 @@ public class Ask {
 
 
 def test_jdbc_asks_whole_queries_again_and_again(lake: Spanning, tmp_path: Path) -> None:
-    (tmp_path / "Ask.java").write_text(JDBC)
     parts = conninfo_to_dict(through(lake))
     url = f"jdbc:postgresql://127.0.0.1:{parts['port']}/{parts['dbname']}"
-    command = ["java", "-cp", str(jar_path("org.postgresql:postgresql:42.7.8")), str(tmp_path / "Ask.java")]
-    asked = [*command, url, str(parts["user"]), str(parts["password"])]
+    asked = [*java_command(tmp_path, "Ask", JDBC), url, str(parts["user"]), str(parts["password"])]
     done = subprocess.run(asked, check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     expected = [

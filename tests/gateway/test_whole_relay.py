@@ -11,8 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
-from thermocline.artifacts import jar_path
+from tests.gateway.jdbc import java_command
 
 
 @pytest.fixture(scope="module")
@@ -155,12 +154,11 @@ public class Crawl {
 
 
 def test_a_crawl_of_jdbc_metadata_sees_what_it_sees_in_postgres(person: str, shared_site: Any, tmp_path: Path) -> None:
-    (tmp_path / "Crawl.java").write_text(METADATA)
-    jar = jar_path("org.postgresql:postgresql:42.7.8")
+    command = java_command(tmp_path, "Crawl", METADATA)
     parts = conninfo_to_dict(shared_site.dsn)
     heard = [
         subprocess.run(
-            ["java", "-cp", str(jar), str(tmp_path / "Crawl.java"), f"jdbc:postgresql://127.0.0.1:{port}/{parts['dbname']}"],
+            [*command, f"jdbc:postgresql://127.0.0.1:{port}/{parts['dbname']}"],
             capture_output=True, text=True, check=True, timeout=120,
         ).stdout
         for port in (shared_site.gateway.port, parts["port"])
