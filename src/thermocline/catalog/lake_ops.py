@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from thermocline.errors import AnotherWriter
 from thermocline.pg import Connection, load_queries
 
-_QUERIES = load_queries("thermocline.catalog", "queries/safety.sql")
+_QUERIES = load_queries("thermocline.catalog", "queries/lake_ops.sql")
 
 
 @contextmanager
