@@ -8,6 +8,7 @@ commit that arrived.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from pyspark.sql import SparkSession
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName
 from thermocline.errors import CommitFailed, CommitUnknown, LakeLayoutUnsupported, LakeTableMissing, LostRace, RangeAlreadyInLake
+from thermocline.spark.java_values import java_class, list_of_longs
 from thermocline.spark.kernels.fold_deletes import DeleteFile
 from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue
 from thermocline.spark.kernels.parquet_out import LakeFile
@@ -80,13 +82,10 @@ def load_table(spark: SparkSession, name: TableName) -> LakeHead:
     """Look at a lake table now."""
     jvm: Any = spark._jvm
     try:
-        table = lake_catalog(spark).loadTable(
-            jvm.org.apache.iceberg.catalog.TableIdentifier.of(
-                jvm.org.apache.iceberg.catalog.Namespace.of(_strings(spark, name.schema)), name.table
-            )
-        )
+        space = java_class(jvm, "org.apache.iceberg.catalog.Namespace").of(_strings(spark, name.schema))
+        table = lake_catalog(spark).loadTable(java_class(jvm, "org.apache.iceberg.catalog.TableIdentifier").of(space, name.table))
         base = table.operations().current()
-        told = json.loads(jvm.org.apache.iceberg.TableMetadataParser.toJson(base))
+        told = _metadata_of(jvm, base)
     except Py4JJavaError as problem:
         if _java_class(problem).endswith(("NoSuchTableException", "NotFoundException", "NoSuchNamespaceException")):
             raise LakeTableMissing(f"The lake table of {name} is not there: {_java_sentence(problem)}.") from None
@@ -104,6 +103,14 @@ def load_table(spark: SparkSession, name: TableName) -> LakeHead:
         base=base,
         spark=spark,
     )
+
+
+def _metadata_of(jvm: Any, base: Any) -> dict[str, Any]:
+    """A table's metadata. Squeezed on its way here: an answer beyond one buffer waits 40 ms for the acknowledgement of its first part."""
+    squeezed = java_class(jvm, "org.apache.iceberg.inmemory.InMemoryOutputFile")("told.gz.metadata.json")
+    java_class(jvm, "org.apache.iceberg.TableMetadataParser").overwrite(base, squeezed)
+    told: dict[str, Any] = json.loads(gzip.decompress(squeezed.toByteArray()))
+    return told
 
 
 def _strings(spark: SparkSession, *values: str) -> Any:
@@ -282,7 +289,6 @@ def _data_files(head: LakeHead, files: Sequence[LakeFile]) -> list[Any]:
     # Every step of a dotted name is a round trip to the JVM, so names are looked up once and not for each file.
     builder_of, file_metrics, new_input = iceberg.DataFiles.builder, iceberg.parquet.ParquetUtil.fileMetrics, head.table.io().newInputFile
     spec, parquet, metrics_config = head.table.spec(), iceberg.FileFormat.PARQUET, iceberg.MetricsConfig.forTable(head.table)
-    as_list = iceberg.relocated.com.google.common.primitives.Longs.asList
     made = []
     for file in files:
         metrics = file_metrics(new_input(file.path, file.size_bytes), metrics_config)
@@ -290,21 +296,11 @@ def _data_files(head: LakeHead, files: Sequence[LakeFile]) -> list[Any]:
             raise LakeLayoutUnsupported(f"The lake file {file.path} has {counted} rows, and {file.rows} were written.")
         # By the path as it was registered: an input file would spell it its own way, and two spellings of one file look like two files.
         builder = builder_of(spec).withPath(file.path).withFileSizeInBytes(file.size_bytes).withFormat(parquet).withMetrics(metrics)
-        builder = builder.withSplitOffsets(as_list(_longs(head, file.split_offsets)))
+        builder = builder.withSplitOffsets(list_of_longs(jvm, file.split_offsets))
         if file.partition is not None:
             builder = builder.withPartitionValues([file.partition.text])
         made.append(builder.build())
     return made
-
-
-def _longs(head: LakeHead, values: Sequence[int]) -> Any:
-    """A Java long[], whatever the size of the numbers."""
-    jvm: Any = head.spark._jvm
-    gateway: Any = head.spark.sparkContext._gateway
-    array = gateway.new_array(jvm.long, len(values))
-    for position, value in enumerate(values):
-        array[position] = value
-    return array
 
 
 def _delete_files(head: LakeHead, deletes: Sequence[DeleteFile]) -> list[Any]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 from thermocline.core.maintenance.files import DataSeen, DeleteSeen
 from thermocline.errors import LakeLayoutUnsupported
 from thermocline.spark.commit import LakeHead, OpStamp, commit_snapshot, find_op
+from thermocline.spark.java_values import by_text, is_among, java_class, list_of_longs, text_of, those
 
-_SEPARATOR = "\x01\x02"
+_FOOTERS_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,15 @@ class CarriedDelete:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PickedData:
+    """The table's own entries of data files, as a Java list, picked while there was time. Manifests never change, so neither do they."""
+
+    files: frozenset[tuple[str, str]]
+    """Manifest and path of each."""
+    entries: Any = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
     """What leaves and what comes, in one commit. New data files count as old as `sequence_number`, so later equality deletes reach them."""
 
@@ -62,6 +73,8 @@ class Rewrite:
     new_deletes: Sequence[NewDelete] = ()
     carried: Sequence[CarriedDelete] = ()
     sequence_number: int | None = None
+    picked: PickedData | None = None
+    """Entries of data files that were picked before."""
 
     @property
     def is_empty(self) -> bool:
@@ -74,17 +87,17 @@ def rewrite_files(head: LakeHead, rewrite: Rewrite, stamp: OpStamp) -> int:
         return done
     jvm: Any = head.spark._jvm
     likes: list[DataSeen | DeleteSeen] = [*(file.like for file in rewrite.added), *(file.like for file in rewrite.new_deletes)]
-    data = _pick(head, [*rewrite.removed, *(like for like in likes if isinstance(like, DataSeen))], deletes=False)
+    data = _picked_or_pick(head, [*rewrite.removed, *(like for like in likes if isinstance(like, DataSeen))], rewrite.picked)
     leaving = [*rewrite.dropped, *(copy.original for copy in rewrite.carried)]
     deletes = _pick(head, [*leaving, *(like for like in likes if isinstance(like, DeleteSeen))], deletes=True)
     gone = _among(head, data, {file.path for file in rewrite.removed})
-    dropped = _among_deletes(jvm, deletes, leaving)
+    dropped = _among_deletes(head, deletes, leaving)
     found = _by_location(head, data)
     by_path = {like.path: _partition_of(found, deletes, like) for like in {like.path: like for like in likes}.values()}
-    added = jvm.java.util.HashSet()
-    for file in rewrite.added:
-        added.add(_data_file(head, file, by_path[file.like.path]))
-    new_deletes = jvm.java.util.HashSet()
+    added, new_deletes = (java_class(jvm, "java.util.HashSet")() for _ in range(2))
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="footers") as pool:
+        for made in pool.map(lambda file: _data_file(head, file, by_path[file.like.path]), rewrite.added):
+            added.add(made)
     for delete in rewrite.new_deletes:
         new_deletes.add(_delete_file(head, delete, by_path[delete.like.path]))
     update = head.table.newRewrite().rewriteFiles(gone, dropped, added, new_deletes)
@@ -111,26 +124,34 @@ def kept_summary(head: LakeHead) -> dict[str, str]:
     return {key: value for summary in told for key, value in summary.items() if not _ITS_OWN.fullmatch(key)}
 
 
+def pick_data(head: LakeHead, files: Sequence[DataSeen]) -> PickedData:
+    """Entries that a rewrite will need, picked now."""
+    return PickedData(files=frozenset((file.manifest, file.path) for file in files), entries=_pick(head, files, deletes=False))
+
+
+def _picked_or_pick(head: LakeHead, files: Sequence[DataSeen], picked: PickedData | None) -> Any:
+    if picked is not None and all((file.manifest, file.path) in picked.files for file in files):
+        return picked.entries
+    return _pick(head, files, deletes=False)
+
+
 def _pick(head: LakeHead, files: Iterable[DataSeen | DeleteSeen], *, deletes: bool) -> Any:
-    """The table's own entries of these files, as a Java list."""
+    """The table's own entries of these files, as a Java collection."""
     jvm: Any = head.spark._jvm
     wanted: dict[str, set[str]] = defaultdict(set)
     for file in files:
         wanted[file.manifest].add(file.path)
-    found = jvm.java.util.ArrayList()
+    found = java_class(jvm, "java.util.ArrayList")()
     if not wanted:
         return found
-    common = jvm.org.apache.iceberg.relocated.com.google.common
-    snapshot, io = head.table.snapshot(head.snapshot_id), head.table.io()
-    location = _location_function(head)
+    snapshot, io, specs, location = head.table.snapshot(head.snapshot_id), head.table.io(), head.table.specs(), _location_function(head)
+    manifest_files = java_class(jvm, "org.apache.iceberg.ManifestFiles")
     for manifest in snapshot.deleteManifests(io) if deletes else snapshot.dataManifests(io):
         if not (paths := wanted.get(str(manifest.path()))):
             continue
-        read = jvm.org.apache.iceberg.ManifestFiles.readDeleteManifest if deletes else jvm.org.apache.iceberg.ManifestFiles.read
-        entries = read(manifest, io, head.table.specs())
+        entries = (manifest_files.readDeleteManifest if deletes else manifest_files.read)(manifest, io, specs)
         try:
-            is_wanted = common.base.Predicates.compose(getattr(common.base.Predicates, "in")(_string_set(jvm, paths)), location)
-            found.addAll(common.collect.Lists.newArrayList(common.collect.Iterables.filter(entries, is_wanted)))
+            found.addAll(those(jvm, entries, is_among(jvm, paths, location)))
         finally:
             entries.close()
     return found
@@ -138,30 +159,12 @@ def _pick(head: LakeHead, files: Iterable[DataSeen | DeleteSeen], *, deletes: bo
 
 def _location_function(head: LakeHead) -> Any:
     """A Java function from a file to its location."""
-    jvm: Any = head.spark._jvm
-    loader = head.table.getClass().getClassLoader()
-    content_file = loader.loadClass("org.apache.iceberg.ContentFile")
-    function = loader.loadClass("org.apache.iceberg.relocated.com.google.common.base.Function")
-    text = loader.loadClass("java.lang.String")
-    invoke = jvm.java.lang.invoke
-    handle = invoke.MethodHandles.publicLookup().findVirtual(content_file, "location", invoke.MethodType.methodType(text))
-    return invoke.MethodHandleProxies.asInterfaceInstance(function, handle)
-
-
-def _string_set(jvm: Any, texts: Iterable[str]) -> Any:
-    """A Java set of many strings in two calls."""
-    splitter = jvm.org.apache.iceberg.relocated.com.google.common.base.Splitter.on(_SEPARATOR)
-    return jvm.java.util.HashSet(splitter.splitToList(_SEPARATOR.join(texts)))
+    return text_of(head.spark._jvm, head.table.getClass().getClassLoader(), "org.apache.iceberg.ContentFile", "location")
 
 
 def _among(head: LakeHead, files: Any, paths: set[str]) -> Any:
     """The files of these paths as a Java set, chosen in the JVM."""
-    jvm: Any = head.spark._jvm
-    common = jvm.org.apache.iceberg.relocated.com.google.common
-    chosen = jvm.java.util.HashSet()
-    if paths:
-        is_wanted = common.base.Predicates.compose(getattr(common.base.Predicates, "in")(_string_set(jvm, paths)), _location_function(head))
-        chosen = common.collect.Sets.newHashSet(common.collect.Iterables.filter(files, is_wanted))
+    chosen = those(head.spark._jvm, files, is_among(head.spark._jvm, paths, _location_function(head)))
     if chosen.size() != len(paths):
         raise LakeLayoutUnsupported(f"{len(paths) - chosen.size()} files to be replaced are not in the lake table.")
     return chosen
@@ -169,13 +172,14 @@ def _among(head: LakeHead, files: Any, paths: set[str]) -> Any:
 
 def _by_location(head: LakeHead, files: Any) -> Any:
     """A Java map from location to file; asked for single files, and never walked through from here."""
-    jvm: Any = head.spark._jvm
-    return jvm.org.apache.iceberg.relocated.com.google.common.collect.Maps.uniqueIndex(files, _location_function(head))
+    return by_text(head.spark._jvm, files, _location_function(head))
 
 
-def _among_deletes(jvm: Any, files: Any, wanted: Sequence[DeleteSeen]) -> Any:
+def _among_deletes(head: LakeHead, files: Any, wanted: Sequence[DeleteSeen]) -> Any:
     keys = {delete.key for delete in wanted}
-    chosen = jvm.java.util.HashSet()
+    if all(delete.kind != "vector" for delete in wanted):
+        return _among(head, files, {delete.path for delete in wanted})
+    chosen = java_class(head.spark._jvm, "java.util.HashSet")()
     for file in files:
         if (str(file.location()), int(file.contentOffset() or 0)) in keys:
             chosen.add(file)
@@ -193,19 +197,14 @@ def _partition_of(data: Any, deletes: Any, like: DataSeen | DeleteSeen) -> Any:
 
 def _data_file(head: LakeHead, file: NewData, partition: Any) -> Any:
     jvm: Any = head.spark._jvm
-    iceberg = jvm.org.apache.iceberg
-    gateway: Any = head.spark.sparkContext._gateway
+    config = java_class(jvm, "org.apache.iceberg.MetricsConfig").forTable(head.table)
     source = head.table.io().newInputFile(file.path, file.size_bytes)
-    metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forTable(head.table))
-    if metrics.recordCount() != file.rows:
-        raise LakeLayoutUnsupported(f"The lake file {file.path} has {metrics.recordCount()} rows, and {file.rows} were written.")
-    offsets = gateway.new_array(jvm.long, len(file.split_offsets))
-    for position, offset in enumerate(file.split_offsets):
-        offsets[position] = offset
+    metrics = java_class(jvm, "org.apache.iceberg.parquet.ParquetUtil").fileMetrics(source, config)
+    if (counted := metrics.recordCount()) != file.rows:
+        raise LakeLayoutUnsupported(f"The lake file {file.path} has {counted} rows, and {file.rows} were written.")
     spec = head.table.specs().get(file.like.spec_id)
-    builder = iceberg.DataFiles.builder(spec).withPath(file.path).withFileSizeInBytes(file.size_bytes)
-    builder = builder.withFormat(iceberg.FileFormat.PARQUET).withMetrics(metrics)
-    builder = builder.withSplitOffsets(iceberg.relocated.com.google.common.primitives.Longs.asList(offsets))
+    builder = java_class(jvm, "org.apache.iceberg.DataFiles").builder(spec).withPath(file.path).withFileSizeInBytes(file.size_bytes)
+    builder = builder.withFormat("parquet").withMetrics(metrics).withSplitOffsets(list_of_longs(jvm, file.split_offsets))
     if spec.isPartitioned():
         builder = builder.withPartition(partition)
     if file.sort_order_id:

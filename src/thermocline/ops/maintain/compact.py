@@ -9,6 +9,7 @@ it committed, and the rest of its files are the janitor's.
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from thermocline.cold.table_files import TableFiles
@@ -25,8 +26,11 @@ from thermocline.ops.maintain.writer import writer_lock
 from thermocline.spark.commit import LakeHead, load_table
 from thermocline.spark.jobs.compact import BinFailed, Staging, run_bins
 from thermocline.spark.kernels.compaction.run import run_bin
+from thermocline.spark.rewrite import pick_data
 
 _COMMIT_EVERY_SECONDS = 30.0
+_MOST_PICKED = 5_000
+"""Entries of so many files are held in the driver while their bins run, so that the commit need not look for them."""
 _COUNTED = (
     *("files_merged", "files_written", "bins", "rows_read", "rows_written", "bytes_read", "bytes_written"),
     *("conflicts", "rebases", "files_reused", "commits"),
@@ -79,7 +83,11 @@ def _rewrite(
     replacing = Replacing(context=context, plan=plan, files=files, staging=staging, last=plan.seen.snapshot_id)
     progress = _Progress(started=started, last_commit=started)
     if plan.bins:
-        _run_bins(context, head, plan, staging, replacing, progress)
+        with ThreadPoolExecutor(1, thread_name_prefix="pick") as pool:
+            leaving = [file for made in plan.bins for file in made.files]
+            if len(leaving) <= _MOST_PICKED:
+                replacing.picking = pool.submit(pick_data, head, leaving)
+            _run_bins(context, head, plan, staging, replacing, progress)
     fault_point("compact-written")
     if progress.pending or (plan.dangling and not replacing.commits):
         replacing.commit(progress.pending, plan.dangling)

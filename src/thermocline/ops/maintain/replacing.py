@@ -10,6 +10,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -40,7 +41,7 @@ from thermocline.spark.jobs.compact import Staging
 from thermocline.spark.kernels.compaction.row_map import Positions, moved_rows
 from thermocline.spark.kernels.compaction.task import BinResult, RowMap
 from thermocline.spark.kernels.fold_deletes import DeleteTarget, write_deletes
-from thermocline.spark.rewrite import CarriedDelete, NewData, NewDelete, Rewrite, rewrite_files
+from thermocline.spark.rewrite import CarriedDelete, NewData, NewDelete, PickedData, Rewrite, rewrite_files
 
 STALE = "stale plan: table head changed since planning"
 USED_UP = "compaction commit failed after retries"
@@ -82,6 +83,8 @@ class Replacing:
     kind: str = "compact"
     last: int
     """The snapshot the next commit expects, for policies that do not rebase."""
+    picking: Future[PickedData] | None = None
+    """The files that leave, being picked while their bins run."""
     committed: list[Finished] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     commits: int = 0
@@ -95,7 +98,7 @@ class Replacing:
 
     def commit(self, finished: Sequence[Finished], dangling: Sequence[DeleteSeen] = ()) -> None:
         """One commit of what is finished; on a lost race again, with the same files."""
-        left = list(finished)
+        left = sorted(finished, key=lambda found: found.bin.files[0].order)  # so that outputs stand in the order their rows came in
         for attempt in range(max(self.context.policy.max_commit_retries, 1)):
             head = load_table(self.context.spark(), self.context.target.name)
             is_other = head.snapshot_id != self.last and not self.context.policy.rebase
@@ -166,8 +169,13 @@ class Replacing:
             new_deletes=self._move(head, seen, kept, moved),
             carried=[self._carry(head, delete) for delete in endangered],
             sequence_number=self.plan.seen.sequence_number,
+            picked=self._picked(),
         )
         return Prepared(rewrite=rewrite, finished=tuple(kept), moved=moved)
+
+    def _picked(self) -> PickedData | None:
+        """What could not be picked is looked for again by the commit, which says why it cannot."""
+        return self.picking.result() if self.picking is not None and self.picking.exception() is None else None
 
     def _carry(self, head: LakeHead, delete: DeleteSeen) -> CarriedDelete:
         """A copy of a delete file, which Iceberg cannot drop in the commit that adds it."""

@@ -44,7 +44,19 @@ def varint(value: int) -> bytes:
 
 def number(value: int) -> bytes:
     """A signed number as the compact protocol writes it."""
-    return varint((value << 1) ^ (value >> 63))
+    value = (value << 1) ^ (value >> 63)
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    if value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 0x200000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
+    if value < 0x10000000:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14 & 0x7F | 0x80, value >> 21))
+    return varint(value)
+
+
+_ONE_BYTE = [bytes((value,)) for value in range(0x80)]
 
 
 def read_binary(data: bytes, at: int) -> tuple[bytes, int]:
@@ -110,6 +122,7 @@ def skip(data: bytes, at: int, kind: int) -> int:
 
 
 def skip_struct(data: bytes, at: int) -> int:
+    """Most of a footer is stepped over here, so that the usual kinds are taken without a call."""
     while True:
         head = data[at]
         at += 1
@@ -124,12 +137,24 @@ def skip_struct(data: bytes, at: int) -> int:
             while data[at] & 0x80:
                 at += 1
             at += 1
+        elif kind == BINARY and data[at] < 0x80:
+            at += 1 + data[at]
         elif kind > FALSE:
             at = skip(data, at, kind)
 
 
 def _skip_list(data: bytes, at: int) -> int:
     kind, count, at = read_list_header(data, at)
+    if kind in (I16, I32, I64):
+        for _ in range(count):
+            while data[at] & 0x80:
+                at += 1
+            at += 1
+        return at
+    if kind == STRUCT:
+        for _ in range(count):
+            at = skip_struct(data, at)
+        return at
     for _ in range(count):
         at = _skip_element(data, at, kind)
     return at

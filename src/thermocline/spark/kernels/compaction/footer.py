@@ -7,7 +7,7 @@ bloom filters, the group's own number. All else (statistics, encodings, sizes, f
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -131,21 +131,26 @@ def _read_metadata(data: bytes, schema_before: bytes) -> Footer:
 class _Cut:
     """Collects the stretches of one row group."""
 
-    __slots__ = ("data", "group", "left")
+    __slots__ = ("chunk", "data", "group", "left")
 
     def __init__(self, data: bytes, begin: int) -> None:
         self.data = data
         self.left = begin
         self.group = RowGroup()
+        self.chunk = 0
 
     def number(self, at: int, place: Place) -> tuple[int, int]:
         value, after = thrift.read_number(self.data, at)
+        self.take(at, after, place, value)
+        return value, after
+
+    def take(self, at: int, after: int, place: Place, value: int) -> None:
+        """A number between two stretches."""
         if not 0 <= value < 1 << 62:
             raise IndexError
         self.group.stretches.append(self.data[self.left : at])
-        self.group.numbers.append((place, value, len(self.group.chunks)))
+        self.group.numbers.append((place, value, self.chunk))
         self.left = after
-        return value, after
 
 
 def _read_group(data: bytes, at: int) -> tuple[RowGroup, int]:
@@ -177,6 +182,7 @@ def _read_chunk(cut: _Cut, at: int) -> int:
         if kind == thrift.STOP:
             chunk.offset_index, chunk.column_index = (offsets[0], lengths[0]), (offsets[1], lengths[1])
             cut.group.chunks.append(chunk)
+            cut.chunk += 1
             return at
         if field_id == 2:
             _, at = cut.number(at, Place.DATA)
@@ -194,30 +200,43 @@ def _read_chunk(cut: _Cut, at: int) -> int:
 
 
 def _read_column(cut: _Cut, chunk: Chunk, at: int) -> int:
-    data, field_id = cut.data, 0
-    size, bloom, bloom_size = 0, 0, 0
-    starts: list[int] = []
+    """Half of the work on a footer is done here: numbers are read without a call."""
+    data, field_id, found = cut.data, 0, [0] * 16
     while True:
-        kind, field_id, at = thrift.read_field(data, at, field_id)
-        if kind == thrift.STOP:
+        head = data[at]
+        at += 1
+        if head == thrift.STOP:
+            starts = [start for start in found[9:12] if start > 0]
             chunk.start = min(starts, default=0)
-            chunk.end = chunk.start + size
-            chunk.bloom = (bloom, bloom_size)
+            chunk.end = chunk.start + found[7]
+            chunk.codec, chunk.bloom = found[4], (found[14], found[15])
             return at
-        if field_id in (9, 10, 11):
-            value, at = cut.number(at, Place.DATA)
-            if value > 0:
-                starts.append(value)
-        elif field_id == 4:
-            chunk.codec, at = thrift.read_number(data, at)
-        elif field_id == 7:
-            size, at = thrift.read_number(data, at)
-        elif field_id == 14:
-            bloom, at = cut.number(at, Place.BLOOM)
-        elif field_id == 15:
-            bloom_size, at = thrift.read_number(data, at)
+        if head > 0x0F:
+            field_id += head >> 4
         else:
+            field_id, at = thrift.read_number(data, at)
+        kind = head & 0x0F
+        if kind not in _NUMBERS:
             at = thrift.skip(data, at, kind)
+            continue
+        begin, byte = at, data[at]
+        at += 1
+        value, shift = byte & 0x7F, 7
+        while byte > 0x7F:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+        value = (value >> 1) ^ -(value & 1)
+        if 0 <= field_id < 16:
+            found[field_id] = value
+            if (place := _PLACES.get(field_id)) is not None:
+                cut.take(begin, at, place, value)
+
+
+_NUMBERS = (thrift.I64, thrift.I32, thrift.I16)
+_PLACES = {9: Place.DATA, 10: Place.DATA, 11: Place.DATA, 14: Place.BLOOM}
+"""Fields of a column chunk's metadata that depend on the file."""
 
 
 def _read_pairs(data: bytes, at: int) -> tuple[dict[bytes, bytes | None], int]:
@@ -238,13 +257,11 @@ def _read_pairs(data: bytes, at: int) -> tuple[dict[bytes, bytes | None], int]:
     return found, at
 
 
-def render_group(group: RowGroup, moved: Callable[[Place, int, int], int]) -> bytes:
-    """The row group with each of its numbers replaced by what `moved` says."""
-    parts = []
-    for stretch, (place, value, chunk) in zip(group.stretches, group.numbers, strict=False):
-        parts.append(stretch)
-        parts.append(thrift.number(moved(place, value, chunk)))
-    parts.append(group.stretches[-1])
+def render_group(group: RowGroup, moved: Sequence[int]) -> bytes:
+    """The row group with each of its numbers replaced, in their order."""
+    parts: list[bytes] = [b""] * (2 * len(moved) + 1)
+    parts[::2] = group.stretches
+    parts[1::2] = map(thrift.number, moved)
     return b"".join(parts)
 
 

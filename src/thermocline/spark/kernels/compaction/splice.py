@@ -209,18 +209,21 @@ class _Output:
 
 
 def _render(carried: _Carried, number: int, places: dict[Place, list[list[int]]]) -> bytes:
-    def moved(place: Place, value: int, chunk: int) -> int:
+    shift, blooms, grown = carried.shift, carried.blooms, carried.offset_indexes
+    column_indexes, offset_indexes = places[Place.COLUMN_INDEX][number], places[Place.OFFSET_INDEX][number]
+    moved = []
+    for place, value, chunk in carried.group.numbers:
         if place is Place.DATA:
-            return value + carried.shift if value > 0 else value
-        if place is Place.ORDINAL:
-            return number
-        if place is Place.BLOOM:
-            return carried.blooms[chunk]
-        if place is Place.OFFSET_INDEX_LENGTH:
+            moved.append(value + shift if value > 0 else value)
+        elif place is Place.COLUMN_INDEX:
+            moved.append(column_indexes[chunk])
+        elif place is Place.OFFSET_INDEX:
+            moved.append(offset_indexes[chunk])
+        elif place is Place.OFFSET_INDEX_LENGTH:
             # Larger offsets take more bytes, so an index grows as its pages move.
-            return len(carried.offset_indexes[chunk])
-        return places[place][number][chunk]
-
+            moved.append(len(grown[chunk]))
+        else:
+            moved.append(number if place is Place.ORDINAL else blooms[chunk])
     return render_group(carried.group, moved)
 
 
