@@ -75,8 +75,8 @@ def test_a_keep_heap_table_under_constant_updates_has_no_more_delete_files_than_
     """Mirrored tables come later; their pump writes deletes as folds do."""
     spanning = make_spanning(keep_heap=True)
     spanning.tier()
-    counts = []
-    for add in range(4):
+    counts: list[int] = []
+    for add in range(3):
         spanning.both(f"update events set v = v + 1 where id % 4 = {add} and ts < '2026-04-01'")
         spanning.fold()
         if add == 1:
@@ -85,5 +85,5 @@ def test_a_keep_heap_table_under_constant_updates_has_no_more_delete_files_than_
         if add:
             assert maintain(spanning, spanning.name, "compact", "rewrite_position_delete_files").status == "done"
             assert delete_files(spanning) == 0
-    assert max(counts[2:]) <= counts[0]
+    assert counts[2] <= counts[0]
     spanning.assert_same_rows()
