@@ -8,38 +8,34 @@ Sort and z-order are measured by `compaction_sort`.
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
-from bench.figures import Figure, compare
-from bench.tiering import open_postgres
-from thermocline.catalog.migrate import apply_migrations
+from bench.figures import Figure, compare, within
+from bench.lake_place import Place, open_place, say
 from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
 from thermocline.locations import without_file_scheme
 from thermocline.ops.maintain.compact import run_compact
-from thermocline.ops.maintain.context import LakeTarget, PassContext
-from thermocline.pg import Connection, connect, read_endpoint
-from thermocline.settings import Settings
 from thermocline.spark.commit import load_table
-from thermocline.spark.session import SparkPlan, spark_session
+from thermocline.spark.kernels.compaction.files import Pace, Register
+from thermocline.spark.kernels.compaction.run import run_bin
+from thermocline.spark.kernels.compaction.task import BinResult, BinTask
 
 MEGABYTES = float(os.environ.get("BENCH_COMPACTION_MB", "230"))
 LARGE_MEGABYTES = float(os.environ.get("BENCH_COMPACTION_LARGE_MB", "2000"))
 TINY_FILES = int(os.environ.get("BENCH_COMPACTION_TINY_FILES", "2000"))
 RUNS = int(os.environ.get("BENCH_COMPACTION_RUNS", "3"))
+_MEMORY_LIMIT_MIB = 512
+_PEAKS = "peaks"
 _ROW_BYTES = 42.0
 """What a row of the table below takes on disk, about."""
 TARGET_BYTES = 134_217_728
@@ -48,7 +44,7 @@ select id, timestamp_seconds(1700000000 + id) as ts, element_at(array('click', '
        cast(rand(1) * 100000 as decimal(12, 2)) as amount, rand(2) as score, concat('note ', id % 100000) as note, uuid() as tag
   from range(0, {rows}, 1, {files})"""
 EAGER = Policy(preset="artemis", rewrite_min_input_files=2, min_input_scope="partition")
-Step = Callable[["Place", "Case"], None]
+Step = Callable[[Place, "Case"], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +56,7 @@ class Case:
     reach: float
     megabytes: float = MEGABYTES
     files: int = 200
+    runs: int = RUNS
     level: int = 1
     policy: Policy = EAGER
     target_bytes: int = TARGET_BYTES
@@ -68,37 +65,24 @@ class Case:
     prepare: Step = lambda _place, _case: None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where the benchmark runs."""
-
-    dsn: str
-    conn: Connection
-    spark: SparkSession
-
-    def context(self, case: Case) -> PassContext:
-        row = self.conn.execute(
-            "insert into thermocline.lake_tables (namespace, name) values ('bench', %s)"
-            " on conflict (catalog, namespace, name) do update set name = excluded.name returning id",
-            [case.table],
-        ).fetchone()
-        assert row is not None
-        return PassContext(
-            conn=self.conn,
-            dsn=self.dsn,
-            spark=lambda: self.spark,
-            settings=Settings(dsn=self.dsn),
-            target=LakeTarget(name=TableName("bench", case.table), lake_id=row[0]),
-            policy=replace(case.policy, compression_level=case.level, rewrite_target_bytes=case.target_bytes),
-            now=datetime.now(UTC),
-            worker="bench",
-            pass_id=uuid.uuid4(),
-        )
-
-
 def run() -> Sequence[Figure]:
     with open_place() as place:
-        return [measure(place, case) for case in _cases()]
+        return [*(measure(place, case) for case in _cases()), memory_figure(place)]
+
+
+def memory_figure(place: Place) -> Figure:
+    """The most that a Python worker of Spark took for any bin so far."""
+    peaks = [float(line) for line in (place.directory / _PEAKS).read_text().splitlines()]
+    return within("memory of a task, largest", max(peaks), _MEMORY_LIMIT_MIB, "MiB")
+
+
+def _measured_bin(task: BinTask, register: Register, pace: Pace, *, peaks: Path) -> BinResult:
+    """The kernel, with the worker's peak memory written down beside its result."""
+    result = run_bin(task, register, pace)
+    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    with peaks.open("a") as told:
+        told.write(f"{int(peak.split()[1]) / 1024:.1f}\n")
+    return result
 
 
 def _cases() -> list[Case]:
@@ -106,7 +90,7 @@ def _cases() -> list[Case]:
     encoded = replace(EAGER, splice_min_row_group_bytes=1 << 40)
     return [
         Case(name="bin-pack by splice, 200 files", table="plain", reach=10, policy=spliced),
-        Case(name="bin-pack by splice, large", table="large", megabytes=LARGE_MEGABYTES, reach=20, policy=spliced),
+        Case(name="bin-pack by splice, large", table="large", megabytes=LARGE_MEGABYTES, reach=20, policy=spliced, runs=min(RUNS, 2)),
         Case(name="bin-pack by re-encode, zstd 1", table="encoded", reach=2.5, policy=encoded),
         Case(name="bin-pack by re-encode, zstd 3", table="encoded3", level=3, reach=2.5, policy=encoded),
         Case(name="tiny files", table="tiny", megabytes=MEGABYTES / 4, files=TINY_FILES, reach=1, policy=spliced),
@@ -122,7 +106,7 @@ def measure(place: Place, case: Case) -> Figure:
     start, rows = read_head(place, case), read_rows(place, case)
     ours: list[float] = []
     theirs: list[float] = []
-    for turn in range(RUNS + 1):
+    for turn in range(case.runs + 1):
         for side, seconds in ((run_ours, ours), (run_theirs, theirs)):
             started = time.perf_counter()
             side(place, case)
@@ -172,7 +156,9 @@ def _delete_by_key(place: Place, case: Case) -> None:
 
 
 def run_ours(place: Place, case: Case) -> None:
-    told = run_compact(place.context(case))
+    policy = replace(case.policy, compression_level=case.level, rewrite_target_bytes=case.target_bytes)
+    context = replace(place.context(case.table, policy), kernel=partial(_measured_bin, peaks=place.directory / _PEAKS))
+    told = run_compact(context)
     assert told.status == "done", told
 
 
@@ -191,19 +177,3 @@ def read_head(place: Place, case: Case) -> int:
 
 def read_rows(place: Place, case: Case) -> Any:
     return place.spark.sql(f"select count(*), sum(cast(xxhash64(*) as decimal(38, 0))) from thermocline.bench.{case.table}").collect()
-
-
-@contextmanager
-def open_place() -> Iterator[Place]:
-    with (
-        tempfile.TemporaryDirectory(prefix="bench-compaction-") as directory,
-        open_postgres(Path(directory)) as server,
-        closing(connect(server.dsn(), autocommit=True)) as conn,
-    ):
-        apply_migrations(conn)
-        plan = SparkPlan(endpoint=read_endpoint(conn), warehouse=f"{directory}/lake", master="local[2]", driver_memory="4g")
-        yield Place(dsn=server.dsn(), conn=conn, spark=spark_session(plan))
-
-
-def say(line: str) -> None:
-    print(f"bench: {line}", file=sys.stderr, flush=True)

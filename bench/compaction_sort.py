@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from pyiceberg.table import StaticTable
 
-from bench.compaction import EAGER, RUNS, Case, Place, make_table, measure, open_place, read_head, read_rows, run_ours, say
+from bench.compaction import EAGER, RUNS, Case, make_table, measure, read_head, read_rows, run_ours
 from bench.figures import Figure, compare, fewer
+from bench.lake_place import Place, open_place, say
 from thermocline.core.names import TableName
 from thermocline.spark.commit import load_table
 
@@ -26,7 +27,7 @@ _NARROW = replace(EAGER, rewrite_strategy="zorder", zorder_columns=("score", "am
 """Neither column is in any order in the table."""
 _ENCODED = replace(EAGER, splice_min_row_group_bytes=1 << 40)
 _OUTPUTS = 64
-_BOTH_NARROW = "score >= 0.5 and score <= 0.55 and amount >= 30000 and amount <= 35000"
+_BOTH_NARROW = "score >= 0.5 and score <= 0.55 and amount >= 30000.00 and amount <= 35000.00"
 _COST_REACH = {"sort": 1 / 1.15, "zorder": 1 / 1.20}
 """Sorting is expected to take 10 to 15 % longer than bin-pack, z-order 20 %."""
 

@@ -7,42 +7,35 @@ process and the JVM's heap grew by at most while ours ran. BENCH_UPKEEP_PARTS=ex
 from __future__ import annotations
 
 import os
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import psutil
-from pyspark.sql import SparkSession
 
 from bench.figures import Figure, compare, reported, within
 from bench.lake_history import LakeHistory, batches
+from bench.lake_place import Place, open_place, say
 from bench.sealed_windows import EAGER, SimulatedDay
-from bench.tiering import open_postgres
-from thermocline.catalog.migrate import apply_migrations
 from thermocline.cold.metadata import read_lake_table
 from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
 from thermocline.locations import without_file_scheme
-from thermocline.ops.maintain.context import LakeTarget, PassContext
+from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.expire import run_expire_snapshots
 from thermocline.ops.maintain.manifests import run_rewrite_manifests
 from thermocline.ops.maintain.orphans import run_remove_orphans
-from thermocline.pg import Connection, connect, read_endpoint
-from thermocline.settings import Settings
 from thermocline.spark.commit import LakeHead, load_table
-from thermocline.spark.session import SparkPlan, spark_session
 
 SNAPSHOTS = int(os.environ.get("BENCH_UPKEEP_SNAPSHOTS", "5000"))
 FILES = int(os.environ.get("BENCH_UPKEEP_FILES", "1000000"))
 MANIFESTS = int(os.environ.get("BENCH_UPKEEP_MANIFESTS", "2000"))
-LIST_ENTRIES = int(os.environ.get("BENCH_UPKEEP_LIST_ENTRIES", "10000"))
+LIST_ENTRIES = int(os.environ.get("BENCH_UPKEEP_LIST_ENTRIES", "5000"))
 PASSES = int(os.environ.get("BENCH_UPKEEP_PASSES", "100"))
 _MEMORY_LIMIT_MIB = 512
 _LINKS = 50_000
@@ -50,60 +43,41 @@ _LINKS = 50_000
 _NOW = datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where the benchmark runs."""
+def _make(place: Place, name: str) -> Any:
+    """An empty table, as Iceberg's Java object."""
+    place.spark.sql("create namespace if not exists thermocline.bench")
+    place.spark.sql(
+        f"create table thermocline.bench.{name} (id bigint, part bigint) using iceberg partitioned by (part)"
+        " tblproperties ('format-version' = '2')"
+    )
+    return _head(place, name).table
 
-    dsn: str
-    conn: Connection
-    spark: SparkSession
 
-    def make(self, name: str) -> Any:
-        """An empty table, as Iceberg's Java object."""
-        self.spark.sql("create namespace if not exists thermocline.bench")
-        self.spark.sql(
-            f"create table thermocline.bench.{name} (id bigint, part bigint) using iceberg partitioned by (part)"
-            " tblproperties ('format-version' = '2')"
-        )
-        return load_table(self.spark, TableName("bench", name)).table
+def _head(place: Place, name: str) -> LakeHead:
+    return load_table(place.spark, TableName("bench", name))
 
-    def head(self, name: str) -> LakeHead:
-        return load_table(self.spark, TableName("bench", name))
 
-    def context(self, name: str, **policy: Any) -> PassContext:
-        row = self.conn.execute(
-            "insert into thermocline.lake_tables (namespace, name) values ('bench', %s) returning id", [name]
-        ).fetchone()
-        assert row is not None
-        return PassContext(
-            conn=self.conn,
-            dsn=self.dsn,
-            spark=lambda: self.spark,
-            settings=Settings(dsn=self.dsn),
-            target=LakeTarget(name=TableName("bench", name), lake_id=row[0]),
-            policy=Policy(**policy),
-            now=_NOW + timedelta(days=30),
-            worker="bench",
-        )
+def _context(place: Place, name: str, **policy: Any) -> PassContext:
+    return place.context(name, Policy(**policy), _NOW + timedelta(days=30))
 
 
 def run() -> Sequence[Figure]:
-    with _place() as place:
+    with open_place("2g") as place:
         return [figure for part in PARTS for figure in _PARTS[part](place)]
 
 
 def _expiry(place: Place) -> Iterator[Figure]:
     """Every snapshot has a file of its own, so all but one of each go."""
-    _say(f"making {SNAPSHOTS:,} snapshots")
-    place.make("expiry")
-    made = LakeHistory(place.head("expiry"))
+    say(f"making {SNAPSHOTS:,} snapshots")
+    _make(place, "expiry")
+    made = LakeHistory(_head(place, "expiry"))
     for number in range(1, SNAPSHOTS + 1):
         Path(without_file_scheme(made.file(number, number % 16))).touch()
     made.commit([[made.manifest([number], (number % 16,), number)] for number in range(1, SNAPSHOTS + 1)])
-    context = place.context("expiry", snapshot_min_retained=1, snapshot_retention_ms=1)
+    context = _context(place, "expiry", snapshot_min_retained=1, snapshot_retention_ms=1)
     with _memory(place) as grown:
         seconds = _timed(lambda: run_expire_snapshots(context))
-    left = len(place.head("expiry").told["snapshots"])
+    left = len(_head(place, "expiry").told["snapshots"])
     files = sum(1 for _ in Path(without_file_scheme(made.location), "data").iterdir())
     assert (left, files) == (1, 1), (left, files)
     yield reported(f"expiry of {SNAPSHOTS:,} snapshots", SNAPSHOTS / seconds, "snapshots/s")
@@ -112,9 +86,9 @@ def _expiry(place: Place) -> Iterator[Figure]:
 
 def _sweep(place: Place) -> Iterator[Figure]:
     """A tenth of the files is nobody's; all of them are old and lie in one folder."""
-    _say(f"making {FILES:,} files")
-    place.make("sweep")
-    made = LakeHistory(place.head("sweep"))
+    say(f"making {FILES:,} files")
+    _make(place, "sweep")
+    made = LakeHistory(_head(place, "sweep"))
     folder, old = Path(without_file_scheme(made.location), "data"), time.time() - 30 * 24 * 3600
     for number in range(FILES):
         path = without_file_scheme(made.file(number, 1))
@@ -126,7 +100,7 @@ def _sweep(place: Place) -> Iterator[Figure]:
             os.link(first, path)
     named = FILES - FILES // 10
     made.commit([[made.manifest(numbers, (1,)) for numbers in batches(named, 50_000)]])
-    context = place.context("sweep")
+    context = _context(place, "sweep")
     with _memory(place) as grown:
         seconds = _timed(lambda: run_remove_orphans(context))
     left = sum(1 for _ in folder.iterdir())
@@ -141,7 +115,7 @@ def _manifests(place: Place) -> Iterator[Figure]:
         _make_manifests(place, name, MANIFESTS)
     before = _plan_seconds(place, "manifests_ours")
     theirs = _timed(lambda: place.spark.sql("call thermocline.system.rewrite_manifests('bench.manifests_theirs')").collect())
-    ours = _timed(lambda: run_rewrite_manifests(place.context("manifests_ours", manifest_rewrite_min_manifests=2)))
+    ours = _timed(lambda: run_rewrite_manifests(_context(place, "manifests_ours", manifest_rewrite_min_manifests=2)))
     after = _plan_seconds(place, "manifests_ours")
     yield compare(
         f"rewriting {MANIFESTS:,} manifests", [MANIFESTS / ours], "Iceberg rewrite_manifests", [MANIFESTS / theirs], "manifests/s", 1.0
@@ -154,26 +128,27 @@ def _manifest_list(place: Place) -> Iterator[Figure]:
     _make_manifests(place, "listed", LIST_ENTRIES)
     before = _plan_seconds(place, "listed")
     policy = {"preset": "artemis", "manifest_rewrite_min_manifests": 2, "manifest_target_bytes": 20_000}
-    told = run_rewrite_manifests(place.context("listed", **policy))
+    told = run_rewrite_manifests(_context(place, "listed", **policy))
     after = _plan_seconds(place, "listed")
-    _say(told.sentence)
+    say(told.sentence)
     left = told.counters["manifests_written"]
     yield within(f"manifest list of {LIST_ENTRIES:,}, entries left", left, LIST_ENTRIES / 20 * 1.25, "entries")
     yield compare(f"cold plans, manifest list of {LIST_ENTRIES:,} rewritten", [1 / after], "plans before", [1 / before], "plans/s", 10.0)
 
 
 def _sealed(place: Place) -> Iterator[Figure]:
-    """A day of passes beside ingest, of closed hours alone and of all."""
+    """A day of passes beside ingest, of closed hours alone and, with fewer passes, of all."""
     found = {}
-    for name, sealed_after_ms in (("sealed", 0), ("unsealed", -1)):
-        _say(f"a day of {PASSES} passes, {name}")
+    for name, sealed_after_ms, passes in (("sealed", 0, PASSES), ("unsealed", -1, max(PASSES // 4, 1))):
+        say(f"a day of {passes} passes, {name}")
         SimulatedDay.make_table(place.spark, TableName("bench", name))
-        context, policy = place.context(name), replace(EAGER, sealed_after_ms=sealed_after_ms)
+        context, policy = _context(place, name), replace(EAGER, sealed_after_ms=sealed_after_ms)
         day = SimulatedDay(spark=place.spark, name=TableName("bench", name), context=lambda context=context: context, policy=policy)
-        found[name] = day.run(passes=PASSES, files_per_pass=4)
-        _say(str(found[name]))
+        found[name] = day.run(passes=passes, files_per_pass=4)
+        say(str(found[name]))
     sealed, unsealed = found["sealed"], found["unsealed"]
-    yield within(f"commit conflicts in {PASSES} passes, sealed", sealed.conflicts, 0, "conflicts", f"unsealed: {unsealed.conflicts}")
+    beside = f"unsealed: {unsealed.conflicts} in {unsealed.passes}"
+    yield within(f"commit conflicts in {PASSES} passes, sealed", sealed.conflicts, 0, "conflicts", beside)
     yield within("most files at once, sealed", sealed.most_files, 60, "files", f"unsealed: {unsealed.most_files}")
 
 
@@ -183,9 +158,9 @@ PARTS = os.environ.get("BENCH_UPKEEP_PARTS", ",".join(_PARTS)).split(",")
 
 def _make_manifests(place: Place, name: str, count: int) -> None:
     """One snapshot of many manifests of four files each."""
-    _say(f"making {count:,} manifests")
-    place.make(name)
-    made = LakeHistory(place.head(name))
+    say(f"making {count:,} manifests")
+    _make(place, name)
+    made = LakeHistory(_head(place, name))
     made.commit([[made.manifest([at], tuple((at + step * 16) % 64 for step in range(4))) for at in range(count)]])
 
 
@@ -195,7 +170,7 @@ def _plan_seconds(place: Place, name: str) -> float:
     wanted = jvm.org.apache.iceberg.expressions.Expressions.equal("part", 1)
     best = float("inf")
     for _ in range(3):
-        table = place.head(name).table
+        table = _head(place, name).table
         started = time.perf_counter()
         tasks = table.newScan().filter(wanted).planFiles()
         found = jvm.org.apache.iceberg.relocated.com.google.common.collect.Iterables.size(tasks)
@@ -234,19 +209,3 @@ def _memory(place: Place) -> Iterator[Callable[[], float]]:
     yield lambda: (peak[0] - start) / 2**20
     over.set()
     watcher.join()
-
-
-@contextmanager
-def _place() -> Iterator[Place]:
-    with (
-        tempfile.TemporaryDirectory(prefix="bench-upkeep-") as directory,
-        open_postgres(Path(directory)) as server,
-        closing(connect(server.dsn(), autocommit=True)) as conn,
-    ):
-        apply_migrations(conn)
-        plan = SparkPlan(endpoint=read_endpoint(conn), warehouse=f"{directory}/lake", master="local[2]", driver_memory="2g")
-        yield Place(dsn=server.dsn(), conn=conn, spark=spark_session(plan))
-
-
-def _say(text: str) -> None:
-    print(f"bench: {text}", file=sys.stderr, flush=True)
