@@ -8,7 +8,7 @@ value.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import time
 
 import numpy as np
@@ -25,7 +25,7 @@ _MAX_WHOLE_DIGITS = 18
 NOT_A_NUMBER = -(2**63)
 """Stands for NaN among decimals that travel as whole numbers: none of eighteen digits comes near."""
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-_PLAIN: dict[str, pa.DataType] = {
+PLAIN_TYPES: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "long": pa.int64(),
@@ -45,7 +45,7 @@ def arrow_type(lake_type: str) -> pa.DataType:
     """The Arrow type that Parquet writes as this Iceberg type."""
     if found := _DECIMAL.fullmatch(lake_type):
         return pa.decimal128(int(found[1]), int(found[2]))
-    return _PLAIN[lake_type]
+    return PLAIN_TYPES[lake_type]
 
 
 def lake_type_of_arrow(kind: pa.DataType) -> str:
@@ -54,7 +54,7 @@ def lake_type_of_arrow(kind: pa.DataType) -> str:
         return f"decimal({kind.precision}, {kind.scale})"
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16:
         return "uuid"
-    return next((name for name, known in _PLAIN.items() if known == kind), "string")
+    return next((name for name, known in PLAIN_TYPES.items() if known == kind), "string")
 
 
 def travels_whole(lake_type: str) -> bool:

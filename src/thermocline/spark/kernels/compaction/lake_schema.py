@@ -11,25 +11,15 @@ from typing import Any
 import pyarrow as pa
 
 from thermocline.spark.kernels.compaction.problems import RewriteUnsupported
+from thermocline.spark.kernels.lake_form import PLAIN_TYPES
 
 FIELD_ID = b"PARQUET:field_id"
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 _FIXED = re.compile(r"fixed\[(\d+)\]")
 _PLAIN: Mapping[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "time": pa.time64("us"),
-    "timestamp": pa.timestamp("us"),
-    "timestamptz": pa.timestamp("us", "UTC"),
+    **PLAIN_TYPES,
     "timestamp_ns": pa.timestamp("ns"),
     "timestamptz_ns": pa.timestamp("ns", "UTC"),
-    "uuid": pa.uuid(),
-    "binary": pa.binary(),
-    "string": pa.string(),
 }
 
 
