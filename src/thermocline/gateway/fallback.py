@@ -7,8 +7,6 @@ The statement may use functions of pg_catalog that compute and do nothing else, 
 
 from __future__ import annotations
 
-import contextlib
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +17,7 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import Token, TokenType
 
 from thermocline.errors import CandidatesTooLarge, StatementRefused, UnknownSnapshot
+from thermocline.gateway.cancelling import HeldConnection
 from thermocline.gateway.engine import DuckBatches, LakeEngine
 from thermocline.gateway.facts import SNAPSHOT_COLUMN, ColumnFacts
 from thermocline.gateway.lookup import LakeDirectory
@@ -69,11 +68,10 @@ class PostgresRows:
         self._parameters = list(parameters)
         self._engine = engine
         self._directory = directory
-        self._conn: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._held = HeldConnection()
         self._loading: DuckBatches | None = None
         self._fields: tuple[Field, ...] | None = None
         self._stopped = False
-        self._cancelling: threading.Thread | None = None
 
     def fields(self) -> tuple[Field, ...]:
         if self._fields is None:
@@ -85,7 +83,7 @@ class PostgresRows:
 
     def next_rows(self, shape: Shape) -> EncodedRows | None:
         fields = self.fields()
-        if self._conn is None:
+        if self._held.conn is None:
             return None
         binary = shape.all_binary(len(fields))
         result = self._execute(b"fetch forward %d from tc_answer" % _FETCH_ROWS, [], binary=binary)
@@ -100,21 +98,15 @@ class PostgresRows:
 
     def interrupt(self) -> None:
         self._stopped = True
-        loading, conn = self._loading, self._conn
+        loading = self._loading
         if loading is not None:
             loading.interrupt()
-        if conn is not None and (self._cancelling is None or not self._cancelling.is_alive()):
-            # In a thread of its own: the caller is the event loop, and a cancel is a connection.
-            self._cancelling = threading.Thread(target=_cancel, args=(conn,), daemon=True)
-            self._cancelling.start()
+        self._held.cancel()
 
     def close(self) -> None:
-        conn, self._conn = self._conn, None
+        conn = self._held.let_go()
         if conn is None:
             return
-        if self._cancelling is not None:
-            # A cancel still on its way would hit whoever has the connection next.
-            self._cancelling.join()
         try:
             if not conn.closed:
                 conn.rollback()
@@ -123,17 +115,19 @@ class PostgresRows:
             self._directory.return_evaluation(conn)
 
     def _open_connection(self) -> psycopg.Connection[tuple[Any, ...]]:
-        if self._conn is None or self._stopped:
+        conn = self._held.conn
+        if conn is None or self._stopped:
             raise Cancelled
-        return self._conn
+        return conn
 
     def _begin(self) -> None:
         check_harmless(self._query.sql, self._directory.immutable_functions())
         for scan in self._query.scans:
             if scan.snapshot_id is not None and not scan.facts.table.has_snapshot(scan.snapshot_id):
                 raise UnknownSnapshot(f"The lake table of {scan.facts.name} has no snapshot {scan.snapshot_id}.")
-        self._conn = self._directory.take_evaluation(lambda: self._stopped)
-        self._conn.autocommit = False
+        conn = self._directory.take_evaluation(lambda: self._stopped)
+        self._held.take(conn)
+        conn.autocommit = False
         named = _named_columns(self._query.sql)
         budget = self._directory.candidate_limit_bytes
         for number, scan in enumerate(self._query.scans):
@@ -169,11 +163,6 @@ class PostgresRows:
 
     def _execute(self, statement: bytes, parameters: list[bytes | None], *, binary: bool = False) -> pq.abc.PGresult:
         return checked(self._open_connection().pgconn.exec_params(statement, parameters, result_format=int(binary)))
-
-
-def _cancel(conn: psycopg.Connection[tuple[Any, ...]]) -> None:
-    with contextlib.suppress(psycopg.Error):
-        conn.cancel_safe(timeout=5)
 
 
 def checked(result: pq.abc.PGresult) -> pq.abc.PGresult:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import adbc_driver_postgresql.dbapi as adbc
@@ -20,6 +20,7 @@ from psycopg import sql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from thermocline.errors import PostgresUnreachable
+from thermocline.gateway.cancelling import Connection, HeldConnection
 from thermocline.gateway.sources import Cancelled
 from thermocline.gateway.values import NotProvable
 from thermocline.gateway.whole.kinds import Kind
@@ -31,8 +32,6 @@ _KEPT_READERS = 4
 _OLDEST_DAY = -2_440_588
 _OLDEST_MICROSECOND = _OLDEST_DAY * 86_400_000_000
 _WHOLE_DIGITS = 17
-
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class Snapshots:
@@ -115,21 +114,24 @@ class Snapshot:
 
     def __init__(self, snapshots: Snapshots, conn: Connection) -> None:
         self._snapshots = snapshots
-        self._conn: Connection | None = conn
+        self._held = HeldConnection(conn)
         self._name: str | None = None
         self._reading: Any = None
+        self._lock = threading.Lock()
         self._stopped = False
-        self._cancelling: threading.Thread | None = None
 
     def rows(self, query: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-        if self._conn is None or self._stopped:
-            raise Cancelled
-        return self._conn.execute(query.encode(), values).fetchall()
+        return self._open_connection().execute(query.encode(), values).fetchall()
 
     def ask(self, query: sql.Composable) -> list[tuple[Any, ...]]:
-        if self._conn is None or self._stopped:
+        conn = self._open_connection()
+        return conn.execute(query.as_string(conn).encode()).fetchall()
+
+    def _open_connection(self) -> Connection:
+        conn = self._held.conn
+        if conn is None or self._stopped:
             raise Cancelled
-        return self._conn.execute(query.as_string(self._conn).encode()).fetchall()
+        return conn
 
     @property
     def name(self) -> str:
@@ -143,8 +145,7 @@ class Snapshot:
         name = self.name
         reader = self._snapshots.take_reader()
         try:
-            with reader.cursor() as cursor:
-                self._reading = cursor
+            with reader.cursor() as cursor, self._interruptible(cursor):
                 if self._stopped:
                     raise Cancelled
                 cursor.execute("begin isolation level repeatable read read only")
@@ -157,31 +158,34 @@ class Snapshot:
             if self._stopped:
                 raise Cancelled from None
             raise
-        finally:
-            self._reading = None
         self._snapshots.return_reader(reader)
         arrays = [arrived(column, kind) for column, kind in zip(table.columns, kinds, strict=True)]
         return pa.table(arrays, names=list(names))
 
+    @contextlib.contextmanager
+    def _interruptible(self, cursor: Any) -> Iterator[None]:
+        """The cursor may be cancelled now, and not once it is being closed."""
+        with self._lock:
+            self._reading = cursor
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._reading = None
+
     def interrupt(self) -> None:
         """Stops what is being read."""
         self._stopped = True
-        reading, conn = self._reading, self._conn
-        if reading is not None:
-            with contextlib.suppress(Exception):
-                reading.adbc_cancel()
-        if conn is not None and (self._cancelling is None or not self._cancelling.is_alive()):
-            self._cancelling = threading.Thread(target=_cancel, args=(conn,), daemon=True)
-            self._cancelling.start()
+        with self._lock:
+            if self._reading is not None:
+                with contextlib.suppress(Exception):
+                    self._reading.adbc_cancel()
+        self._held.cancel()
 
     def close(self) -> None:
-        conn, self._conn = self._conn, None
-        if conn is None:
-            return
-        if self._cancelling is not None:
-            # A cancel still on its way would hit whoever has the connection next.
-            self._cancelling.join()
-        self._snapshots.give_back(conn)
+        conn = self._held.let_go()
+        if conn is not None:
+            self._snapshots.give_back(conn)
 
 
 def _within(reader: pa.RecordBatchReader, limit_bytes: int) -> pa.Table:
@@ -192,11 +196,6 @@ def _within(reader: pa.RecordBatchReader, limit_bytes: int) -> pa.Table:
         if size > limit_bytes:
             raise NotProvable("more heap rows than the gateway may hold")
     return pa.Table.from_batches(batches, reader.schema)
-
-
-def _cancel(conn: Connection) -> None:
-    with contextlib.suppress(psycopg.Error):
-        conn.cancel_safe(timeout=5)
 
 
 def travelling(value: sql.Composable, kind: Kind) -> sql.Composable:
