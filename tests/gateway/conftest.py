@@ -330,6 +330,17 @@ def site(postgres: PostgresServer, template: str, tmp_path: Path) -> Iterator[Si
         yield site
 
 
+@pytest.fixture
+def stoppable(clusters: Path, tmp_path: Path) -> Iterator[tuple[Site, PostgresServer]]:
+    """A site on a Postgres of its own, which the test may stop: others hold connections to the one of the run."""
+    server = PostgresServer(clusters / "stoppable", free_port(), FAST_TEST_SETTINGS, password=PASSWORD)
+    server.init()
+    server.start()
+    with open_site(server, make_template(server), tmp_path / "ware house%20") as site:
+        yield site, server
+    server.remove()
+
+
 @pytest.fixture(scope="module")
 def shared_site(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with open_site(postgres, template, tmp_path_factory.mktemp("lake") / "ware house%20") as site:

@@ -43,7 +43,8 @@ def test_the_statement_timeout_ends_a_statement_and_not_the_session(site: Any) -
         assert client.execute("select count(*) from public.numbers where _snapshot = null").fetchone() == (0,)
 
 
-def test_the_gateway_recovers_when_postgres_restarts(site: Any, postgres: Any) -> None:
+def test_the_gateway_recovers_when_postgres_restarts(stoppable: Any) -> None:
+    site, postgres = stoppable
     snapshot = _fill(site, 10)
     query = "select count(*) from public.numbers where _snapshot = %s"
     with psycopg.connect(site.direct_dsn(), autocommit=True) as client:

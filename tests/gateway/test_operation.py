@@ -199,7 +199,8 @@ def test_a_thousand_idle_clients_are_held_and_a_busy_one_is_served(site: Any) ->
 
 
 @pytest.mark.conforms("O-087")
-def test_probes_and_metrics_are_served_and_a_lost_postgres_is_named(site: Any, postgres: Any) -> None:
+def test_probes_and_metrics_are_served_and_a_lost_postgres_is_named(stoppable: Any) -> None:
+    site, postgres = stoppable
     snapshot = _fill(site, 10)
     with _program(site) as program:
         with psycopg.connect(program.dsn(), autocommit=True) as conn:
