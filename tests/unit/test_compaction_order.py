@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import struct
+import threading
 import uuid
 from decimal import Decimal
 from functools import cmp_to_key
@@ -21,10 +22,14 @@ from pyiceberg.transforms import TruncateTransform
 from pyiceberg.types import LongType
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back
 
+from thermocline.errors import LakeFileNotWritten
+from thermocline.maintenance_errors import OutsideThePlan
 from thermocline.spark.kernels.compaction.ahead import work_ahead
 from thermocline.spark.kernels.compaction.curves import bits_for
+from thermocline.spark.kernels.compaction.in_order import check_in_order
+from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable
 from thermocline.spark.kernels.compaction.sort_words import Direction, row_order
-from thermocline.spark.kernels.compaction.task import SortField
+from thermocline.spark.kernels.compaction.task import OutputFile, SortField
 from thermocline.spark.kernels.compaction.transforms import transformed
 
 _NEGATIVE_NAN: float = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000001))[0]
@@ -197,6 +202,24 @@ def test_a_condition_on_two_columns_opens_a_small_part_of_a_curves_row_groups(tm
     assert 5 * len(opened) <= len(groups)
 
 
+def test_what_an_external_engine_says_it_sorted_is_looked_at(tmp_path: Path) -> None:
+    lake = Bin(tmp_path, schema=iceberg_schema((1, "a", "long")))
+    schema = pa.schema([lake_field("a", pa.int64(), 1)])
+    task = lake.task("sort", sort=(SortField(field_id=1, descending=True, nulls_first=False),))
+
+    def written(*files: list[int | None]) -> list[OutputFile]:
+        found = []
+        for at, values in enumerate(files):
+            pq.write_table(pa.table([pa.array(values, pa.int64())], schema=schema), tmp_path / f"{at}.parquet", row_group_size=2)
+            found.append(OutputFile(path=f"file://{tmp_path}/{at}.parquet", size_bytes=1, rows=len(values), split_offsets=()))
+        return found
+
+    check_in_order(task, written([5, 5, 4], [4, 1, None], [None]), lambda _read, _written: None)
+    for wrong in ([[5, 4, 5]], [[3], [4]], [[None, 1]]):
+        with pytest.raises(OutsideThePlan, match="not in the order asked for"):
+            check_in_order(task, written(*wrong), lambda _read, _written: None)
+
+
 def test_work_ahead_keeps_the_order_waits_for_room_and_stops_with_its_reader() -> None:
     made: list[int] = []
     closed: list[bool] = []
@@ -212,9 +235,24 @@ def test_work_ahead_keeps_the_order_waits_for_room_and_stops_with_its_reader() -
     found = work_ahead(numbers(), lambda _: 10, 30)
     assert [next(found) for _ in range(5)] == [0, 1, 2, 3, 4]
     assert len(made) <= 5 + 3 + 1
-    found.close()  # type: ignore[attr-defined]
+    found.close()
     assert closed == [True]
     assert list(work_ahead(numbers(), lambda _: 50, 30)) == list(range(100))
+
+
+def test_a_sort_that_fails_half_way_leaves_no_thread_and_no_scratch(tmp_path: Path) -> None:
+    lake = Bin(tmp_path, schema=iceberg_schema((1, "a", "long")))
+    for _ in range(3):
+        lake.add(pa.table([pa.array(np.arange(20_000))], schema=pa.schema([lake_field("a", pa.int64(), 1)])))
+    Path(local(lake.inputs[2].path)).write_bytes(b"PAR1 and then nothing")
+    with pytest.raises(LakeInputUnreadable, match="in-2"):
+        lake.run("sort", sort=(SortField(field_id=1, descending=True),), memory_bytes=100_000)
+    (tmp_path / "out").write_text("in the way of the outputs' folder")
+    lake.inputs.pop()
+    with pytest.raises(LakeFileNotWritten):
+        lake.run("sort", sort=(SortField(field_id=1, descending=True),), memory_bytes=100_000)
+    assert not [thread for thread in threading.enumerate() if thread.name == "work ahead"]
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("thermocline-sort")]
 
 
 def test_what_work_ahead_fails_with_is_raised_where_it_is_used() -> None:

@@ -13,8 +13,11 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 
 
-def work_ahead(source: Generator[Item, None, None], size_of: Callable[[Item], int], most_bytes: int) -> Iterator[Item]:
-    """The items of `source`, in order; so many bytes of them wait at most, or a single item. What it fails with is raised here."""
+def work_ahead(source: Generator[Item, None, None], size_of: Callable[[Item], int], most_bytes: int) -> Generator[Item, None, None]:
+    """The items of `source`, in order; so many bytes of them wait at most, or a single item. What it fails with is raised here.
+
+    Whoever may stop early closes it: that ends the thread.
+    """
     line: _Line[Item] = _Line(most_bytes)
     thread = Thread(target=line.fill, args=(source, size_of), name="work ahead", daemon=True)
     thread.start()

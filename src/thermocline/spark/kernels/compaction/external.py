@@ -5,9 +5,9 @@
      "bounds": {"floor_snapshot": …, "floor_holder": …, "protected_snapshots": {…}, "protected_files": …}}
     → {"outputs": [{"path": …}, …]}
 
-Nothing it says is believed: it may write only the files it was given names for, which are registered before, and their footers must add
-up to the inputs' rows and carry the table's field ids. Bins with deletes, and those of tables whose rows have ids, are never handed out;
-our own kernels take those.
+Nothing it says is believed: it may write only the files it was given names for, which are registered before, their footers must add
+up to the inputs' rows and carry the table's field ids, and where a sort was asked for, their rows must be in that order. Bins with
+deletes, and those of tables whose rows have ids, are never handed out; our own kernel takes those.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from thermocline.lake_files import open_location
 from thermocline.maintenance_errors import OutsideThePlan
+from thermocline.spark.kernels.compaction.in_order import check_in_order
 from thermocline.spark.kernels.compaction.run import run_bin
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask, OutputFile
 
@@ -50,6 +51,8 @@ class ExternalKernel:
         written = sum(output.rows for output in outputs)
         if written != rows:
             raise OutsideThePlan(f"Bin {task.number} has {rows:,} rows, and the external engine wrote {written:,}; nothing was committed.")
+        if task.kernel == "sort":
+            check_in_order(task, outputs, pace)
         read, wrote = sum(file.size_bytes for file in task.inputs), sum(output.size_bytes for output in outputs)
         pace(read, wrote)
         # As if sorted: nobody knows where a row went, so a delete that arrives meanwhile costs the bin.

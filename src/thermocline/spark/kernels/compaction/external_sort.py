@@ -20,8 +20,8 @@ import pyarrow.ipc
 
 from thermocline.spark.kernels.compaction.sort_words import Direction, Order, row_order, row_words
 
-_RUN_SHARE, _RANGE_SHARE = 0.12, 0.08
-PIECE_BYTES = 1 << 20
+_RUN_SHARE, _RANGE_SHARE, _PIECES_SHARE = 0.12, 0.05, 0.1
+_PIECE_BYTES = (32 << 10, 1 << 20)
 _SAMPLES_PER_RUN = 512
 Cuts = npt.NDArray[np.int64]
 
@@ -59,6 +59,8 @@ class ExternalSort:
     scratch: str | None = None
     batch_bytes: int = 4 << 20
     """About the size of the batches given back."""
+    expected_bytes: int = 0
+    """What all rows will take, about: of each run one piece is in memory while ranges are merged, so many runs have small pieces."""
     _buffer: list[pa.RecordBatch] = field(default_factory=list)
     _buffer_bytes: int = 0
     _total_bytes: int = 0
@@ -74,6 +76,11 @@ class ExternalSort:
         self._total_bytes += batch.nbytes
         if self._buffer_bytes >= self.memory_bytes * _RUN_SHARE:
             self._spill()
+
+    @property
+    def _piece_bytes(self) -> float:
+        runs = max(1.0, self.expected_bytes / (self.memory_bytes * _RUN_SHARE))
+        return min(_PIECE_BYTES[1], max(_PIECE_BYTES[0], self.memory_bytes * _PIECES_SHARE / runs))
 
     @property
     def runs(self) -> int:
@@ -117,7 +124,7 @@ class ExternalSort:
             self._directory = tempfile.mkdtemp(prefix="thermocline-sort-", dir=self.scratch)
         order = self.keys.order(table)
         path = os.path.join(self._directory, f"run-{len(self._runs)}.arrow")
-        rows = max(1, int(PIECE_BYTES / max(1.0, table.nbytes / table.num_rows)))
+        rows = max(1, int(self._piece_bytes / max(1.0, table.nbytes / table.num_rows)))
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
             for begin in range(0, table.num_rows, rows):
                 writer.write_table(table.slice(begin, rows) if order is None else table.take(pa.array(order[begin : begin + rows])))

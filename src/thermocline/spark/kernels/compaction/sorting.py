@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +34,7 @@ Extra = Callable[[pa.RecordBatch], list[pa.Array]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Ordering:
+class Ordering:
     """What rows are ordered by: columns of theirs, and columns computed from them that no output keeps."""
 
     keys: KeyColumns
@@ -54,21 +55,21 @@ def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
     lake = written_schema(task)
     plans = plan_keys(task, lake)
     reader = open_reader(task, lake, plans, pace)
-    ordering = _plan_sort(task, lake) if task.kernel == "sort" else _plan_curve(task, lake, reader, pace)
+    ordering = plan_sort(task, lake) if task.kernel == "sort" else _plan_curve(task, lake, reader, pace)
     rows = RowFilter(task, plans, reader, pace)
     schema = output_schema(lake, reader.dictionaries)
     writer = OutputWriter(task, lake, schema, reader.repeating, register, pace)
-    # Outputs are cut between batches, so that small outputs need small ones.
-    batch_bytes = max(_BATCH_BYTES[0], min(_BATCH_BYTES[1], task.target_bytes // 4))
-    sorter = ExternalSort(keys=ordering.keys, memory_bytes=task.memory_bytes, scratch=task.scratch, batch_bytes=batch_bytes)
+    sorter = _open_sorter(task, ordering, reader)
     rows_read, ahead_bytes = 0, int(task.memory_bytes * _AHEAD_SHARE)
     try:
-        for kept in work_ahead(read_kept(task, reader, rows), lambda kept: kept.batch.nbytes, ahead_bytes):
-            rows_read += kept.rows_read
-            sorter.add(ordering.extended(kept.batch))
+        with closing(work_ahead(read_kept(task, reader, rows), lambda kept: kept.batch.nbytes, ahead_bytes)) as found:
+            for kept in found:
+                rows_read += kept.rows_read
+                sorter.add(ordering.extended(kept.batch))
         del rows
-        for batch in work_ahead(sorter.sorted_batches(), lambda batch: batch.nbytes, ahead_bytes):
-            writer.add(batch.select(schema.names))
+        with closing(work_ahead(sorter.sorted_batches(), lambda batch: batch.nbytes, ahead_bytes)) as ordered:
+            for batch in ordered:
+                writer.add(batch.select(schema.names))
         outputs = writer.close()
     except BaseException:
         writer.abandon()
@@ -76,6 +77,17 @@ def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
     finally:
         sorter.close()
     return bin_result(task, task.kernel, outputs, rows_read, note=f"{sorter.runs} runs on disk" if sorter.runs else "")
+
+
+def _open_sorter(task: BinTask, ordering: Ordering, reader: InputReader) -> ExternalSort:
+    return ExternalSort(
+        keys=ordering.keys,
+        memory_bytes=task.memory_bytes,
+        scratch=task.scratch,
+        # Outputs are cut between batches, so that small outputs need small ones.
+        batch_bytes=max(_BATCH_BYTES[0], min(_BATCH_BYTES[1], task.target_bytes // 4)),
+        expected_bytes=int(sum(file.record_count for file in task.inputs) * reader.row_bytes),
+    )
 
 
 def _field_way(lake: LakeSchema, field_id: int) -> tuple[LakeField, FieldPath]:
@@ -87,7 +99,8 @@ def _field_way(lake: LakeSchema, field_id: int) -> tuple[LakeField, FieldPath]:
     return field, way
 
 
-def _plan_sort(task: BinTask, lake: LakeSchema) -> _Ordering:
+def plan_sort(task: BinTask, lake: LakeSchema) -> Ordering:
+    """The task's sort order over rows of the table's schema."""
     names: list[str] = []
     made: list[tuple[FieldPath, str]] = []
     for wanted in task.sort:
@@ -102,10 +115,10 @@ def _plan_sort(task: BinTask, lake: LakeSchema) -> _Ordering:
     def extra(batch: pa.RecordBatch) -> list[pa.Array]:
         return [transformed(value_at(batch.column(way[0]), way[1:]), transform) for way, transform in made]
 
-    return _Ordering(keys=KeyColumns(names=tuple(names), directions=directions), extra=extra if made else None)
+    return Ordering(keys=KeyColumns(names=tuple(names), directions=directions), extra=extra if made else None)
 
 
-def _plan_curve(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pace) -> _Ordering:
+def _plan_curve(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pace) -> Ordering:
     ways = [_field_way(lake, wanted.field_id) for wanted in task.sort]
     ranks = _read_ranks(task, ways, reader, pace)
     bits = bits_for(len(ways))
@@ -117,7 +130,7 @@ def _plan_curve(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pace
 
     words = 1 if len(ways) * bits <= 64 else 2
     keys = KeyColumns(names=tuple(_EXTRA.format(number) for number in range(words)), directions=(Direction(),) * words)
-    return _Ordering(keys=keys, extra=extra)
+    return Ordering(keys=keys, extra=extra)
 
 
 def _read_ranks(task: BinTask, ways: list[tuple[LakeField, FieldPath]], reader: InputReader, pace: Pace) -> list[ColumnRanks]:
