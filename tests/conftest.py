@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 from psycopg import sql
 from pyspark.sql import SparkSession
@@ -45,8 +46,11 @@ def _folder(item: pytest.Item) -> str:
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[Path]:
     """Where clusters that are thrown away lie: in memory where there is enough of it; the server's user may pass through."""
+    for left in _MEMORY.glob("tc-clusters-*-*"):  # by a run that was killed
+        if not psutil.pid_exists(int(left.name.split("-")[2])):
+            shutil.rmtree(left, ignore_errors=True)
     roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _MEMORY_NEEDED_BYTES
-    with tempfile.TemporaryDirectory(prefix="tc-clusters-", dir=_MEMORY if roomy else None) as name:
+    with tempfile.TemporaryDirectory(prefix=f"tc-clusters-{os.getpid()}-", dir=_MEMORY if roomy else None) as name:
         Path(name).chmod(0o755)
         yield Path(name)
 
