@@ -232,7 +232,7 @@ def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.Tem
 @given(history=st.lists(still_steps, min_size=2, max_size=5))
 def test_any_history_over_both_tiers_reads_like_an_ordinary_table(tiered: Original, history: list[Step]) -> None:
     with tiered.clone() as spanning:
-        follow(spanning, history)
+        check_history(spanning, history)
 
 
 @pytest.mark.conforms("C-039", "C-067", "C-174", "C-212")
@@ -242,7 +242,7 @@ def test_any_history_over_both_tiers_reads_like_an_ordinary_table(tiered: Origin
 def test_any_history_with_rows_on_the_move_reads_like_an_ordinary_table(untiered: Original, history: list[Step]) -> None:
     """Partitions are made ahead, too."""
     with untiered.clone() as spanning:
-        follow(spanning, [*history, Tier(False), Tier(False), Fold(False)])
+        check_history(spanning, [*history, Tier(False), Tier(False), Fold(False)])
 
 
 @pytest.mark.conforms("C-039", "C-067", "C-174", "C-212")
@@ -251,11 +251,11 @@ def test_any_history_with_rows_on_the_move_reads_like_an_ordinary_table(untiered
 @given(history=st.lists(moving_steps, min_size=3, max_size=8))
 def test_any_history_with_rows_that_expire_reads_like_an_ordinary_table_without_them(expiring: Original, history: list[Step]) -> None:
     with expiring.clone() as spanning:
-        follow(spanning, [*history, Tier(False), Fold(False), Tier(False)])
+        check_history(spanning, [*history, Tier(False), Fold(False), Tier(False)])
         assert spanning.query("select r is not null from thermocline.cutline") == [(True,)]
 
 
-def follow(spanning: Spanning, history: list[Step]) -> None:
+def check_history(spanning: Spanning, history: list[Step]) -> None:
     columns = Columns()
     for step in history:
         match step:
