@@ -11,7 +11,7 @@ from statistics import median
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.unit import bins as kernel_bins
 from tests.unit.test_bins import ARTEMIS, MB, MODAK, NOW, SEAWEEDFS, delete, files, sizes, table
@@ -53,6 +53,7 @@ def paths(plan: CompactionPlan) -> list[list[str]]:
 @pytest.mark.conforms("M-057")
 @pytest.mark.parametrize("policy", [ANY_TWO, replace(MODAK, rewrite_min_input_files=2), replace(SEAWEEDFS, rewrite_target_bytes=64 * MB)])
 @given(made=ANY_SIZES)
+@example(made=[100.0, 25.0, 70.0, 25.0])  # two large files that nothing outweighs, until the small ones are one
 def test_planning_twice_gives_the_same_and_planning_after_the_pass_gives_nothing(policy: Policy, made: list[float]) -> None:
     data = files(*made)
     plan = plan_compaction(table(data), policy, NOW)
@@ -188,6 +189,7 @@ def test_debt_is_so_many_delete_files_or_so_large_a_share_of_rows_whatever_the_s
 
 @pytest.mark.conforms("M-197")
 @given(made=st.lists(st.floats(2, 4), min_size=2, max_size=300))
+@example(made=[3.9] * 52 + [2.0])  # the last file would fit into what the first bin has left
 def test_a_files_span_of_keys_grows_no_faster_than_its_rows(made: list[float]) -> None:
     """Files came in the order of their keys and of similar size, so a merged file must span more; for the rows it holds, it may not."""
     data: list[DataSeen] = []
