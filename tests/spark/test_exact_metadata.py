@@ -1,0 +1,141 @@
+"""What a rewrite leaves in the metadata: statistics, offsets, orders, summaries, manifests, and every earlier snapshot as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntryStatus
+from pyiceberg.table import StaticTable
+from tests.spark.ground import Ground
+from tests.spark.lake import Lake
+
+from thermocline.cold.metadata import read_lake_table
+from thermocline.cold.storage import LakeReader
+from thermocline.locations import without_file_scheme
+from thermocline.ops.maintain.deletes import run_convert_deletes, run_rewrite_position_delete_files
+from thermocline.ops.maintain.expire import run_expire_snapshots
+from thermocline.ops.maintain.manifests import run_rewrite_manifests
+
+METRICS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+PATH_ID, POSITION_ID = 2_147_483_546, 2_147_483_545
+
+
+def columns_of(lake: Lake, *names: str, of: str = "files") -> list[Any]:
+    return lake.spark.sql(f"select {', '.join(names)} from {lake.sql_name}.{of}").collect()
+
+
+@pytest.mark.conforms("M-211")
+def test_outputs_and_merged_deletes_have_bounds_and_no_query_opens_more_files_than_before(ground: Ground) -> None:
+    lake = Lake.make(ground, "id bigint, x double, name string, day date", partitioned="day")
+    for day in ("2026-01-01", "2026-01-02"):
+        lake.run(
+            "insert into {t} select id, if(id = 7, double('NaN'), id / 3),"
+            " if(id % 50 = 0, null, concat('name with a long beginning ', id)),"
+            f" date'{day}' from range(0, 400, 1, 4)"
+        )
+    before = opened(lake)
+    for at, file in enumerate(lake.seen().data):
+        lake.delete_rows({file.path: [at]}, like=file.path)
+        lake.delete_rows({file.path: [at + 5]}, like=file.path)
+    rows = list(map(repr, lake.spark_rows()))
+    with lake.context(policy={"delete_min_input_files": 2}) as context:
+        assert run_rewrite_position_delete_files(context).status == "done"
+    assert list(map(repr, lake.spark_rows())) == rows
+    for delete in lake.seen().deletes:
+        schema = pq.read_schema(without_file_scheme(delete.path))
+        assert [int(column.metadata[b"PARQUET:field_id"]) for column in schema] == [PATH_ID, POSITION_ID]
+    for delete in columns_of(lake, "lower_bounds", "upper_bounds", "record_count", of="delete_files"):
+        assert set(delete.lower_bounds) >= {PATH_ID}
+        assert delete.lower_bounds[PATH_ID] <= delete.upper_bounds[PATH_ID]
+    assert lake.compact().status == "done"
+    assert list(map(repr, lake.spark_rows())) == rows
+    for file in columns_of(lake, *METRICS):
+        assert set(file.column_sizes) == set(file.value_counts) == set(file.null_value_counts) == {1, 2, 3, 4}
+        assert set(file.lower_bounds) == set(file.upper_bounds) >= {1, 3, 4}
+    after = opened(lake)
+    assert all(now <= was for now, was in zip(after, before, strict=True)), (before, after)
+    assert after[-1] == 0
+
+
+def opened(lake: Lake) -> list[int]:
+    """How many files a few queries open."""
+    table = StaticTable.from_metadata(lake.head().metadata_location.replace("file:/", "file:///", 1))
+    asked = (
+        "day = '2026-01-02'", "id = 17", "id >= 100 and id < 120", "name is null", "name = 'name with a long beginning 33'",
+        "name = 'nobody'", "id >= 400",
+    )  # fmt: skip
+    return [len(list(table.scan(row_filter=condition).plan_files())) for condition in asked]
+
+
+@pytest.mark.conforms("M-212", "M-198")
+def test_files_that_stay_are_existing_with_the_snapshot_and_age_they_had(ground: Ground) -> None:
+    properties = ", 'write.delete.mode'='merge-on-read'"
+    lake = Lake.make(ground, "id bigint, part string", partitioned="part", properties=properties)
+    rows = lake.spark.range(0, 90).selectExpr("id", "if(id % 3 = 0, 'a', if(id % 3 = 1, 'b', 'c')) part").repartition(2)
+    rows.writeTo(lake.sql_name).append()
+    lake.append([(at, "a") for at in range(100, 110)])
+    lake.run("delete from {t} where id < 8")
+    entries = {entry.data_file.file_path: entry for _, entry in entries_of(lake)}
+    assert lake.compact(where="part = 'a'").status == "done"
+    current = lake.head().snapshot_id
+    found = entries_of(lake)
+    stayed = [entry for _, entry in found if entry.status == ManifestEntryStatus.EXISTING]
+    assert len(stayed) >= 4
+    for entry in stayed:
+        known = entries[entry.data_file.file_path]
+        assert (entry.snapshot_id, entry.sequence_number) == (known.snapshot_id, known.sequence_number)
+    assert {entry.snapshot_id for _, entry in found if entry.status != ManifestEntryStatus.EXISTING} == {current}
+    for manifest in {manifest.manifest_path: manifest for manifest, _ in found}.values():
+        mine = [entry for other, entry in found if other == manifest and entry.status != ManifestEntryStatus.DELETED]
+        if mine:
+            assert manifest.min_sequence_number == min(entry.sequence_number for entry in mine)
+        assert {entry.data_file.content != DataFileContent.DATA for entry in mine} <= {manifest.content == ManifestContent.DELETES}
+
+
+def entries_of(lake: Lake) -> list[tuple[Any, Any]]:
+    """Every entry of every manifest of the current snapshot, those that left too."""
+    snapshot = read_lake_table(lake.head().metadata_location).metadata.current_snapshot()
+    assert snapshot is not None
+    reader = LakeReader()
+    return [(found, entry) for found in snapshot.manifests(reader) for entry in found.fetch_manifest_entry(reader, discard_deleted=False)]
+
+
+@pytest.mark.conforms("M-004")
+def test_only_expiry_removes_bytes_and_every_earlier_snapshot_is_read_as_it_was(ground: Ground) -> None:
+    properties = ", 'write.delete.mode'='merge-on-read', 'commit.manifest-merge.enabled'='false'"
+    lake = Lake.make(ground, "id bigint, part string", properties=properties)
+    for first in (0, 100):
+        lake.append([(at, "x") for at in range(first, first + 100)], files=3)
+    for row in (1, 2):
+        lake.delete_rows({lake.seen().data[0].path: [row]})
+    lake.delete_equal({"id": pa.int64()}, [(3,), (4,)])
+    seen, files = snapshots_of(lake), files_of(lake)
+    changes = {"delete_min_input_files": 2, "manifest_rewrite_min_manifests": 2, "delete_compaction_min_deletes": 1}
+    with lake.context(policy=changes) as context:
+        for operation in (run_rewrite_position_delete_files, run_convert_deletes, run_rewrite_manifests):
+            assert operation(context).status == "done", operation
+            assert snapshots_of(lake).items() >= seen.items()
+            assert files_of(lake) > files
+            seen, files = snapshots_of(lake), files_of(lake)
+        assert lake.compact(**changes).status == "done"
+        assert snapshots_of(lake).items() >= seen.items()
+        assert files_of(lake) > files
+        rows = lake.rows()
+    lake.now = lake.now.replace(year=lake.now.year + 1)
+    with lake.context(policy={"snapshot_min_retained": 1, "snapshot_retention_ms": 1}) as context:
+        assert run_expire_snapshots(context).status == "done"
+    assert not files <= files_of(lake)
+    assert lake.rows() == rows
+
+
+def snapshots_of(lake: Lake) -> dict[int, list[Any]]:
+    ids = [snapshot["snapshot-id"] for snapshot in lake.head().told["snapshots"]]
+    return {found: sorted(map(tuple, lake.spark.sql(f"select * from {lake.sql_name} version as of {found}").collect())) for found in ids}
+
+
+def files_of(lake: Lake) -> set[Path]:
+    return {path for path in Path(without_file_scheme(lake.head().location)).rglob("*") if path.is_file()}
