@@ -35,8 +35,8 @@ from thermocline.spark.kernels.compaction.reading import batches_of, open_parque
 from thermocline.spark.kernels.compaction.task import BinTask
 
 Levels = npt.NDArray[np.int32]
-_EXACT_BYTES, _ENTRY_BYTES = 16, 40
-"""What a key takes besides its values: word and level; with values also its place, and what sorting needs."""
+_EXACT_BYTES, _ENTRY_BYTES = 25, 40
+"""What a key takes besides its values: word and level, both twice while they are put together; with values also its place."""
 _MEMORY_SHARE = 0.4
 
 
