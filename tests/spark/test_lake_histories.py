@@ -21,11 +21,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pyiceberg.manifest import DataFileContent, ManifestContent
 from tests.spark.ground import Ground
 from tests.spark.lake import Lake
 
 from thermocline.cold.metadata import read_lake_table
 from thermocline.cold.reachable import every_path
+from thermocline.cold.storage import LakeReader
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.core.maintenance.policy import Policy
 from thermocline.locations import without_file_scheme
@@ -166,9 +168,13 @@ class History:
         log = {entry.metadata_file for entry in metadata.metadata_log}
         assert not [path for path in missing if path not in log], missing
         assert all(file.exists() for file in self.files)
+        current = metadata.current_snapshot()
+        for manifest in current.manifests(LakeReader()) if current is not None else ():
+            kinds = {entry.data_file.content != DataFileContent.DATA for entry in manifest.fetch_manifest_entry(LakeReader(), False)}
+            assert kinds <= {manifest.content == ManifestContent.DELETES}, manifest.manifest_path
 
 
-@pytest.mark.conforms("M-218")
+@pytest.mark.conforms("M-218", "M-198")
 @settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, phases=PHASES)
 @given(history=histories)
 def test_maintenance_at_any_point_changes_no_row_of_any_ref(ground: Ground, history: list[tuple[str, Any]]) -> None:
