@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +21,7 @@ import psutil
 from bench.figures import Figure, compare, reported, within
 from bench.lake_history import LakeHistory, batches
 from bench.lake_place import Place, open_place, say
+from bench.paced import run_paced
 from bench.sealed_windows import EAGER, SimulatedDay
 from thermocline.cold.metadata import read_lake_table
 from thermocline.core.maintenance.policy import Policy
@@ -152,7 +153,14 @@ def _sealed(place: Place) -> Iterator[Figure]:
     yield within("most files at once, sealed", sealed.most_files, 60, "files", f"unsealed: {unsealed.most_files}")
 
 
-_PARTS = {"expiry": _expiry, "sweep": _sweep, "manifests": _manifests, "manifest_list": _manifest_list, "sealed": _sealed}
+_PARTS: Mapping[str, Callable[[Place], Iterator[Figure]]] = {
+    "expiry": _expiry,
+    "sweep": _sweep,
+    "manifests": _manifests,
+    "manifest_list": _manifest_list,
+    "sealed": _sealed,
+    "paced": run_paced,
+}
 PARTS = os.environ.get("BENCH_UPKEEP_PARTS", ",".join(_PARTS)).split(",")
 
 
