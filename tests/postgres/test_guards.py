@@ -42,6 +42,7 @@ def test_a_kept_heap_may_have_foreign_keys_of_every_kind(shop: Shop) -> None:
         "alter table public.events add constraint owned foreign key (owner) references public.owners on delete cascade",
         "create table public.notes (id bigint, ts timestamptz, foreign key (id, ts) references public.events)",
     )
+    assert _foreign_keys(shop) == ["notes_id_ts_fkey", "owned"]
 
 
 def test_other_tables_and_harmless_changes_are_let_through(shop: Shop) -> None:
@@ -53,3 +54,9 @@ def test_other_tables_and_harmless_changes_are_let_through(shop: Shop) -> None:
         "alter table public.events add constraint owned foreign key (owner) references public.owners",
         "alter table public.events alter column owner set statistics 50",
     )
+    assert _foreign_keys(shop) == ["owned", "pets_id_fkey"]
+
+
+def _foreign_keys(shop: Shop) -> list[str]:
+    query = "select conname from pg_constraint where contype = 'f' and conparentid = 0 and connamespace = 'public'::regnamespace order by 1"
+    return [name for (name,) in shop.conn.execute(query)]
