@@ -17,7 +17,7 @@ from thermocline.core.maintenance.keys import preset_value
 from thermocline.ops.maintain.expire import run_expire_snapshots
 from thermocline.ops.maintain.manifests import run_rewrite_manifests
 
-COUNT = 2_000
+COUNT = 400
 WEEK_MS = 7 * 24 * 3_600_000
 
 
@@ -43,14 +43,14 @@ def test_a_rewrite_leaves_a_twentieth_of_the_list_and_a_plan_opens_a_tenth(lake:
     """That it happens weekly is proved in tests/postgres/test_passes.py; the times of plans are in bench/upkeep."""
     assert preset_value("artemis", "manifest_rewrite_interval_ms") == WEEK_MS
     made = LakeHistory(lake.head)
-    made.commit([[made.manifest([at], tuple((at + step * 16) % 64 for step in range(4))) for at in range(COUNT)]])
-    before = opened_for(lake, 20)
-    assert before[0] == COUNT
+    made.commit([[made.manifest([at], tuple((at + step * 4) % 16 for step in range(4))) for at in range(COUNT)]])
+    before = opened_for(lake, 5)
+    assert before == (COUNT, COUNT)
     size = sum(fact.size_bytes for fact in read_manifest_facts(lake.head.metadata_location))
-    done = run_rewrite_manifests(lake.context(preset="artemis", manifest_rewrite_min_manifests=2, manifest_target_bytes=size // 100))
+    done = run_rewrite_manifests(lake.context(preset="artemis", manifest_rewrite_min_manifests=2, manifest_target_bytes=size // 20))
     assert done.counters["manifests_rewritten"] == COUNT
     assert done.counters["entries_total"] == 4 * COUNT
-    after = opened_for(lake, 20)
+    after = opened_for(lake, 5)
     assert after[0] == done.counters["manifests_written"] <= COUNT / 20
     assert after[1] <= before[1] / 10, (before, after)
 
