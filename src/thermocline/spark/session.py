@@ -70,8 +70,6 @@ def plan_context_conf(plan: SparkPlan, jars: Iterable[Path]) -> dict[str, str]:
         "spark.log.level": "ERROR",
         "spark.python.worker.reuse": "true",
         "spark.python.daemon.module": "thermocline.spark.daemon",
-        # Over TCP the second part of a task waits up to 200 ms for the acknowledgement of the first.
-        "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.shuffle.partitions": "4",
