@@ -100,6 +100,23 @@ def test_a_head_that_moved_is_rebased_on_or_makes_the_plan_stale(lake: Lake) -> 
     assert len(lake.rows()) == 62
 
 
+def test_manifests_rewritten_while_a_bin_ran_cost_it_nothing(lake: Lake) -> None:
+    """The files that leave were picked from manifests that are no longer the table's."""
+    for number in range(3):
+        lake.append(rows_of(number))
+    moved: list[str] = []
+
+    def rewrite(line: str) -> None:
+        if line.startswith("compact bin") and not moved:
+            moved.append(line)
+            lake.spark.sql(f"call thermocline.system.rewrite_manifests('{lake.name.schema}.{lake.name.table}')").collect()
+
+    told = lake.compact(talk=rewrite)
+    assert (told.status, told.counters["files_merged"], len(moved)) == ("done", 3, 1)
+    assert len(lake.seen().data) == 1
+    assert sorted(row[0] for row in lake.rows()) == [0, 1, 2]
+
+
 class Racing:
     """A Spark session whose every use is overtaken by somebody's append."""
 
