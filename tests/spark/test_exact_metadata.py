@@ -24,8 +24,34 @@ METRICS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_count
 PATH_ID, POSITION_ID = 2_147_483_546, 2_147_483_545
 
 
-def columns_of(lake: Lake, *names: str, of: str = "files") -> list[Any]:
+def columns_of(lake: Lake, *names: str, of: str = "data_files") -> list[Any]:
     return lake.spark.sql(f"select {', '.join(names)} from {lake.sql_name}.{of}").collect()
+
+
+def test_a_rewrite_leaves_ids_statistics_offsets_order_lineage_and_the_writers_own_notes(ground: Ground) -> None:
+    lake = Lake.make(ground, "id bigint, x double, name string", properties=", 'write.delete.mode'='merge-on-read'")
+    lake.run("alter table {t} set tblproperties ('format-version' = '3')")
+    lake.run("insert into {t} select id * 7 % 600, id / 3, concat('name ', id % 7) from range(0, 600, 1, 3)")
+    lake.run("alter table {t} write ordered by id")
+    assert lake.compact(rewrite_strategy="sort").status == "done"
+    lake.run("delete from {t} where id % 5 = 0")
+    rows = lake.spark.range(1000, 1003).selectExpr("id", "cast(id as double) x", "cast(null as string) name")
+    rows.coalesce(1).writeTo(lake.sql_name).option("snapshot-property.kafka.connect.offsets", "42").append()
+    lineage = f"select *, _row_id, _last_updated_sequence_number from {lake.sql_name} order by id"
+    before, told = lake.spark.sql(lineage).collect(), columns_of(lake, *METRICS)
+    assert lake.compact(rewrite_enabled=False).status == "done", "the file in debt alone"
+    after = columns_of(lake, *METRICS, "sort_order_id", "split_offsets", "file_path", "record_count", "file_size_in_bytes")
+    assert lake.spark.sql(lineage).collect() == before
+    assert [file.sort_order_id for file in after] == [1, 1], "one file's rows stay in its order"
+    assert lake.summary()["kafka.connect.offsets"] == "42"
+    for name in METRICS:
+        assert {tuple(sorted(file[name] or ())) for file in after} >= {tuple(sorted(file[name] or ())) for file in told}, name
+    rewritten = next(file for file in after if file.record_count == 480)
+    parquet = pq.ParquetFile(without_file_scheme(rewritten.file_path))
+    ids = [int(column.metadata[b"PARQUET:field_id"]) for column in parquet.schema_arrow]
+    assert ids == [1, 2, 3, 2_147_483_540, 2_147_483_539]
+    starts = [parquet.metadata.row_group(at).column(0) for at in range(parquet.metadata.num_row_groups)]
+    assert rewritten.split_offsets == [start.dictionary_page_offset or start.data_page_offset for start in starts]
 
 
 @pytest.mark.conforms("M-211")
