@@ -20,6 +20,7 @@ from tests.twin import EVENTS, EVENTS_PARTITIONS, EVENTS_ROWS, assert_same_rows
 
 from thermocline import object_store
 from thermocline.cold.create import remove_lake_files
+from thermocline.cold.listing import list_files, list_parts
 from thermocline.cold.metadata import read_lake_table
 from thermocline.cold.storage import readable_path
 from thermocline.errors import LakeFileUnreadable
@@ -162,3 +163,17 @@ def test_files_of_a_lake_on_s3_are_removed_with_it(remote: RemoteLake) -> None:
             sink.write(b"x")
     remove_lake_files(location)
     assert not [name for name in remote.bucket.files() if "/another/" in name]
+
+
+def test_a_store_is_listed_whole_and_on_from_any_folder(remote: RemoteLake) -> None:
+    store, root = open_store(remote.bucket.store), f"s3://{BUCKET}/listed"
+    for key in ("metadata/v1.json", "data/a/f 1.parquet", "data/a/b/f2", "data/a-b/f3", "data/f4", "data/inner/data/theirs"):
+        with store.open_output_stream(f"{BUCKET}/listed/{key}") as file:
+            file.write(b"x")
+    listed = {file.path for file in list_files(root, [f"{root}/data/inner"])}
+    assert listed == {f"s3://{path}" for path in remote.bucket.files() if path.startswith(f"{BUCKET}/listed/") and "/inner/" not in path}
+    order = [part.finished for part in list_parts(root) if part.finished is not None]
+    assert order == ["", "data", "data/a", "data/a/b", "data/a-b", "data/inner", "data/inner/data", "metadata"]
+    late = [file.path.removeprefix(f"{root}/") for part in list_parts(root, after="data/a") for file in part.files]
+    remove_lake_files(root)
+    assert late == ["data/a/b/f2", "data/a-b/f3", "data/inner/data/theirs", "metadata/v1.json"]
