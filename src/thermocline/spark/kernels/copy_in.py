@@ -100,9 +100,7 @@ def read_peak_bytes() -> int:
 
 
 @contextmanager
-def open_rows(
-    dsn: str, snapshot_name: str, query: sql.Composable, batch_bytes: int = _BATCH_BYTES
-) -> Iterator[Iterator[pa.RecordBatch]]:
+def open_rows(dsn: str, snapshot_name: str, query: sql.Composable, batch_bytes: int = _BATCH_BYTES) -> Iterator[Iterator[pa.RecordBatch]]:
     """A query's rows as Arrow batches, at the exported snapshot."""
     with adbc.connect(dsn, autocommit=True) as connection, connection.cursor() as cursor:
         _execute(cursor, _plan_settings())
