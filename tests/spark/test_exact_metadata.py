@@ -28,6 +28,7 @@ def columns_of(lake: Lake, *names: str, of: str = "data_files") -> list[Any]:
     return lake.spark.sql(f"select {', '.join(names)} from {lake.sql_name}.{of}").collect()
 
 
+@pytest.mark.conforms("M-196")
 def test_a_rewrite_leaves_ids_statistics_offsets_order_lineage_and_the_writers_own_notes(ground: Ground) -> None:
     lake = Lake.make(ground, "id bigint, x double, name string", properties=", 'write.delete.mode'='merge-on-read'")
     lake.run("alter table {t} set tblproperties ('format-version' = '3')")
@@ -52,6 +53,34 @@ def test_a_rewrite_leaves_ids_statistics_offsets_order_lineage_and_the_writers_o
     assert ids == [1, 2, 3, 2_147_483_540, 2_147_483_539]
     starts = [parquet.metadata.row_group(at).column(0) for at in range(parquet.metadata.num_row_groups)]
     assert rewritten.split_offsets == [start.dictionary_page_offset or start.data_page_offset for start in starts]
+
+
+@pytest.mark.conforms("M-196")
+def test_every_rewrite_counts_nan_as_spark_did(ground: Ground) -> None:
+    """A Parquet footer does not tell them: copied row groups have what their files had together, others are counted."""
+    lake = Lake.make(ground, "id bigint, x double, s struct<y: float, name: string>", properties=", 'write.delete.mode'='merge-on-read'")
+    nan = "cast('NaN' as double)"
+    lake.run(
+        f"insert into {{t}} select id, if(id % 5 = 0, {nan}, id), named_struct('y', cast(if(id % 3 = 0, {nan}, 1) as float), 'name', 'n')"
+        " from range(0, 300, 1, 3)"
+    )
+
+    def counted() -> list[dict[int, int]]:
+        return [dict(file.nan_value_counts) for file in columns_of(lake, "nan_value_counts")]
+
+    by_spark = counted()
+    assert len(by_spark) == 3
+    x, y = sorted(by_spark[0])
+    assert [sum(told[field_id] for told in by_spark) for field_id in (x, y)] == [60, 100]
+    assert lake.compact().status == "done"
+    assert counted() == [{x: 60, y: 100}], "spliced"
+    lake.run("delete from {t} where id % 10 = 0")
+    assert lake.compact(delete_compaction_min_deletes=1).status == "done"
+    assert counted() == [{x: 30, y: 90}], "re-encoded"
+    lake.run(f"insert into {{t}} values (1000, {nan}, null), (1001, 1, named_struct('y', cast(1 as float), 'name', 'm'))")
+    lake.run("alter table {t} write ordered by id")
+    assert lake.compact(rewrite_strategy="sort").status == "done"
+    assert counted() == [{x: 31, y: 90}], "sorted"
 
 
 @pytest.mark.conforms("M-211")

@@ -75,6 +75,7 @@ class _Entry:
     upper: Mapping[int, bytes]
     null_counts: Mapping[int, int]
     value_counts: Mapping[int, int]
+    nan_counts: Mapping[int, int] | None
 
 
 @dataclass(slots=True)
@@ -230,6 +231,7 @@ def _entry(entry: ManifestEntry, manifest: ManifestFile, wanted: frozenset[int] 
         upper=_kept(values[_FIELDS["upper_bounds"]], wanted),
         null_counts=_kept(values[_FIELDS["null_value_counts"]], wanted),
         value_counts=_kept(values[_FIELDS["value_counts"]], wanted),
+        nan_counts=values[_FIELDS["nan_value_counts"]],
     )
 
 
@@ -255,6 +257,7 @@ def _data(entry: _Entry, place: int, times: Mapping[int, int], types: Mapping[in
         ends=_ends(entry, types, entry.lower),
         null_counts=entry.null_counts,
         value_counts=entry.value_counts,
+        nan_counts=entry.nan_counts,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from thermocline.core.maintenance.files import DataSeen, DeleteSeen
 from thermocline.errors import LakeLayoutUnsupported
 from thermocline.spark.commit import LakeHead, OpStamp, commit_snapshot, find_op
-from thermocline.spark.java_values import by_text, is_among, java_class, list_of_longs, text_of, those
+from thermocline.spark.java_values import by_text, is_among, java_class, list_of_longs, map_of_longs, text_of, those
 
 _FOOTERS_AT_ONCE = 4
 
@@ -31,6 +31,8 @@ class NewData:
     split_offsets: tuple[int, ...]
     like: DataSeen
     sort_order_id: int = 0
+    nan_counts: Mapping[int, int] | None = None
+    """NaN in columns of floats, which a Parquet footer does not tell; None where they are not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +204,8 @@ def _data_file(head: LakeHead, file: NewData, partition: Any) -> Any:
     metrics = java_class(jvm, "org.apache.iceberg.parquet.ParquetUtil").fileMetrics(source, config)
     if (counted := metrics.recordCount()) != file.rows:
         raise LakeLayoutUnsupported(f"The lake file {file.path} has {counted} rows, and {file.rows} were written.")
+    if file.nan_counts:
+        metrics = _with_nan_counts(jvm, metrics, file.nan_counts)
     spec = head.table.specs().get(file.like.spec_id)
     builder = java_class(jvm, "org.apache.iceberg.DataFiles").builder(spec).withPath(file.path).withFileSizeInBytes(file.size_bytes)
     builder = builder.withFormat("parquet").withMetrics(metrics).withSplitOffsets(list_of_longs(jvm, file.split_offsets))
@@ -210,6 +214,16 @@ def _data_file(head: LakeHead, file: NewData, partition: Any) -> Any:
     if file.sort_order_id:
         builder = builder.withSortOrder(head.table.sortOrders().get(file.sort_order_id))
     return builder.build()
+
+
+def _with_nan_counts(jvm: Any, metrics: Any, counts: Mapping[int, int]) -> Any:
+    """The footer's metrics, and these counts for the columns that the table keeps counts of."""
+    values = metrics.valueCounts()
+    kept = {field_id: count for field_id, count in counts.items() if values is not None and values.containsKey(field_id)}
+    return java_class(jvm, "org.apache.iceberg.Metrics")(
+        metrics.recordCount(), metrics.columnSizes(), values, metrics.nullValueCounts(), map_of_longs(jvm, kept),
+        metrics.lowerBounds(), metrics.upperBounds(),
+    )  # fmt: skip
 
 
 def _carried_file(head: LakeHead, copy: CarriedDelete, deletes: Any) -> Any:

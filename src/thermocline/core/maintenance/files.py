@@ -40,6 +40,7 @@ class DataSeen:
     ends: Mapping[int, Ends] = field(default_factory=dict)
     null_counts: Mapping[int, int] = field(default_factory=dict)
     value_counts: Mapping[int, int] = field(default_factory=dict)
+    nan_counts: Mapping[int, int] | None = None
 
     @property
     def group(self) -> tuple[int, Values]:

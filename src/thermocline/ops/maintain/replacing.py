@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -310,6 +310,21 @@ def _new_data(found: Finished, live: dict[str, DataSeen], plan: CompactionPlan) 
             split_offsets=output.split_offsets,
             like=live[found.bin.files[0].path],
             sort_order_id=order_id,
+            nan_counts=output.nan_counts if output.nan_counts is not None else _copied_nan_counts(found, number),
         )
-        for output in found.result.outputs
+        for number, output in enumerate(found.result.outputs)
     ]
+
+
+def _copied_nan_counts(found: Finished, output: int) -> Counter[int] | None:
+    """What the inputs that were copied into an output say together; None when one of them says nothing."""
+    if found.result.kernel != "splice":
+        return None
+    inputs = {copied.input_path for copied in found.result.row_maps if copied.output == output}
+    total: Counter[int] = Counter()
+    for file in found.bin.files:
+        if file.path in inputs:
+            if file.nan_counts is None:
+                return None
+            total.update(file.nan_counts)  # not by +, which leaves zeros out
+    return total

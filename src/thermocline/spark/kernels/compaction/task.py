@@ -85,6 +85,8 @@ class OutputFile:
     size_bytes: int
     rows: int
     split_offsets: tuple[int, ...]
+    nan_counts: Mapping[int, int] | None = None
+    """How many NaN each column of floats holds, by field id; None where nobody counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,6 +63,7 @@ class OutputWriter:
         self._buffer: list[pa.RecordBatch] = []
         self._buffer_bytes = self._buffer_rows = 0
         self._rows = self._groups = self._written = 0
+        self._nans: Counter[int] = Counter()
         self._path = self._inner = ""
         self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | None = None
@@ -104,6 +107,8 @@ class OutputWriter:
             raise not_written(self._path, problem) from problem
         self._rows += table.num_rows
         self._groups += 1
+        for field in self._lake.fields:
+            self._nans.update(_nan_counts(field, table.column(field.name)))
         self._buffer, self._buffer_bytes, self._buffer_rows = [], 0, 0
         del table
         pa.default_memory_pool().release_unused()
@@ -160,9 +165,19 @@ class OutputWriter:
         except OSError as problem:
             raise not_written(self._path, problem) from problem
         self._pace(0, size - self._written)
-        self.finished.append(check_output(self._path, self._rows, self._groups))
+        self.finished.append(replace(check_output(self._path, self._rows, self._groups), nan_counts=dict(self._nans)))
         self._writer = self._sink = None
         self._rows = self._groups = self._written = 0
+        self._nans = Counter()
+
+
+def _nan_counts(field: LakeField, column: pa.ChunkedArray) -> dict[int, int]:
+    """NaN in a column of floats, or in those of a struct; lists and maps have no counts in Iceberg."""
+    if pa.types.is_floating(field.kind):
+        return {field.field_id: int(pc.sum(pc.is_nan(column)).as_py() or 0)}
+    if not pa.types.is_struct(field.kind):
+        return {}
+    return {found: count for child in field.children for found, count in _nan_counts(child, pc.struct_field(column, child.name)).items()}
 
 
 def _nested_texts(field: LakeField, prefix: str = "") -> Iterator[str]:
