@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 
 from thermocline import __version__
 from thermocline.cli import (
+    advise,
     database,
     explain,
     grants,
@@ -42,7 +43,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (stack, database, register, tables, show, moves, maintain, pause, pins, processes, profiles, explain, verify, grants):
+for module in (stack, database, advise, register, tables, show, moves, maintain, pause, pins, processes, profiles, explain, verify, grants):
     module.add_commands(app)
 
 

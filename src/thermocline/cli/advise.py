@@ -1,0 +1,43 @@
+"""advise: which mode suits a table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, TableArgument, read_settings
+from thermocline.cli.output import print_json, print_lines
+from thermocline.core.names import parse_table_name
+from thermocline.stack.locate import require_dsn
+
+KeepOption = Annotated[
+    bool, typer.Option("--keep-everything", help="Postgres must keep every row, however old. [default: off]", show_default=False)
+]
+SecondsOption = Annotated[
+    bool, typer.Option("--trail-seconds", help="The lake must trail Postgres by seconds. [default: off]", show_default=False)
+]
+
+
+def add_commands(app: typer.Typer) -> None:
+    app.command("advise")(advise)
+
+
+def advise(
+    table: TableArgument,
+    keep_everything: KeepOption = False,
+    trail_seconds: SecondsOption = False,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Say which mode suits a table, and why; nothing is changed."""
+    from thermocline.core.advice import Wishes
+    from thermocline.ops.advise import advise_table
+
+    wishes = Wishes(keep_everything=keep_everything, trail_seconds=trail_seconds)
+    advice = advise_table(require_dsn(read_settings(dir=directory, dsn=dsn)), parse_table_name(table), wishes)
+    if json:
+        print_json(advice)
+    else:
+        print_lines(advice.lines)

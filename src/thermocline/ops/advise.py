@@ -1,0 +1,36 @@
+"""What mode a table of the database should be registered in."""
+
+from __future__ import annotations
+
+from thermocline.core.advice import Advice, Wishes, advise
+from thermocline.core.axis import KeyType
+from thermocline.core.names import TableName
+from thermocline.core.refusals import why_not_partitioned
+from thermocline.hot.facts import HeapFacts, read_heap
+from thermocline.pg import connect
+
+_KEY_TYPES = frozenset(kind.value for kind in KeyType)
+
+
+def advise_table(dsn: str, name: TableName, wishes: Wishes) -> Advice:
+    """Look at the table and decide; nothing is changed."""
+    with connect(dsn, autocommit=True, application_name="thermocline advise") as conn:
+        heap = read_heap(conn, name)
+    why = why_no_axis(heap)
+    column = heap.partition_column
+    return advise(str(name), column.name if why is None and column is not None else None, why, wishes)
+
+
+def why_no_axis(heap: HeapFacts) -> str | None:
+    """Why rows of this table cannot move by age; None when they can."""
+    if reason := why_not_partitioned(heap.strategy, heap.partition_key_text, len(heap.partition_attnums), 0 in heap.partition_attnums):
+        times = [
+            column.name
+            for column in heap.columns
+            if column.pg_type in _KEY_TYPES and column.base_type in ("date", "timestamp", "timestamptz")
+        ]
+        return f"{reason} (PARTITION BY RANGE ({times[0]}) would make {times[0]} one)" if times and heap.strategy is None else reason
+    column = heap.partition_column
+    if column is None or column.pg_type not in _KEY_TYPES:
+        return f"{heap.partition_key_text} is of a type that cannot be a tier key"
+    return None

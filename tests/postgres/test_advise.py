@@ -1,0 +1,67 @@
+"""`thermocline advise`: the documented decision, with its reason and what to type."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from tests.postgres.conftest import Shop
+
+from thermocline.core.advice import Mode, Wishes, advise
+from thermocline.core.names import parse_table_name
+from thermocline.ops.advise import advise_table
+
+_EVENTS = "create table public.events (id bigint, ts timestamptz, primary key (id, ts)) partition by range (ts)"
+_ENTITY = "create table public.customers (id bigint primary key, name text)"
+_UNPARTITIONED = "create table public.orders (id bigint primary key, placed date)"
+_LISTED = "create table public.listed (id bigint, region text, primary key (id, region)) partition by list (region)"
+_TEXT_KEY = "create table public.texts (id text primary key) partition by range (id)"
+
+
+@pytest.mark.conforms("C-009")
+@pytest.mark.parametrize(
+    ("table", "keep_everything", "trail_seconds", "mode", "reason"),
+    [
+        ("customers", False, False, Mode.MIRRORED, "no axis along which rows age: it is not partitioned"),
+        ("orders", False, False, Mode.MIRRORED, r"PARTITION BY RANGE \(placed\) would make placed one"),
+        ("listed", False, False, Mode.MIRRORED, "not by RANGE"),
+        ("texts", False, False, Mode.MIRRORED, "a type that cannot be a tier key"),
+        ("events", False, False, Mode.TIERED, "it ages along ts, Postgres need not keep what is old"),
+        ("events", True, False, Mode.KEEP_HEAP, "Postgres must keep every row"),
+        ("events", False, True, Mode.MIRRORED_WINDOW, "the lake must trail in seconds"),
+        ("events", True, True, Mode.MIRRORED, "Postgres must keep every row, and the lake must trail in seconds"),
+    ],
+)
+def test_each_answer_follows_from_the_table_and_from_what_is_wanted(
+    shop: Shop, table: str, keep_everything: bool, trail_seconds: bool, mode: Mode, reason: str
+) -> None:
+    """The mirrored modes themselves come later; until then the advice says so, and what serves today."""
+    shop.run(_EVENTS, _ENTITY, _UNPARTITIONED, _LISTED, _TEXT_KEY)
+    wishes = Wishes(keep_everything=keep_everything, trail_seconds=trail_seconds)
+    advice = advise_table(shop.dsn, parse_table_name(f"public.{table}"), wishes)
+    assert advice.mode == mode
+    assert re.search(reason, advice.reason), advice.reason
+    assert (advice.command is not None) == (mode in (Mode.TIERED, Mode.KEEP_HEAP))
+
+
+def test_what_is_not_built_yet_says_what_serves_today() -> None:
+    advice = advise("public.events", "ts", None, Wishes(trail_seconds=True))
+    assert advice.lines[-1].endswith("until then tiered serves it with a lake that trails by the tiering lag: "
+                                     "thermocline register public.events --mode tiered")  # fmt: skip
+    assert "stays in Postgres alone" in advise("public.customers", None, "it is not partitioned", Wishes()).lines[-1]
+
+
+def test_the_command_prints_the_mode_the_reason_and_what_to_type(shop: Shop) -> None:
+    shop.run(_EVENTS)
+    command = [sys.executable, "-m", "thermocline", "advise", "public.events", "--dsn", shop.dsn, "--keep-everything"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "public.events: tiered keep-heap",
+        "because it ages along ts, and Postgres must keep every row",
+        "register it by: thermocline register public.events --mode tiered --keep-heap",
+    ]
+    told = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
+    assert told["mode"] == "tiered keep-heap"
