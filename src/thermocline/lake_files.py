@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 
 import pyarrow.fs as fs
@@ -15,6 +17,9 @@ from thermocline.object_store import ObjectStore, current_store, is_object_locat
 _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5, 60, 5
 _WRITTEN_BACK_SECONDS = 900.0
 """Linux writes back what has been dirty for half a minute; a busy disk is given some more."""
+
+_MANIFEST_LIST = re.compile(r"snap-\d+-\d+-(?P<commit>.+)\.avro")
+_METADATA = re.compile(r"(?P<number>\d+)-.*\.metadata\.json(\.gz)?")
 
 
 def open_location(location: str) -> tuple[fs.FileSystem, str]:
@@ -64,13 +69,32 @@ def copy_file(source: str, target: str) -> None:
 
 
 def flush_to_disk(path: str) -> None:
-    """A file that is about to be committed must outlive a power cut."""
+    """A file that is about to count must outlive a power cut, and so must its name."""
     for place in (path, os.path.dirname(path)):
         handle = os.open(place, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def flush_commit(manifest_list: str) -> int:
+    """Flushes what a commit wrote beside its data, where that lies on this machine: manifests, their list, the newest metadata; how many.
+
+    Iceberg leaves them to the system. What Postgres publishes next, and what it drops after that, rests on them.
+    """
+    if (path := local_path(manifest_list)) is None:
+        return 0
+    named = _MANIFEST_LIST.fullmatch(path.name)
+    names = os.listdir(path.parent)
+    wrote = [name for name in names if name == path.name or (named is not None and name.startswith(f"{named['commit']}-m"))]
+    numbered = [(int(found["number"]), name) for name in names if (found := _METADATA.fullmatch(name)) is not None]
+    newest = max(numbered, default=(0, ""))[0]
+    wrote += [name for number, name in numbered if number == newest]
+    for name in wrote:
+        with suppress(FileNotFoundError):  # others prune what nobody needs any more
+            flush_to_disk(str(path.parent / name))
+    return len(wrote)
 
 
 def flush_young(locations: Iterable[str], now: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import uuid
@@ -16,6 +17,7 @@ from tests.spark.ground import Ground
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName
 from thermocline.errors import CommitUnknown, LakeTableMissing, LostRace, RangeAlreadyInLake
+from thermocline.locations import without_file_scheme
 from thermocline.pg import connect, with_database
 from thermocline.spark.commit import (
     FENCE_PROPERTY,
@@ -64,6 +66,30 @@ def test_a_commit_carries_the_stamp_of_its_op(ground: Ground, january: Any) -> N
     summary = {row[0]: row[1] for row in told}
     assert {key: summary[key] for key in mine.summary()} == mine.summary()
     assert ground.rows("select distinct catalog_name from thermocline_iceberg.iceberg_tables") == [("thermocline",)]
+
+
+def test_what_a_commit_wrote_beside_its_data_is_on_disk_before_anybody_builds_on_it(
+    ground: Ground, january: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: set[str] = set()
+    fsync = os.fsync
+
+    def note_and_flush(handle: int) -> None:
+        flushed.add(os.readlink(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", note_and_flush)
+    mine = stamp()
+    append_range(load_table(ground.spark, EVENTS), january, mine, JANUARY)
+    head = load_table(ground.spark, EVENTS)
+    (snapshot,) = head.told["snapshots"]
+    manifests = ground.spark.sql("select path from thermocline.public.events.manifests").collect()
+    needed = {without_file_scheme(path) for path in (head.metadata_location, snapshot["manifest-list"], *(row.path for row in manifests))}
+    assert len(needed) == 3
+    assert needed <= flushed
+    flushed.clear()
+    assert settle(ground.spark, EVENTS, mine.op_id) == head.snapshot_id
+    assert needed <= flushed, "found after a crash"
 
 
 def test_files_are_pruned_by_their_bounds_and_partitions(ground: Ground, january: Any) -> None:

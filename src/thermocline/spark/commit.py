@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName
 from thermocline.errors import CommitFailed, CommitUnknown, LakeLayoutUnsupported, LakeTableMissing, LostRace, RangeAlreadyInLake
+from thermocline.lake_files import flush_commit
 from thermocline.spark.java_values import java_class, list_of_longs
 from thermocline.spark.kernels.fold_deletes import DeleteFile
 from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue
@@ -216,8 +217,10 @@ def settle(spark: SparkSession, name: TableName, op_id: str, attempts: int = 10)
     """Decide an op for good: the snapshot it made, or None after a fence that keeps it from ever committing."""
     for _ in range(attempts):
         head = load_table(spark, name)
-        if (done := find_op(head, op_id)) is not None or head.properties.get(FENCE_PROPERTY) == op_id:
-            return done
+        if (done := find_op(head, op_id)) is not None:
+            return _flushed(head, done)
+        if head.properties.get(FENCE_PROPERTY) == op_id:
+            return None
         try:
             fence(head, op_id)
         except LostRace:
@@ -234,14 +237,23 @@ def commit_snapshot(head: LakeHead, update: Any, op_id: str) -> int:
         snapshot = update.apply()
         metadata = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base).setBranchSnapshot(snapshot, "main").build()
         swap_metadata(head, metadata)
+        flush_commit(snapshot.manifestListLocation())
         return int(snapshot.snapshotId())
     except Py4JJavaError as problem:
         after = load_after_failure(head, problem)
         if (done := find_op(after, op_id)) is not None:
-            return done
+            return _flushed(after, done)
         if after.metadata_location != head.metadata_location:
             raise lost_race(head, after, metadata) from None
         return _settle_failed(head, op_id, problem)
+
+
+def _flushed(head: LakeHead, snapshot_id: int) -> int:
+    """The snapshot, once what its commit wrote will outlive a power cut."""
+    for told in head.told.get("snapshots", ()):
+        if told["snapshot-id"] == snapshot_id and "manifest-list" in told:
+            flush_commit(told["manifest-list"])
+    return snapshot_id
 
 
 def lost_race(head: LakeHead, after: LakeHead, metadata: Any) -> LostRace:

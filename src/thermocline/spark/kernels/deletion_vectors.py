@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow.fs
 from pyroaring import BitMap64
 
-from thermocline.lake_files import make_folder
-from thermocline.spark.kernels.parquet_out import flush_to_disk, not_written, open_location
+from thermocline.lake_files import flush_to_disk, make_folder
+from thermocline.spark.kernels.parquet_out import not_written, open_location
 
 VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
 _MAGIC = b"PFA1"

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from thermocline.lake_files import make_folder
+from thermocline.lake_files import flush_to_disk, make_folder
 from thermocline.spark.kernels.fold_match import Rows
 from thermocline.spark.kernels.lake_partition import PartitionValue
-from thermocline.spark.kernels.parquet_out import flush_to_disk, not_written, open_location
+from thermocline.spark.kernels.parquet_out import not_written, open_location
 
 _SCHEMA = pa.schema(
     [

@@ -7,7 +7,6 @@ found again.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 
 from thermocline.core.coltypes import LakeColumn
 from thermocline.errors import LakeFileNotWritten
-from thermocline.lake_files import make_folder
+from thermocline.lake_files import flush_to_disk, make_folder
 from thermocline.lake_files import open_location as open_location
 from thermocline.spark.kernels.checksum import RowSum, sum_of_table
 from thermocline.spark.kernels.lake_form import arrow_schema
@@ -249,16 +248,6 @@ def _dictionary_pays(column: pa.ChunkedArray) -> bool:
         return False
     sample = column.slice(0, _SAMPLE_ROWS)
     return bool(pc.count_distinct(sample, mode="all").as_py() <= max(1, int(len(sample) * _DICTIONARY_SHARE)))
-
-
-def flush_to_disk(path: str) -> None:
-    """The heap's copy will be dropped one day, so the file must outlive a power cut."""
-    for place in (path, os.path.dirname(path)):
-        handle = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def not_written(path: str, problem: OSError) -> LakeFileNotWritten:
