@@ -218,7 +218,7 @@ def settle(spark: SparkSession, name: TableName, op_id: str, attempts: int = 10)
     for _ in range(attempts):
         head = load_table(spark, name)
         if (done := find_op(head, op_id)) is not None:
-            return _flushed(head, done)
+            return flushed(head, done)
         if head.properties.get(FENCE_PROPERTY) == op_id:
             return None
         try:
@@ -242,14 +242,14 @@ def commit_snapshot(head: LakeHead, update: Any, op_id: str) -> int:
     except Py4JJavaError as problem:
         after = load_after_failure(head, problem)
         if (done := find_op(after, op_id)) is not None:
-            return _flushed(after, done)
+            return flushed(after, done)
         if after.metadata_location != head.metadata_location:
             raise lost_race(head, after, metadata) from None
         return _settle_failed(head, op_id, problem)
 
 
-def _flushed(head: LakeHead, snapshot_id: int) -> int:
-    """The snapshot, once what its commit wrote will outlive a power cut."""
+def flushed(head: LakeHead, snapshot_id: int) -> int:
+    """The snapshot, once what its commit wrote, and the newest metadata, will outlive a power cut."""
     for told in head.told.get("snapshots", ()):
         if told["snapshot-id"] == snapshot_id and "manifest-list" in told:
             flush_commit(told["manifest-list"])

@@ -8,7 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from thermocline.errors import CommitFailed
-from thermocline.spark.commit import LakeHead, load_after_failure, lost_race, swap_metadata
+from thermocline.spark.commit import LakeHead, flushed, load_after_failure, lost_race, swap_metadata
 from thermocline.spark.java_values import set_of_longs
 
 
@@ -23,6 +23,8 @@ def remove_snapshots(head: LakeHead, snapshots: Sequence[int], refs: Sequence[st
         raise CommitFailed(f"Iceberg would not let go of the snapshots of {head.name} that were planned; nothing was committed.")
     try:
         swap_metadata(head, metadata)
+        if head.snapshot_id is not None:
+            flushed(head, head.snapshot_id)
     except Py4JJavaError as problem:
         after = load_after_failure(head, problem)
         left = {told["snapshot-id"] for told in after.told.get("snapshots", ())} & set(snapshots)
