@@ -34,6 +34,7 @@ COMMANDS = [
     "resume",
     "verify",
     "sync-grants",
+    "advise",
     "worker",
     "gateway",
     "serve",
