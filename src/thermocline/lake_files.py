@@ -71,11 +71,15 @@ def copy_file(source: str, target: str) -> None:
 def flush_to_disk(path: str) -> None:
     """A file that is about to count must outlive a power cut, and so must its name."""
     for place in (path, os.path.dirname(path)):
-        handle = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _flush(place)
+
+
+def _flush(place: str | os.PathLike[str]) -> None:
+    handle = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def flush_commit(manifest_list: str) -> int:
@@ -93,7 +97,8 @@ def flush_commit(manifest_list: str) -> int:
     wrote += [name for number, name in numbered if number == newest]
     for name in wrote:
         with suppress(FileNotFoundError):  # others prune what nobody needs any more
-            flush_to_disk(str(path.parent / name))
+            _flush(path.parent / name)
+    _flush(path.parent)
     return len(wrote)
 
 
