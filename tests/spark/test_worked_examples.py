@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -69,7 +70,8 @@ def test_of_eight_snapshots_the_last_three_expire_with_the_twelve_files_they_alo
 
 
 @pytest.mark.conforms("M-099")
-def test_the_originals_of_a_compaction_are_gone_once_their_snapshots_are(ground: Ground) -> None:
+def test_the_originals_of_a_compaction_are_gone_once_their_snapshots_are(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not before what took their place is on disk: compaction itself leaves that to the system."""
     lake = CompactedLake.make(ground, "id bigint, body string")
     for key in range(4):
         lake.append([(key, f"row {key}")])
@@ -77,11 +79,21 @@ def test_the_originals_of_a_compaction_are_gone_once_their_snapshots_are(ground:
     originals = set(folder.rglob("*.parquet"))
     assert lake.compact().status == "done"
     assert originals < set(folder.rglob("*.parquet"))
+    flushed_beside_originals: set[Path] = set()
+    fsync = os.fsync
+
+    def note_and_flush(handle: int) -> None:
+        if all(original.exists() for original in originals):
+            flushed_beside_originals.add(Path(f"/proc/self/fd/{handle}").readlink())
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", note_and_flush)
     lake.now = datetime.now(UTC) + MONTH
     with lake.context(policy={"snapshot_min_retained": 1}) as context:
         assert run_expire_snapshots(context).status == "done"
     left = set(folder.rglob("*.parquet"))
     assert (len(left), left & originals) == (1, set())
+    assert left <= flushed_beside_originals
     assert lake.rows() == [(key, f"row {key}") for key in range(4)]
 
 
