@@ -6,14 +6,13 @@ import json
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.postgres.ledger_format import PLACE
+from tests.told import Told
 
 from thermocline.api.catalog_metrics import catalog_registry
 from thermocline.catalog.tables import insert_lake_table
@@ -29,16 +28,6 @@ from thermocline.pg import connect
 from thermocline.settings import Settings
 
 BOOK = "lab.book"
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    code: int
-    out: str
-    err: str
-
-    def document(self) -> Any:
-        return json.loads(self.out)
 
 
 @pytest.fixture

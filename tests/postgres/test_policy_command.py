@@ -6,11 +6,10 @@ import json
 import uuid
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.told import Told
 
 from thermocline.catalog.tables import insert_lake_table
 from thermocline.cli.main import run
@@ -18,19 +17,6 @@ from thermocline.cold.create import create_lake_table
 from thermocline.core.coltypes import LakeColumn
 from thermocline.core.names import TableName
 from thermocline.pg import connect
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    code: int
-    out: str
-    err: str
-
-    def document(self) -> Any:
-        return json.loads(self.out)
-
-    def line(self, start: str) -> list[str]:
-        return next(line.split() for line in self.out.splitlines() if line.startswith(start))
 
 
 @pytest.fixture

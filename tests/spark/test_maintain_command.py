@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import shutil
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from tests.spark.ground import Ground
+from tests.told import Told
 
 from thermocline.cli.main import run
 from thermocline.cold import metadata
@@ -20,16 +18,6 @@ from thermocline.ops.maintain.health import collect_health
 from thermocline.settings import Settings
 
 TABLE = "thermocline.lab.readings"
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    code: int
-    out: str
-    err: str
-
-    def document(self) -> Any:
-        return json.loads(self.out)
 
 
 @pytest.fixture

@@ -123,8 +123,8 @@ def _check_known(location: str) -> None:
         for column in schema["fields"]:
             try:
                 Schema.model_validate({"type": "struct", "fields": [column]})
-            except Exception:
-                raise LakeTypeUnknown(f"Column {column['name']} of lake table {told.get('location')} is {column['type']}.") from None
+            except Exception as problem:
+                raise LakeTypeUnknown(f"Column {column['name']} of lake table {told.get('location')} is {column['type']}.") from problem
 
 
 _MISSING = "thermocline.missing."

@@ -10,6 +10,7 @@ from thermocline.hot.facts import HeapFacts, read_heap
 from thermocline.pg import connect
 
 _KEY_TYPES = frozenset(kind.value for kind in KeyType)
+_TIMES = frozenset(kind.value for kind in KeyType if not kind.is_integer)
 
 
 def advise_table(dsn: str, name: TableName, wishes: Wishes) -> Advice:
@@ -24,11 +25,7 @@ def advise_table(dsn: str, name: TableName, wishes: Wishes) -> Advice:
 def why_no_axis(heap: HeapFacts) -> str | None:
     """Why rows of this table cannot move by age; None when they can."""
     if reason := why_not_partitioned(heap.strategy, heap.partition_key_text, len(heap.partition_attnums), 0 in heap.partition_attnums):
-        times = [
-            column.name
-            for column in heap.columns
-            if column.pg_type in _KEY_TYPES and column.base_type in ("date", "timestamp", "timestamptz")
-        ]
+        times = [column.name for column in heap.columns if column.pg_type in _TIMES]
         return f"{reason} (PARTITION BY RANGE ({times[0]}) would make {times[0]} one)" if times and heap.strategy is None else reason
     column = heap.partition_column
     if column is None or column.pg_type not in _KEY_TYPES:

@@ -67,8 +67,15 @@ def resolve_unfinished(conn: Connection, registered: RegisteredTable, spark: Cal
 
 def _publish(conn: Connection, registered: RegisteredTable, op: journal.Op, snapshot: int, paths: Sequence[str]) -> tuple[str, ...]:
     message = "published after a restart"
-    if op.kind != "retain":
-        return journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message=message)
+    if op.kind == "retain":
+        return publish_expiry(conn, registered, op, snapshot=snapshot, paths=paths, message=message)
+    return journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message=message)
+
+
+def publish_expiry(
+    conn: Connection, registered: RegisteredTable, op: journal.Op, *, snapshot: int | None, paths: Sequence[str], message: str
+) -> tuple[str, ...]:
+    """Publish an op of retention, and purge what waits below the line in the same transaction."""
     table = expiring(registered)
     return journal.publish(
         conn,

@@ -18,10 +18,9 @@ from thermocline.core.names import TableName
 from thermocline.core.plan.retention import FileRange, RetentionPlan, plan_line, plan_retention
 from thermocline.errors import LostRace, ThermoclineError
 from thermocline.faults import fault_point
-from thermocline.hot.delta import lock_for_publication
-from thermocline.hot.retention import apply_expiry, raise_line, read_bounds, read_line
+from thermocline.hot.retention import raise_line, read_bounds, read_line
 from thermocline.ops.lake_listing import read_files
-from thermocline.ops.resolve import adopt_head, expiring
+from thermocline.ops.resolve import adopt_head, publish_expiry
 from thermocline.pg import Connection
 from thermocline.settings import Settings
 from thermocline.spark.commit import LakeHead, OpStamp, apply_row_delta, load_table
@@ -125,17 +124,7 @@ def _commit_and_publish(work: Retaining, deletes: tuple[DeleteFile, ...]) -> Ret
     line = render_axis(registered.key_type, plan.line)
     deleted = f", {rows:,} rows of {len(plan.across)} others were deleted" if rows else ""
     message = f"rows below {line} expired; {len(plan.remove)} files left the lake{deleted}"
-    table, paths = expiring(registered), [delete.path for delete in deletes]
-    journal.publish(
-        conn,
-        op,
-        snapshot=snapshot,
-        paths=paths,
-        counters={},
-        message=message,
-        lock=lambda: lock_for_publication(conn, table.spill),
-        mark=lambda: apply_expiry(conn, table),
-    )
+    publish_expiry(conn, registered, op, snapshot=snapshot, paths=[delete.path for delete in deletes], message=message)
     fault_point("retain-published")
     tables.insert_event(conn, registered.id, "retain", f"{registered.name}: {message}.")
     return Retained(line=line, files=len(plan.remove), rows=rows, notes=(message,))
