@@ -6,6 +6,7 @@ Bounds are kept for the columns that equality deletes compare and that the table
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -226,13 +227,32 @@ def _entry(entry: ManifestEntry, manifest: ManifestFile, wanted: frozenset[int] 
         sequence_number=inherited or 0,
         snapshot_id=entry.snapshot_id if entry.snapshot_id is not None else manifest.added_snapshot_id,
         spec_id=manifest.partition_spec_id,
-        partition=tuple(partition[at] for at in range(len(partition))),
+        partition=tuple(_exact(partition[at]) for at in range(len(partition))),
         lower=_kept(values[_FIELDS["lower_bounds"]], wanted),
         upper=_kept(values[_FIELDS["upper_bounds"]], wanted),
         null_counts=_kept(values[_FIELDS["null_value_counts"]], wanted),
         value_counts=_kept(values[_FIELDS["value_counts"]], wanted),
         nan_counts=values[_FIELDS["nan_value_counts"]],
     )
+
+
+class _NegativeZero(float):
+    """A partition of -0.0, which Iceberg tells from that of 0.0."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _NegativeZero)
+
+    def __hash__(self) -> int:
+        return hash("-0.0")
+
+
+def _exact(value: Any) -> Any:
+    """A partition's value that equals another as Iceberg's own do: all NaN are one, the two zeros are not."""
+    if not isinstance(value, float):
+        return value
+    if math.isnan(value):
+        return math.nan  # always this one object: tuples compare by identity first
+    return _NegativeZero(value) if value == 0 and math.copysign(1, value) < 0 else value
 
 
 def _kept(by_id: Mapping[int, Any] | None, wanted: frozenset[int] | None) -> dict[int, Any]:

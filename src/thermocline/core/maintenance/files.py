@@ -146,6 +146,11 @@ class DeleteIndex:
         return tuple(sorted((*positions, *equal), key=lambda delete: (delete.sequence_number, delete.path, delete.offset)))
 
 
+def is_same_entry(now: DataSeen, then: DataSeen) -> bool:
+    """Whether a data file is in the table as it was: one that left and came back is younger, and older deletes no longer reach it."""
+    return now.sequence_number == then.sequence_number and now.group == then.group
+
+
 def plain_path(path: str) -> str:
     """The path without a `file:` scheme, `s3a:` and `s3n:` as `s3:`, so that its spellings are equal."""
     if path.startswith("file:"):

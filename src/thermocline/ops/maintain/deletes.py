@@ -21,7 +21,7 @@ from thermocline.core.maintenance.delete_files import (
     plan_merges,
     still_applying,
 )
-from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, plain_path
+from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, is_same_entry, plain_path
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.errors import LostRace, ThermoclineError
 from thermocline.maintenance_errors import FormatVersionUnsupported
@@ -150,7 +150,7 @@ def _commit(
 def _choose_merged(seen: TableSeen, written: Sequence[_Written]) -> tuple[list[DeleteSeen], list[_Written]]:
     """Bins whose delete files are all still there."""
     live = {delete.key: delete for delete in seen.deletes}
-    kept = [found for found in written if all(delete.key in live for delete in found.bin.deletes)]
+    kept = [found for found in written if _is_all_there(found, seen)]
     return [live[delete.key] for found in kept for delete in found.bin.deletes], kept
 
 
@@ -158,7 +158,9 @@ def _choose_converted(seen: TableSeen, written: Sequence[_Written]) -> tuple[lis
     """The equality deletes that no data file needs any more once the position deletes are there."""
     live = {delete.key: delete for delete in seen.deletes}
     index = DeleteIndex(seen)
-    kept = [found for found in written if found.result.vectors is None or _is_as_it_was(found, seen, index)]
+    kept = [
+        found for found in written if _is_all_there(found, seen) and (found.result.vectors is None or _is_as_it_was(found, seen, index))
+    ]
     planned = {delete.key: live[delete.key] for found in kept for delete in found.bin.deletes if delete.key in live}
     looked = {file.path for found in kept for file in found.bin.data}
     stay = still_applying(seen, [delete for delete in planned.values() if delete.kind == "equality"], looked)
@@ -166,6 +168,14 @@ def _choose_converted(seen: TableSeen, written: Sequence[_Written]) -> tuple[lis
     replaced = {delete.key for delete in planned.values() if plain_path(delete.referenced_file or "") in named}
     stay |= {delete.key for delete in planned.values() if delete.kind != "equality"} - replaced
     return [delete for key, delete in planned.items() if key not in stay], kept
+
+
+def _is_all_there(found: _Written, seen: TableSeen) -> bool:
+    """Whether no delete of a bin was taken back, and no data file left and came back: what was written would delete living rows."""
+    deletes, data = {delete.key for delete in seen.deletes}, {file.path: file for file in seen.data}
+    return all(delete.key in deletes for delete in found.bin.deletes) and all(
+        is_same_entry(data[file.path], file) for file in found.bin.data if file.path in data
+    )
 
 
 def _is_as_it_was(found: _Written, seen: TableSeen, index: DeleteIndex) -> bool:

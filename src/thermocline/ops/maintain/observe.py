@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,11 +53,17 @@ def format_version(head: LakeHead) -> int:
 
 
 def _check_paths(seen: TableSeen) -> None:
-    """Refuse a table whose metadata names files by relative paths: it can be read here, but Iceberg's library cannot open them."""
+    """Refuse a table whose metadata names files by relative paths: it can be read here, but Iceberg's library cannot open them.
+
+    And one that holds a file twice, whose rows count twice: Iceberg takes files away by their path, both at once.
+    """
     files: tuple[DataSeen | DeleteSeen, ...] = (*seen.data, *seen.deletes)
     odd = next((path for file in files for path in (file.manifest, file.path) if is_relative(path)), None)
     if odd is not None:
         raise LakeLayoutUnsupported(f"The table names {odd} by a relative path, so nothing of it can be rewritten.")
+    times = Counter(file.path for file in seen.data)
+    if len(times) < len(seen.data):
+        raise LakeLayoutUnsupported(f"The table holds {times.most_common(1)[0][0]} twice, so nothing of it can be rewritten.")
 
 
 def read_seen(files: TableFiles, head: LakeHead) -> TableSeen:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -25,6 +25,7 @@ from thermocline.core.maintenance.files import (
     TableSeen,
     endangered_deletes,
     is_relative,
+    is_same_entry,
     names_file,
     plain_path,
     unneeded_deletes,
@@ -149,7 +150,7 @@ class Replacing:
         kept: list[Finished] = []
         late: dict[tuple[str, int], DeleteSeen] = {}
         for found in finished:
-            arrived = _late_deletes(found, live, index)
+            arrived = _late_deletes(found, live, index, self.plan.seen.sequence_number)
             if isinstance(arrived, str):
                 self.refused.append(arrived)
             else:
@@ -191,23 +192,25 @@ class Replacing:
         if any(delete.kind == "vector" for delete in late):
             return self._move_vectors(head, seen, finished, late)
         moves = {plain_path(file.path): (found, maps) for found in finished for file, maps in _maps_of(found)}
-        live = {plain_path(file.path): file.path for file in seen.data}
+        live = {plain_path(file.path): file for file in seen.data}
         made = []
         for delete in late:
             positions: dict[str, list[Positions]] = {}
             for said, rows in _read_positions(delete).items():
-                path = next((path for path in live.values() if names_file(said, path)), said) if is_relative(said) else said
+                path = next((file.path for file in seen.data if names_file(said, file.path)), said) if is_relative(said) else said
+                if (file := live.get(plain_path(path))) is None or file.sequence_number > delete.sequence_number:
+                    continue  # a file that is gone, or that came back after the delete
                 if (move := moves.get(plain_path(path))) is not None:
                     for part in moved_rows(move[1], rows):
                         positions.setdefault(move[0].paths[part.output], []).append(part.rows)
-                elif plain_path(path) in live:
+                else:
                     positions.setdefault(path, []).append(rows)
             if positions:
                 target = DeleteTarget(directory=head.location, stem=f"{self.staging.pass_id}-{uuid.uuid4().hex[:8]}", compression_level=1)
                 merged = {path: np.unique(np.concatenate(rows)) for path, rows in positions.items()}
-                file = write_deletes(target, None, merged, self.staging.registrar(self.context.conn))
+                new = write_deletes(target, None, merged, self.staging.registrar(self.context.conn))
                 referenced = next(iter(merged)) if len(merged) == 1 else None
-                made.append(NewDelete(path=file.path, size_bytes=file.size_bytes, rows=file.rows, like=delete, referenced_file=referenced))
+                made.append(NewDelete(path=new.path, size_bytes=new.size_bytes, rows=new.rows, like=delete, referenced_file=referenced))
         return made
 
     def _move_vectors(self, head: LakeHead, seen: TableSeen, finished: Sequence[Finished], late: Sequence[DeleteSeen]) -> list[NewDelete]:
@@ -235,28 +238,28 @@ class Prepared:
 
 def on_exactly(looked_at: LakeHead, rewrite: Rewrite) -> Callable[[LakeHead, OpStamp], int]:
     def commit(head: LakeHead, stamp: OpStamp) -> int:
-        if head.snapshot_id != looked_at.snapshot_id:
+        # Not by the snapshot alone: a commit on a branch, or a change of the schema, moves what the rewrite was prepared for too.
+        if head.metadata_location != looked_at.metadata_location:
             raise LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.")
         return rewrite_files(head, rewrite, stamp)
 
     return commit
 
 
-def _late_deletes(found: Finished, live: dict[str, DataSeen], index: DeleteIndex) -> list[DeleteSeen] | str:
+def _late_deletes(found: Finished, live: dict[str, DataSeen], index: DeleteIndex, planned: int) -> list[DeleteSeen] | str:
     """Position deletes on the bin's inputs that its kernel did not know; or why the bin cannot be committed any more."""
     late = []
     for file in found.bin.files:
-        if (now := live.get(file.path)) is None:
+        if (now := live.get(file.path)) is None or not is_same_entry(now, file):
             return f"source file {file.path} no longer in snapshot; compaction obsolete"
         known = {delete.key for delete in found.bin.deletes.get(file.path, ())}
         here = index.of(now)
         if known and not known <= {delete.key for delete in here} | _replaced_keys(found, file, here):
             return f"deletes on {file.path} were taken back while it was rewritten; its bin is left to the next pass"
-        for delete in here:
-            # Newer equality deletes reach the output too, which keeps the age of the snapshot that was planned on.
-            if delete.key in known or delete.kind == "equality":
-                continue
-            if found.result.kernel not in _IN_ORDER:
+        for delete in (delete for delete in here if delete.key not in known):
+            if delete.kind == "equality" and (delete.sequence_number > planned or _is_copy(delete, found.bin.deletes.get(file.path, ()))):
+                continue  # it reaches the output too, which keeps the age of the snapshot that was planned on
+            if delete.kind == "equality" or found.result.kernel not in _IN_ORDER:
                 return f"deletes arrived on {file.path} while it was rewritten; its bin is left to the next pass"
             late.append(delete)
     return late
@@ -264,15 +267,20 @@ def _late_deletes(found: Finished, live: dict[str, DataSeen], index: DeleteIndex
 
 def _replaced_keys(found: Finished, file: DataSeen, now: Sequence[DeleteSeen]) -> set[tuple[str, int]]:
     """Deletes the bin knows whose place another took that deletes the same: a copy made by an earlier commit, or a larger vector."""
-    copies = {(delete.sequence_number, delete.equality_ids, delete.record_count) for delete in now if delete.kind == "equality"}
     vectors, known = [delete for delete in now if delete.kind == "vector"], found.bin.deletes.get(file.path, ())
-    copied = {d.key for d in known if d.kind == "equality" and (d.sequence_number, d.equality_ids, d.record_count) in copies}
+    copied = {d.key for d in known if _is_copy(d, now)}
     grown = {d.key for d in known if d.kind == "vector" and any(holds_all(vector, d) for vector in vectors)}
     return copied | grown
 
 
 def _maps_of(found: Finished) -> list[tuple[DataSeen, list[RowMap]]]:
     """Each input of a bin with where its rows went."""
+def _is_copy(delete: DeleteSeen, others: Sequence[DeleteSeen]) -> bool:
+    """Whether an equality delete is among others under whatever name: a commit may have carried it on by a copy."""
+    told = (delete.kind, delete.sequence_number, delete.equality_ids, delete.record_count)
+    return delete.kind == "equality" and told in {(d.kind, d.sequence_number, d.equality_ids, d.record_count) for d in others}
+
+
     by_path: dict[str, list[RowMap]] = defaultdict(list)
     for part in found.result.row_maps:
         by_path[plain_path(part.input_path)].append(part)
@@ -324,7 +332,9 @@ def _copied_nan_counts(found: Finished, output: int) -> Counter[int] | None:
     total: Counter[int] = Counter()
     for file in found.bin.files:
         if file.path in inputs:
+    counted: Set[int] | None = None
             if file.nan_counts is None:
                 return None
             total.update(file.nan_counts)  # not by +, which leaves zeros out
-    return total
+            counted = file.nan_counts.keys() if counted is None else counted & file.nan_counts.keys()
+    return Counter({field_id: total[field_id] for field_id in counted or ()})  # what one file does not say is not zero

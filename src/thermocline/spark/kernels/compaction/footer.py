@@ -239,6 +239,21 @@ _PLACES = {9: Place.DATA, 10: Place.DATA, 11: Place.DATA, 14: Place.BLOOM}
 """Fields of a column chunk's metadata that depend on the file."""
 
 
+def has_field_ids(schema: bytes) -> bool:
+    """Whether some field of a schema says its id; readers find the fields of one without ids by name or by place."""
+    _, count, at = thrift.read_list_header(schema, 0)
+    for _ in range(count):
+        field_id = 0
+        while True:
+            kind, field_id, at = thrift.read_field(schema, at, field_id)
+            if kind == thrift.STOP:
+                break
+            if field_id == 9:
+                return True
+            at = thrift.skip(schema, at, kind)
+    return False
+
+
 def _read_pairs(data: bytes, at: int) -> tuple[dict[bytes, bytes | None], int]:
     found: dict[bytes, bytes | None] = {}
     _, count, at = thrift.read_list_header(data, at)

@@ -19,6 +19,7 @@ from thermocline.spark.kernels.compaction.footer import (
     Place,
     RowGroup,
     bloom_size,
+    has_field_ids,
     moved_offset_index,
     read_footer,
     render_footer,
@@ -64,6 +65,8 @@ def why_not_splice(task: BinTask, footers: Sequence[Footer]) -> str | None:
         return "encrypted or scattered column chunks"
     if any(footer.schema != first.schema or footer.column_orders != first.column_orders for footer in footers):
         return "the files' schemas differ"
+    if not has_field_ids(first.schema):
+        return "the files have no field ids"  # and so would the output: Iceberg would take its bounds by the places of columns
     if len({tuple(chunk.codec for chunk in group.chunks) for group in groups}) > 1:
         return "the files' codecs differ"
     makers = {footer.created_by for footer in footers}
