@@ -1,8 +1,10 @@
-"""A pass of maintenance in a process of its own, for tests that kill it: `python maintain_child.py SETTINGS_JSON`."""
+"""A pass of maintenance in a process of its own, for tests that kill it: `python -m tests.faults.maintain_child SETTINGS_JSON`."""
 
 from __future__ import annotations
 
 import sys
+
+from tests.faults.borrowed_spark import borrow_spark
 
 from thermocline.core.names import parse_table_name
 from thermocline.ops.maintain.run import PassWish, run_pass
@@ -12,5 +14,6 @@ from thermocline.settings import Settings
 if __name__ == "__main__":
     settings = Settings.model_validate_json(sys.argv[1])
     assert settings.dsn is not None
+    borrow_spark()
     source = spark_source(settings.dsn, settings)
     print(run_pass(settings.dsn, parse_table_name("public.events"), settings=settings, spark=source, wish=PassWish()).sentence)

@@ -24,7 +24,7 @@ POINTS = EVERY if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else REPRESENTAT
 def test_a_fold_killed_at_any_step_resumes_and_loses_nothing(spanning: Spanning, point: str) -> None:
     spanning.tier()
     write_everywhere(spanning, 1)
-    assert kill_at(spanning, point, "fold_child.py") == -signal.SIGKILL
+    assert kill_at(spanning, point, "fold_child") == -signal.SIGKILL
     spanning.assert_same_rows()
     write_everywhere(spanning, 2)
     spanning.assert_same_rows()
@@ -41,7 +41,7 @@ def test_a_fold_killed_at_any_step_resumes_and_loses_nothing(spanning: Spanning,
 def test_a_fold_killed_after_its_commit_is_published_by_the_tiering_that_follows(spanning: Spanning) -> None:
     spanning.tier()
     write_everywhere(spanning, 1)
-    assert kill_at(spanning, "fold-committed", "fold_child.py") == -signal.SIGKILL
+    assert kill_at(spanning, "fold-committed", "fold_child") == -signal.SIGKILL
     assert any("which had committed before a crash" in note for note in spanning.tier().notes)
     spanning.assert_same_rows()
     spanning.fold()

@@ -50,7 +50,7 @@ def test_a_pass_killed_at_any_step_loses_nothing_and_the_next_one_finishes_it(sp
     write_everywhere(spanning, 1)
     spanning.fold()
     spanning.spark().sql("alter table thermocline.public.events set tblproperties ('history.expire.max-snapshot-age-ms'='1')")
-    assert kill_at(spanning, point, "maintain_child.py") == -signal.SIGKILL
+    assert kill_at(spanning, point, "maintain_child") == -signal.SIGKILL
     spanning.assert_same_rows()
     write_everywhere(spanning, 2)
     spanning.fold()

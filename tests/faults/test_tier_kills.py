@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.faults.borrowed_spark import lend_spark
 from tests.twin import Spanning
 
 from thermocline.errors import Fenced, LostRace
@@ -22,13 +23,14 @@ from thermocline.pg import connect
 
 REPRESENTATIVE = ("sealed", "copied", "committed")
 EVERY = ("line-raised", "sealed", "intent", "copied", "written", "committed", "committed-noted", "published", "dropped")
-POINTS = EVERY if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else REPRESENTATIVE
+ALL = os.environ.get("THERMOCLINE_TEST_ALL_FAULTS")
+POINTS = EVERY if ALL else REPRESENTATIVE
 
 
 @pytest.mark.conforms("C-133", "C-208", "C-210")
 @pytest.mark.parametrize("point", POINTS)
 def test_tiering_killed_at_any_step_resumes_and_loses_nothing(spanning: Spanning, point: str) -> None:
-    assert kill_at(spanning, point) == -signal.SIGKILL
+    assert kill_at(spanning, point, own_spark=ALL is not None or point == "copied") == -signal.SIGKILL
     spanning.assert_same_rows()
     write_everywhere(spanning, 1)
     spanning.assert_same_rows()
@@ -52,12 +54,13 @@ def test_a_restart_killed_while_it_resolves_is_resolved_by_the_next(spanning: Sp
     assert_nothing_left_over(spanning)
 
 
-def kill_at(spanning: Spanning, point: str, child: str = "tier_child.py") -> int:
-    """Run a cycle in a child that ends at the point; its exit status."""
+def kill_at(spanning: Spanning, point: str, child: str = "tier_child", *, own_spark: bool = bool(ALL)) -> int:
+    """Run a cycle in a child that ends at the point, in the test's Spark or in one that loses its driver and ends; its exit status."""
     settings = spanning.settings.model_copy(update={"spark_driver_memory": "1g"})
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name(child)), settings.model_dump_json()],
-        env={**os.environ, "THERMOCLINE_TEST_KILL_AT": point},
+        [sys.executable, "-m", f"tests.faults.{child}", settings.model_dump_json()],
+        env={**os.environ, "THERMOCLINE_TEST_KILL_AT": point, **({} if own_spark else lend_spark(spanning.spark()))},
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         timeout=120,
