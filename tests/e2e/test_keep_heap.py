@@ -192,3 +192,19 @@ def test_rows_truncated_from_the_spill_above_the_line_do_not_come_back_when_the_
 
 def _create_partition(conn: psycopg.Connection[Any], name: str, lo: str, hi: str) -> None:
     conn.execute(f"create table public.{name} partition of public.events for values from ('{lo} 00:00+00') to ('{hi} 00:00+00')".encode())
+
+
+def test_values_whose_bytes_the_lake_does_not_keep_are_changed_through_the_seam(make_spanning: Callable[..., Spanning]) -> None:
+    """A slice of an array keeps an empty bitmap of NULLs, and a NaN that was computed has a sign: both read the same as without."""
+    spanning = make_spanning(
+        keep_heap=True,
+        table="create table {schema}.events (id integer, ts timestamptz, f float8, a integer[], v integer, primary key (id, ts))",
+        rows="insert into events select i, '2026-01-01 00:00+00'::timestamptz + i * interval '12 hours', 'inf'::float8 - 'inf'::float8,"
+        " (array[i, null])[1:1], i from generate_series(1, 200) i",
+    )
+    spanning.tier()
+    for setting in ("extra_float_digits = -15", "datestyle = 'SQL, DMY'"):
+        spanning.seam.execute(f"set {setting}".encode())
+    spanning.both("update events set v = 0 where id in (3, 190) returning id, a, v")
+    spanning.both("delete from events where id in (4, 191) returning id")
+    spanning.assert_same_rows()

@@ -49,6 +49,12 @@ class SchemaNotFollowed(TryAgainError):
     code = "TC409"
 
 
+class PartitionGone(TryAgainError):
+    """A partition left the table while it was on its way to the lake."""
+
+    code = "TC410"
+
+
 class Paused(RefusedError):
     """The table is paused."""
 

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from thermocline.core.names import TableName
-from thermocline.errors import LockNotGranted
+from thermocline.errors import LockNotGranted, PartitionGone
 from thermocline.pg import Connection, connect
 
 
@@ -59,6 +59,9 @@ def export_snapshot(dsn: str, partitions: Sequence[TableName], lock_timeout_ms: 
     except psycopg.errors.LockNotAvailable as problem:
         conn.close()
         raise LockNotGranted(f"The lock to read {partitions[0]} was not granted within {lock_timeout_ms} ms.") from problem
+    except psycopg.errors.UndefinedTable as problem:
+        conn.close()
+        raise PartitionGone(f"A partition that was to be read is gone: {problem.diag.message_primary}.") from problem
     except BaseException:
         conn.close()
         raise

@@ -22,7 +22,7 @@ from thermocline.core.names import TableName
 from thermocline.core.observation import TableSeen
 from thermocline.core.plan.premake import plan_premake, render_premake
 from thermocline.core.plan.tiering import TierPlan, plan_tiering, render_next, render_plan
-from thermocline.errors import ChecksumMismatch, LockNotGranted, LostRace, NoLakeForm, ThermoclineError, TryAgainError
+from thermocline.errors import ChecksumMismatch, LockNotGranted, LostRace, NoLakeForm, PartitionGone, ThermoclineError, TryAgainError
 from thermocline.faults import fault_point
 from thermocline.hot.facts import read_partitions
 from thermocline.hot.odd_values import read_key_of_value
@@ -220,6 +220,7 @@ def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
         snapshot = export_snapshot(work.dsn, [p.name for p in plan.move], work.settings.lock_timeout_ms)
         with closing_on_error(snapshot):
             check_followed(conn, registered)
+            _check_attached(work, plan)
     except ThermoclineError as problem:
         journal.abandon(conn, op, str(problem))
         raise
@@ -245,6 +246,13 @@ def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
         except LostRace as problem:
             journal.abandon(conn, op, str(problem))
             raise
+
+
+def _check_attached(work: Tiering, plan: TierPlan) -> None:
+    """Refuse to copy what is no longer the table's; the snapshot's locks keep the rest attached from here on."""
+    attached = {(p.oid, p.name, p.lo, p.hi) for p in read_partitions(work.conn, work.table.heap, work.table.registered.key_type)}
+    if gone := next((p for p in plan.move if (p.oid, p.name, p.lo, p.hi) not in attached), None):
+        raise PartitionGone(f"{gone.name} was detached from {work.table.name} or replaced while it was sealed; the next cycle looks again.")
 
 
 def _copy(

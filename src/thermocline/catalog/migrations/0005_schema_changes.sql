@@ -251,10 +251,11 @@ begin
         'key_columns', string_agg(format('%I', k.name), ', ' order by k.place),
         'old_key', string_agg(format('old.%I', k.name), ', ' order by k.place),
         'new_key', string_agg(format('new.%I', k.name), ', ' order by k.place),
-        'wished_key', string_agg(format('wished.%I', k.name), ', ' order by k.place),
         'heap_is_old', string_agg(format('h.%1$I %2$s old.%1$I', k.name, k.operator), ' and ' order by k.place),
         'delta_is_old', string_agg(format('d.%1$I %2$s old.%1$I', k.name, k.operator), ' and ' order by k.place),
         'delta_is_new', string_agg(format('d.%1$I %2$s new.%1$I', k.name, k.operator), ' and ' order by k.place),
+        'wished_is_old', string_agg(format('wished.%1$I %2$s old.%1$I', k.name, k.operator), ' and ' order by k.place),
+        'new_is_old', string_agg(format('new.%1$I %2$s old.%1$I', k.name, k.operator), ' and ' order by k.place),
         'seam_is_wished', string_agg(format('s.%1$I %2$s wished.%1$I', k.name, k.operator), ' and ' order by k.place),
         'lake_is_corrected', string_agg(format('d.%1$I %2$s %3$s', k.name, k.operator,
             case when c.foreign_type = 'thermocline.local_text' then format('l.%I::text::%s', k.name, r.pg_type)
@@ -272,7 +273,7 @@ create function thermocline.rendered(of_table bigint, template text, parts jsonb
     language plpgsql stable set search_path = pg_catalog as $$
 declare
     fragments jsonb := (select jsonb_object_agg(f.name, f.body) from thermocline.templates f
-                         where f.name in ('raise_conflict', 'raise_twice', 'write_tombstone', 'refuse_existing', 'changed_meanwhile', 'refuse_unfollowed', 'moved_from',
+                         where f.name in ('raise_conflict', 'raise_twice', 'write_tombstone', 'refuse_existing', 'changed_meanwhile', 'refuse_unfollowed', 'moved_from', 'pass_detached', 'refuse_renamed', 'heap_reads_old', 'delta_reads_old',
                                           'changed_in_delta', 'narrate_insert', 'narrate_update', 'narrate_delete', 'refuse_expired'));
     body text := (select b.body from thermocline.templates b where b.name = template);
 begin

@@ -40,6 +40,7 @@ select {delta_columns}
 -- The one delete that is no correction is a fold's own: the row it takes out of the spill lies in the lake. Only whoever may publish can
 -- write that transaction's number into the cut-line, so nobody else can keep a delete from being captured.
 begin
+    {pass_detached}
     {refuse_unfollowed}
     if tg_op = 'DELETE' and exists (select 1 from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id}
                                        and c.folding_xid operator(pg_catalog.=) pg_catalog.pg_current_xact_id()) then
@@ -64,6 +65,21 @@ end
 -- name: moved_from
 case when tg_op operator(pg_catalog.=) 'UPDATE' and not pg_catalog.record_image_eq(row({old_key}), row({new_key}))
              then coalesce((select d._old_key from {delta} d where {delta_is_old} and d._folded is null), old.{tier_key}) end
+
+-- name: pass_detached
+-- Somebody detached the table: what happens to its rows now is nobody's history. The catalog is asked as it is, not as a snapshot saw it.
+    if pg_catalog.pg_partition_root(tg_relid) is distinct from {heap_oid}::pg_catalog.oid then
+        if not exists (select 1 from pg_catalog.pg_partition_ancestors(tg_relid) a where a.relid operator(pg_catalog.=) {heap_oid}::pg_catalog.oid) then
+            return null;
+        end if;
+    end if;
+
+-- name: refuse_renamed
+-- The statements below name the heap; by that name another table may be meant by now.
+    if pg_catalog.to_regclass({heap_literal}) is distinct from {heap_oid}::pg_catalog.oid then
+        raise exception '{heap_text} is not the table that was registered: it was renamed, moved or made anew' using errcode = 'object_not_in_prerequisite_state',
+            hint = 'Give the registered table its name back, or unregister it.';
+    end if;
 
 -- name: refuse_unfollowed
 -- A column this function does not know would be lost with the row.
@@ -94,6 +110,7 @@ end
 -- name: route_insert
 -- Thermocline {version}. The heap routes: a recent row to its partition, a historical one to the spill, where every constraint holds.
 begin
+    {refuse_renamed}
     {refuse_generated}
     {fill_identity}
     insert into {heap} ({writable}) overriding system value values ({new_writable}) returning {columns} into new;
@@ -112,14 +129,15 @@ declare
     seen record;
     moves boolean;
 begin
+    {refuse_renamed}
     wished := new;
     {check_identity}
     {check_generated}
-    moves := not pg_catalog.record_image_eq(row({old_key}), row({wished_key}));
+    moves := coalesce(not ({wished_is_old}), true);
     -- The heap's own index knows the hot keys and the spill's; a key that only the lake holds is looked up through the seam.
     if moves and thermocline.axis(wished.{tier_key}) operator(pg_catalog.<) statement_t then {refuse_existing} end if;
     update {heap} h set {set_from_new}
-     where {heap_is_old} and pg_catalog.record_image_eq(row({h_columns}), row({old_columns}))
+     where {heap_is_old} and {heap_reads_old}
     returning {h_columns} into new;
     if found then
         {narrate_update}
@@ -131,13 +149,22 @@ begin
     {changed_in_delta}
     if moves then
         {refuse_existing}
-        {write_tombstone}
         insert into {heap} ({writable}) overriding system value values ({wished_writable}) returning {columns} into new;
-        update {delta} d set _old_key = old.{tier_key} where {delta_is_new} and d._folded is null;
     else
         insert into {heap} ({writable}) overriding system value values ({wished_writable})
         on conflict ({key_columns}) do nothing returning {columns} into new;
-        if not found then {raise_conflict} end if;
+    end if;
+    if not found then
+        -- A trigger of the user's said no; else somebody wrote the row meanwhile.
+        if thermocline.has_before_trigger({heap_literal}::pg_catalog.regclass) and not exists (select 1 from {heap} h where {heap_is_old}) then
+            return null;
+        end if;
+        {raise_conflict}
+    end if;
+    -- Under the key it has now, which a trigger of the user's may have chosen.
+    if not ({new_is_old}) then
+        {write_tombstone}
+        update {delta} d set _old_key = old.{tier_key} where {delta_is_new} and d._folded is null;
     end if;
     {narrate_update}
     return new;
@@ -150,7 +177,8 @@ declare
     statement_epoch bigint := pg_catalog.split_part(pg_catalog.current_setting('thermocline.statement_cut'), ',', 2)::bigint;
     seen record;
 begin
-    delete from {heap} h where {heap_is_old} and pg_catalog.record_image_eq(row({h_columns}), row({old_columns}));
+    {refuse_renamed}
+    delete from {heap} h where {heap_is_old} and {heap_reads_old};
     if found then
         {narrate_delete}
         return old;
@@ -164,7 +192,7 @@ begin
 end
 
 -- name: changed_meanwhile
-select thermocline.is_ours(h.xmin) as ours, pg_catalog.record_image_eq(row({h_columns}), row({old_columns})) as same
+select thermocline.is_ours(h.xmin) as ours, {heap_reads_old} as same
       into seen from {heap} h where {heap_is_old};
     if found then
         -- The row is there as the statement saw it, and was not written: a trigger of the user's said no.
@@ -179,7 +207,7 @@ perform pg_catalog.pg_advisory_xact_lock({key_lock});
        or (select c.epoch from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id}) operator(pg_catalog.<>) statement_epoch
     then {raise_conflict} end if;
     select d._op operator(pg_catalog.=) 1 as deleted, thermocline.is_ours(d.xmin) as ours,
-           pg_catalog.record_image_eq(row({d_columns}), row({old_columns})) as same
+           {delta_reads_old} as same
       into seen from {delta} d where {delta_is_old};
     if found and (seen.deleted or not seen.same) then
         -- Deleted by this same statement, which meets the row again: once is enough.
@@ -187,6 +215,12 @@ perform pg_catalog.pg_advisory_xact_lock({key_lock});
         if seen.ours then {raise_twice} end if;
         {raise_conflict}
     end if;
+
+-- name: heap_reads_old
+(pg_catalog.record_image_eq(row({h_columns}), row({old_columns})) or thermocline.reads_same(row({h_columns}), row({old_columns})))
+
+-- name: delta_reads_old
+(pg_catalog.record_image_eq(row({d_columns}), row({old_columns})) or thermocline.reads_same(row({d_columns}), row({old_columns})))
 
 -- name: refuse_existing
 if exists (select 1 from {seam} s where {seam_is_wished}) then
