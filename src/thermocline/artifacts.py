@@ -26,6 +26,7 @@ from thermocline.errors import ArtifactNotFetched, CacheUnusable, JavaMissing, J
 SPARK_JARS: tuple[str, ...] = (
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     "org.postgresql:postgresql:42.7.8",
+    "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",
 )
 OBJECT_STORE_JAR = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 POSTGRES_VERSION = "18.1.0"

@@ -26,6 +26,12 @@ from thermocline.pg import Endpoint
 
 LAKE_CATALOG = "thermocline"
 ICEBERG_SCHEMA = "thermocline_iceberg"
+_LOCAL_FILES = {
+    "hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    # Spark has opened Hadoop's own long before, and a cached one would be given whatever the setting says.
+    "hadoop.fs.file.impl.disable.cache": "true",
+}
+"""Hadoop's own local file system starts the program `chmod` twice for each file it makes, 13 ms; this one asks the system itself."""
 _CATALOGS: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 
 
@@ -96,7 +102,9 @@ def plan_catalog_conf(plan: SparkPlan) -> dict[str, str]:
         # Another process may commit at any time, so a cached table would be a stale one.
         f"{catalog}.cache-enabled": "false",
     }
-    if is_object_location(plan.warehouse):
+    if not is_object_location(plan.warehouse):
+        conf |= {f"{catalog}.{name}": value for name, value in _LOCAL_FILES.items()}
+    else:
         conf[f"{catalog}.io-impl"] = "org.apache.iceberg.io.ResolvingFileIO"
         conf |= {f"{catalog}.{name}": value for name, value in current_store().iceberg_properties().items()}
     if plan.endpoint.password:
@@ -111,9 +119,10 @@ def lake_catalog(spark: SparkSession) -> Any:
         return held
     prefix = f"spark.sql.catalog.{LAKE_CATALOG}."
     options = {key.removeprefix(prefix): spark.conf.get(key) for key in _catalog_keys(spark, prefix)}
-    catalog = jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(
-        LAKE_CATALOG, options, spark._jsparkSession.sessionState().newHadoopConf()
-    )
+    hadoop = spark._jsparkSession.sessionState().newHadoopConf()
+    for name in [found for found in options if found.startswith("hadoop.")]:
+        hadoop.set(name.removeprefix("hadoop."), options[name])
+    catalog = jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog(LAKE_CATALOG, options, hadoop)
     _CATALOGS[spark] = catalog
     return catalog
 
