@@ -46,7 +46,9 @@ from thermocline.spark.rewrite import CarriedDelete, NewData, NewDelete, PickedD
 
 STALE = "stale plan: table head changed since planning"
 USED_UP = "compaction commit failed after retries"
-_IN_ORDER = ("splice", "reencode")
+_IN_ORDER = ("splice", "merge", "reencode")
+_COPIED = ("splice", "merge")
+"""Kernels whose rows are those of whole inputs, one after the other."""
 
 
 def staging_of(context: PassContext) -> Staging:
@@ -273,14 +275,14 @@ def _replaced_keys(found: Finished, file: DataSeen, now: Sequence[DeleteSeen]) -
     return copied | grown
 
 
-def _maps_of(found: Finished) -> list[tuple[DataSeen, list[RowMap]]]:
-    """Each input of a bin with where its rows went."""
 def _is_copy(delete: DeleteSeen, others: Sequence[DeleteSeen]) -> bool:
     """Whether an equality delete is among others under whatever name: a commit may have carried it on by a copy."""
     told = (delete.kind, delete.sequence_number, delete.equality_ids, delete.record_count)
     return delete.kind == "equality" and told in {(d.kind, d.sequence_number, d.equality_ids, d.record_count) for d in others}
 
 
+def _maps_of(found: Finished) -> list[tuple[DataSeen, list[RowMap]]]:
+    """Each input of a bin with where its rows went."""
     by_path: dict[str, list[RowMap]] = defaultdict(list)
     for part in found.result.row_maps:
         by_path[plain_path(part.input_path)].append(part)
@@ -326,13 +328,13 @@ def _new_data(found: Finished, live: dict[str, DataSeen], plan: CompactionPlan) 
 
 def _copied_nan_counts(found: Finished, output: int) -> Counter[int] | None:
     """What the inputs that were copied into an output say together; None when one of them says nothing."""
-    if found.result.kernel != "splice":
+    if found.result.kernel not in _COPIED:
         return None
     inputs = {copied.input_path for copied in found.result.row_maps if copied.output == output}
     total: Counter[int] = Counter()
+    counted: Set[int] | None = None
     for file in found.bin.files:
         if file.path in inputs:
-    counted: Set[int] | None = None
             if file.nan_counts is None:
                 return None
             total.update(file.nan_counts)  # not by +, which leaves zeros out

@@ -35,7 +35,7 @@ _MAX_GROUPS = 32_767
 _MAX_FOOTER_BYTES = 64 << 20
 _BLOOM_HEADER_BYTES = 64
 _MADE_BY = b"thermocline version 1.0 (build 0)"
-_TRUSTED = re.compile(rb"(parquet-mr version 1\.1[0-9]|parquet-cpp-arrow version ([4-9]|\d\d)|parquet-rs|DuckDB|Polars|Velox|thermocline)")
+TRUSTED = re.compile(rb"(parquet-mr version 1\.1[0-9]|parquet-cpp-arrow version ([4-9]|\d\d)|parquet-rs|DuckDB|Polars|Velox|thermocline)")
 """Writers whose statistics all readers believe: files of several of them may share a footer."""
 
 
@@ -70,27 +70,32 @@ def why_not_splice(task: BinTask, footers: Sequence[Footer]) -> str | None:
     if len({tuple(chunk.codec for chunk in group.chunks) for group in groups}) > 1:
         return "the files' codecs differ"
     makers = {footer.created_by for footer in footers}
-    if len(makers) > 1 and not all(_TRUSTED.match(maker) for maker in makers):
+    if len(makers) > 1 and not all(TRUSTED.match(maker) for maker in makers):
         return "statistics of writers that not all readers trust"
     if len(groups) > _MAX_GROUPS or sum(footer.size_bytes for footer in footers) > _MAX_FOOTER_BYTES:
         return "too many row groups for one footer"
+    return None
+
+
+def why_too_small(task: BinTask, footers: Sequence[Footer]) -> str | None:
+    """The reason why row groups that could be spliced had better become larger ones, or None."""
+    groups = sum(len(footer.groups) for footer in footers)
     data = sum(file.size_bytes for file in task.inputs)
-    if groups and data / len(groups) < task.splice_min_row_group_bytes:
-        return f"row groups of {data // len(groups)} bytes on average, below {task.splice_min_row_group_bytes}"
+    if groups and data / groups < task.splice_min_row_group_bytes:
+        return f"row groups of {data // groups} bytes on average, below {task.splice_min_row_group_bytes}"
     return None
 
 
 def splice(task: BinTask, footers: Sequence[Footer], register: Register, pace: Pace) -> BinResult:
     """The outputs of a bin whose inputs fit together."""
-    pairs = _common_pairs(footers)
-    makers = {footer.created_by for footer in footers}
-    made_by = makers.pop() if len(makers) == 1 else _MADE_BY
+    pairs = common_pairs(footers)
+    made_by = maker_of(footers)
     outputs: list[OutputFile] = []
     maps: list[RowMap] = []
     current: _Output | None = None
     try:
         for file, footer in zip(task.inputs, footers, strict=True):
-            if current is not None and current.is_full_before(file, task.target_bytes):
+            if current is not None and is_full_before(current.data_bytes, file.size_bytes, task.target_bytes):
                 outputs.append(current.finish(footers[0], pairs, made_by))
                 current = None
             if current is None:
@@ -120,7 +125,18 @@ def output_path(task: BinTask, number: int) -> str:
     return f"{task.directory.rstrip('/')}/{task.name_prefix}-{number}.parquet"
 
 
-def _common_pairs(footers: Sequence[Footer]) -> dict[bytes, bytes | None]:
+def maker_of(footers: Sequence[Footer]) -> bytes:
+    """Who the outputs say has written them: the inputs' writer when they have one."""
+    makers = {footer.created_by for footer in footers}
+    return makers.pop() if len(makers) == 1 else _MADE_BY
+
+
+def is_full_before(size_bytes: int, next_bytes: int, target_bytes: int) -> bool:
+    """Whether an output of that size is finished before it takes the next file."""
+    return size_bytes >= 0.75 * target_bytes and size_bytes + next_bytes > 1.05 * target_bytes
+
+
+def common_pairs(footers: Sequence[Footer]) -> dict[bytes, bytes | None]:
     """Key-value metadata that all files agree on. The newest schema stands for all: readers go by field ids."""
     last = footers[-1].pairs
     return {
@@ -147,9 +163,6 @@ class _Output:
     rows: int = 0
     data_bytes: int = 0
     groups: list[_Carried] = field(default_factory=list)
-
-    def is_full_before(self, file: InputFile, target_bytes: int) -> bool:
-        return self.data_bytes >= 0.75 * target_bytes and self.data_bytes + file.size_bytes > 1.05 * target_bytes
 
     def add(self, file: InputFile, footer: Footer, pace: Pace) -> None:
         """Copy all row groups of a file."""

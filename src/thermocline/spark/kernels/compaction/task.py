@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Kernel = Literal["splice", "reencode", "sort", "zorder", "hilbert"]
+Kernel = Literal["splice", "merge", "reencode", "sort", "zorder", "hilbert"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class BinTask:
     memory_bytes: int = 402_653_184
     partition_values: Mapping[int, object] | None = None
     splice_min_row_group_bytes: int = 0
-    """A bin whose row groups are smaller than this on average is re-encoded instead of spliced; 0: never for that reason."""
+    """A bin whose row groups are smaller than this on average is merged or re-encoded instead of spliced; 0: never for that reason."""
     keep_lineage: bool = False
     """Whether outputs say of each row its id and when it was last changed, as format version 3 asks for."""
     name_mapping: str | None = None
@@ -111,7 +111,7 @@ class RowMap:
 class BinResult:
     number: int
     kernel: Kernel
-    """The one that ran: a bin that cannot be spliced is re-encoded."""
+    """The one that ran: a bin that cannot be spliced is merged or re-encoded."""
     outputs: tuple[OutputFile, ...]
     rows_read: int
     rows_written: int
