@@ -7,8 +7,6 @@ the shared database. So many connections may hold at once as fit into the gatewa
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +16,7 @@ import duckdb
 
 from thermocline.errors import GatewayBusy
 from thermocline.gateway.sources import Cancelled
+from thermocline.gateway.spill import SpillDirectory
 
 _TURN_SECONDS = 0.2
 
@@ -42,7 +41,7 @@ class Databases:
     def __init__(self, limits: MemoryLimits, *, threads: int) -> None:
         self.limits = limits
         self._threads = threads
-        self._spill = tempfile.mkdtemp(prefix="thermocline-gateway-")
+        self._spill = SpillDirectory()
         self._places = threading.BoundedSemaphore(limits.at_once)
 
     def open(self, memory_bytes: int) -> duckdb.DuckDBPyConnection:
@@ -56,7 +55,7 @@ class Databases:
                 "threads": str(self._threads),
                 "memory_limit": f"{memory_bytes // 1_000_000}MB",
                 "preserve_insertion_order": "false",
-                "temp_directory": self._spill if self.limits.spill_bytes else "",
+                "temp_directory": str(self._spill.path) if self.limits.spill_bytes else "",
                 "max_temp_directory_size": f"{self.limits.spill_bytes // 1_000_000}MB",
             },
         )
@@ -77,7 +76,7 @@ class Databases:
         self._places.release()
 
     def close(self) -> None:
-        shutil.rmtree(self._spill, ignore_errors=True)
+        self._spill.close()
 
 
 class ConnectionMemory:

@@ -69,6 +69,14 @@ class GatewayServer:
 
     async def __aenter__(self) -> Self:
         try:
+            await self._start()
+        except BaseException:
+            await self.drain(0)
+            raise
+        return self
+
+    async def _start(self) -> None:
+        try:
             self._server = await asyncio.start_server(self._accept, self.config.host, self.config.port, backlog=2048)
         except OSError as problem:
             place = f"{self.config.host}:{self.config.port}"
@@ -80,7 +88,6 @@ class GatewayServer:
             self._health = HealthServer(self.config.http_host, self.config.http_port, self.why_not_ready)
             await self._health.start()
         log.info("gateway listens on %s port %d", self.config.host, self.port)
-        return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.drain(0 if error else self.config.drain_seconds)
