@@ -60,10 +60,9 @@ def read_staged(conn: Connection) -> frozenset[str]:
     return frozenset(row[0] for row in conn.execute(_QUERIES["staged"]))
 
 
-def read_locations(conn: Connection) -> dict[TableName, str]:
-    """Where every table of the catalog has its files, by the folder of its metadata."""
-    rows = conn.execute(_QUERIES["metadata_locations"])
-    return {TableName(namespace, name): location.rpartition("/metadata/")[0] for namespace, name, location in rows}
+def read_metadata_locations(conn: Connection) -> dict[TableName, str]:
+    """The newest metadata file of every table of the catalog."""
+    return {TableName(namespace, name): location for namespace, name, location in conn.execute(_QUERIES["metadata_locations"])}
 
 
 def doom(conn: Connection, owner: Owner, files: Sequence[tuple[str, int]]) -> None:

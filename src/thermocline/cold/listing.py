@@ -17,6 +17,7 @@ from queue import Full, Queue
 
 import pyarrow.fs as fs
 
+from thermocline.core.maintenance.files import plain_path
 from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.lake_files import open_location
 from thermocline.locations import local_path
@@ -92,9 +93,10 @@ class _Reading:
 
     def __init__(self, root: str, leave_out: Sequence[str]) -> None:
         self.over = threading.Event()
-        self._root, self._leave_out = root, leave_out
+        self._root = root
         self._local = local_path(root)
         self.at_once = _STORE_AT_ONCE if self._local is None else _LOCAL_AT_ONCE
+        self._left_out = {plain_path(place).rstrip("/") for place in leave_out}
         self._skipped = {str(path) for place in leave_out if (path := local_path(place)) is not None}
 
     def start(self, name: str) -> Queue[_Found]:
@@ -155,4 +157,4 @@ class _Reading:
                 yield ListedFile(path=spelled, size_bytes=found.size or 0, modified=found.mtime)
 
     def _is_left_out(self, folder: str) -> bool:
-        return any(folder.rstrip("/") == place.rstrip("/") for place in self._leave_out)
+        return plain_path(folder).rstrip("/") in self._left_out

@@ -17,12 +17,14 @@ from thermocline.cold.reachable import ManifestIndex, PathSet, every_path, named
 from thermocline.cold.reachable import live_files as read_live_files
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.expiry import ExpiryPlan, plan_expiry
+from thermocline.core.maintenance.orphans import loose_spelling
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.errors import LostRace
 from thermocline.faults import fault_point
 from thermocline.lake_files import flush_young
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.deletion import delete_files, is_within, with_sizes
+from thermocline.ops.maintain.neighbours import check_is_one_table
 from thermocline.ops.maintain.safety import LakeVersion, check_may_delete, look, owner_of, read_bounds, roots_of
 from thermocline.ops.maintain.writer import back_off, writer_lock
 from thermocline.spark.expiry import remove_snapshots
@@ -37,6 +39,7 @@ class _Manifests:
 
     index: ManifestIndex = field(default_factory=ManifestIndex)
     needed: PathSet = field(default_factory=PathSet)
+    """By the spelling that all spellings of one file have in common."""
     kept: set[str] = field(default_factory=set)
     files: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
 
@@ -68,7 +71,7 @@ def run_expire_snapshots(context: PassContext) -> Outcome:
     """Expire what the policy lets go, within the bounds."""
     started = time.monotonic()
     version = look(context)
-    check_may_delete(version)
+    _check(context, version)
     if not version.snapshots:
         return Outcome(operation="expire_snapshots", status="skipped", sentence="no snapshots")
     waste = _Deleted() if context.dry_run else _finish_deletes(context, version)
@@ -84,6 +87,11 @@ def run_expire_snapshots(context: PassContext) -> Outcome:
             continue
         return _told(context, work, started, waste + _delete(context, dict(work.doomed)), committed=True)
     return Outcome(operation="expire_snapshots", status="failed", sentence=CONFLICT)
+
+
+def _check(context: PassContext, version: LakeVersion) -> None:
+    check_may_delete(version)
+    check_is_one_table(context, version)
 
 
 def _prepare(context: PassContext, seen: _Manifests, version: LakeVersion) -> _Work:
@@ -113,7 +121,7 @@ def _unreachable(version: LakeVersion, expiring: set[int], seen: _Manifests) -> 
     gone = seen.index.reach(snapshot for snapshot in snapshots if snapshot.snapshot_id in expiring)
     for path in kept.manifests.keys() - seen.kept:
         for files in read_live_files([kept.manifests[path]]):
-            seen.needed.add(file for file, _ in files)
+            seen.needed.add(loose_spelling(file) for file, _ in files)
             flush_young((file for file, _ in files), time.time())
         seen.kept.add(path)
     only_gone = [manifest for path, manifest in gone.manifests.items() if path not in kept.manifests]
@@ -127,14 +135,18 @@ def _unreachable(version: LakeVersion, expiring: set[int], seen: _Manifests) -> 
     candidates += [(kind.statistics_path, kind.file_size_in_bytes) for kind in statistics if kind.snapshot_id in expiring]
     still = {kind.statistics_path for kind in statistics if kind.snapshot_id not in expiring}
     named = set(named_by_metadata(version.metadata, version.head.metadata_location)) - {kind.statistics_path for kind in statistics}
-    return [(path, size) for path, size in candidates if path not in seen.needed and path not in still and path not in named]
+    return [
+        (path, size) for path, size in candidates if loose_spelling(path) not in seen.needed and path not in still and path not in named
+    ]
 
 
 def _commit(context: PassContext, seen: _Manifests) -> _Work:
     """Plan again under the writer's lock, when nearly every manifest was read before, and let go of the snapshots."""
     owner = owner_of(context)
     with writer_lock(context):
-        work = _prepare(context, seen, look(context))
+        version = look(context)
+        _check(context, version)
+        work = _prepare(context, seen, version)
         if work.plan.is_empty:
             return work
         work = replace(work, doomed=with_sizes(work.doomed))

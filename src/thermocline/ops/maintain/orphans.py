@@ -20,16 +20,16 @@ from itertools import islice
 from typing import IO
 
 from thermocline.catalog import sweeps
-from thermocline.catalog.safety import read_locations, read_staged
+from thermocline.catalog.safety import read_staged
 from thermocline.cold.listing import list_parts
 from thermocline.cold.reachable import PathSet, every_path
 from thermocline.core.maintenance.orphans import ListedFile, judge_age, loose_spelling
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.faults import fault_point
-from thermocline.locations import without_file_scheme
-from thermocline.maintenance_errors import GcForbidden, SpellingsDiffer
+from thermocline.maintenance_errors import SpellingsDiffer
 from thermocline.ops.maintain.context import PassContext
-from thermocline.ops.maintain.deletion import delete_files
+from thermocline.ops.maintain.deletion import delete_files, is_within
+from thermocline.ops.maintain.neighbours import plan_folders
 from thermocline.ops.maintain.quarantine import empty_quarantine, move_aside
 from thermocline.ops.maintain.safety import LakeVersion, check_may_delete, look, owner_of, read_bounds, roots_of
 
@@ -85,13 +85,18 @@ class _Comparing:
     table: str
     spool: IO[str]
     done: Swept
+    roots: tuple[str, ...]
     needed: PathSet = field(default_factory=PathSet)
     loosely: PathSet = field(default_factory=PathSet)
+    elsewhere: PathSet = field(default_factory=PathSet)
+    """Names of the table's files outside of its folders, without their place."""
 
     def need(self, paths: Iterable[str]) -> None:
         for path in paths:
             self.needed.add([path])
             self.loosely.add([loose_spelling(path)])
+            if not is_within(path, self.roots):
+                self.elsewhere.add([path.rpartition("/")[2]])
 
     def compare(self, files: Sequence[ListedFile]) -> None:
         """Spool the old files that nothing names; refuse when one of them is named under another spelling."""
@@ -109,6 +114,12 @@ class _Comparing:
                 raise SpellingsDiffer(
                     f"{self.table}: the listing has {file.path}, and the table's metadata names that file under another spelling."
                 )
+        # Names are made to be unique: the same one elsewhere is a folder that was moved and left a link, or a store with two names.
+        for file, is_elsewhere in zip(old, self.elsewhere.which([file.path.rpartition("/")[2] for file in old]), strict=True):
+            if is_elsewhere:
+                raise SpellingsDiffer(
+                    f"{self.table}: the listing has {file.path}, and the table names a file of that name in another place."
+                )
             self.spool.write(_to_line(file))
 
 
@@ -123,12 +134,15 @@ def _from_line(line: str) -> ListedFile:
 
 def _compare(context: PassContext, version: LakeVersion, spool: IO[str], done: Swept) -> None:
     """Compare the listing with what is needed; a listing that was cut off goes on where it was, with what it had found judged anew."""
-    comparing = _Comparing(table=str(context.target.name), spool=spool, done=done)
+    folders = plan_folders(context, version)
+    for reason in folders.reasons:
+        done.say(reason)
+    comparing = _Comparing(table=str(context.target.name), spool=spool, done=done, roots=roots_of(version))
     bounds = read_bounds(context, version)
     context.note_bounds(bounds)
     comparing.need(every_path(version.metadata, version.head.metadata_location))
     comparing.need((*bounds.metadata_files, *bounds.staged_files))
-    roots, others = roots_of(version), _folders_of_others(context, version)
+    roots = folders.roots
     place = None if context.dry_run else sweeps.read_sweep(context.conn, owner_of(context))
     if place is not None and place.root in roots:
         roots = roots[roots.index(place.root) :]
@@ -141,7 +155,7 @@ def _compare(context: PassContext, version: LakeVersion, spool: IO[str], done: S
         sweeps.forget_sweep(context.conn, owner_of(context))
     saved, saved_at = spool.tell(), time.monotonic()
     for root in roots:
-        for part in list_parts(root, others, place.after if place is not None and root == place.root else None):
+        for part in list_parts(root, folders.left_out, place.after if place is not None and root == place.root else None):
             comparing.compare(part.files)
             if part.finished is not None and not context.dry_run and time.monotonic() - saved_at >= _SAVE_EVERY_SECONDS:
                 _save(context, sweeps.SweepPlace(root=root, after=part.finished, listed=done.listed), spool, saved)
@@ -155,14 +169,6 @@ def _save(context: PassContext, place: sweeps.SweepPlace, spool: IO[str], saved:
     spool.seek(0, os.SEEK_END)
     fault_point("orphans-saved")
     context.talk(f"remove_orphans: {place.listed} files listed")
-
-
-def _folders_of_others(context: PassContext, version: LakeVersion) -> list[str]:
-    mine = version.metadata.location.rstrip("/")
-    others = {name: place.rstrip("/") for name, place in read_locations(context.conn).items() if name != context.target.name}
-    if shared := next((name for name, place in others.items() if without_file_scheme(place) == without_file_scheme(mine)), None):
-        raise GcForbidden(f"{context.target.name} and {shared} have their files in one folder, {mine}: whose a file is cannot be told.")
-    return [place for place in others.values() if place]
 
 
 def _still_orphans(context: PassContext, version: LakeVersion, spool: IO[str]) -> Iterator[ListedFile]:

@@ -15,6 +15,7 @@ from thermocline.core.maintenance.orphans import judge_age
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.deletion import delete_files
+from thermocline.ops.maintain.neighbours import check_has_own_metadata
 from thermocline.ops.maintain.safety import check_may_delete, look, read_bounds
 
 _ENDINGS = (".metadata.json", ".metadata.json.gz", ".gz.metadata.json")
@@ -25,6 +26,7 @@ def run_prune_metadata(context: PassContext) -> Outcome:
     started = time.monotonic()
     version = look(context)
     check_may_delete(version)
+    check_has_own_metadata(context, version)
     bounds = read_bounds(context, version)
     needed = PathSet()
     needed.add(named_by_metadata(version.metadata, version.head.metadata_location))

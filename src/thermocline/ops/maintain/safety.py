@@ -10,6 +10,7 @@ from pyiceberg.table.refs import SnapshotRefType
 
 from thermocline.catalog.safety import Owner, read_needs, read_staged
 from thermocline.cold.create import OWNER_PROPERTY
+from thermocline.cold.folders import PATH_PROPERTIES
 from thermocline.cold.metadata import read_lake_table
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.expiry import RefFact, SnapshotFact, horizon
@@ -104,5 +105,5 @@ def check_may_delete(version: LakeVersion) -> None:
 
 def roots_of(version: LakeVersion) -> tuple[str, ...]:
     """Where the table's own files are; what lies elsewhere was added by reference and is not ours to delete."""
-    said = (version.metadata.location, *(version.head.properties.get(key) for key in ("write.data.path", "write.metadata.path")))
+    said = (version.metadata.location, *(version.head.properties.get(key) for key in PATH_PROPERTIES))
     return tuple(dict.fromkeys(root.rstrip("/") for root in said if root))

@@ -1,0 +1,103 @@
+"""Tables beside a table: what deletes files of one never takes a file that another, or the same under another name, still needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.spark.ground import Ground
+from tests.spark.swept_lake import Lake, make_lake
+
+from thermocline.locations import without_file_scheme
+from thermocline.maintenance_errors import GcForbidden, SpellingsDiffer
+from thermocline.ops.maintain.expire import run_expire_snapshots
+from thermocline.ops.maintain.orphans import run_remove_orphans
+from thermocline.ops.maintain.prune import run_prune_metadata
+
+MONTH = timedelta(days=30)
+
+
+@pytest.fixture
+def lake(ground: Ground) -> Iterator[Lake]:
+    with make_lake(ground) as lake:
+        yield lake
+
+
+def age_all(lake: Lake, folder: Path) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            lake.age(path, hours=24 * 30)
+
+
+def count(lake: Lake, table: str) -> int:
+    lake.ground.spark.catalog.refreshTable(f"thermocline.lab.{table}")
+    return len(lake.ground.spark.table(f"thermocline.lab.{table}").collect())  # a bare count is answered from the metadata
+
+
+def test_folders_that_other_tables_write_to_are_not_swept(lake: Lake, tmp_path: Path) -> None:
+    """One has its data in a folder of ours, one lies in ours with its metadata elsewhere, one shares our folder of data."""
+    shared, spark = f"file:{tmp_path}/shared", lake.ground.spark
+    lake.sql(f"alter table {{t}} set tblproperties ('write.data.path' = '{shared}')")
+    lake.append(1)
+    inside = lake.head.location
+    for name, place in (
+        ("guest", f"tblproperties ('write.data.path' = '{inside}/guests')"),
+        ("split", f"location '{inside}/split' tblproperties ('write.metadata.path' = 'file:{tmp_path}/kept')"),
+        ("sharer", f"tblproperties ('write.data.path' = '{shared}/')"),
+    ):
+        spark.sql(f"create table thermocline.lab.{name} (id bigint) using iceberg {place}")
+        spark.sql(f"insert into thermocline.lab.{name} values (1)")
+    stray = lake.leave("data/stray.parquet", hours=24 * 9)
+    age_all(lake, tmp_path)
+    done = run_remove_orphans(lake.context())
+    assert [count(lake, name) for name in ("events", "guest", "split", "sharer")] == [1, 1, 1, 1]
+    assert not stray.exists()
+    assert any("lab.sharer" in detail and "not swept" in detail for detail in done.details)
+
+
+def test_one_table_under_two_names_loses_neither_data_nor_metadata(lake: Lake) -> None:
+    lake.sql("alter table {t} set tblproperties ('write.metadata.previous-versions-max'='1')")
+    lake.append(1)
+    lake.sql(f"call thermocline.system.register_table(table => 'lab.copy', metadata_file => '{lake.head.metadata_location}')")
+    lake.sql("delete from {t}")
+    for key in range(2, 5):
+        lake.append(key)
+    age_all(lake, lake.folder)
+    for run in (run_expire_snapshots, run_remove_orphans, run_prune_metadata):
+        with pytest.raises(GcForbidden, match=r"lab\.copy"):
+            run(lake.context(later=MONTH, snapshot_min_retained=1))
+    assert count(lake, "copy") == 1
+
+
+def test_files_named_by_where_they_were_before_a_move_stop_the_sweep(lake: Lake, tmp_path: Path) -> None:
+    lake.append(1)
+    moved = tmp_path / "moved"
+    before = lake.folder
+    before.rename(moved)
+    before.symlink_to(moved)
+    lake.sql(f"alter table {{t}} set location 'file:{moved}'")
+    age_all(lake, moved)
+    with pytest.raises(SpellingsDiffer, match="in another place"):
+        run_remove_orphans(lake.context())
+    assert lake.rows() == [(1, "row 1")]
+
+
+def test_a_file_that_a_kept_snapshot_names_under_another_spelling_outlives_the_expiry(lake: Lake) -> None:
+    lake.append(1)
+    table = lake.head.table
+    tasks = table.newScan().planFiles()
+    file = tasks.iterator().next().file().copy()
+    tasks.close()
+    lake.sql("delete from {t}")
+    folder, _, name = file.location().rpartition("/")
+    iceberg = lake.ground.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+    again = iceberg.DataFiles.builder(table.spec()).copy(file).withPath(f"{folder}//{name}").build()
+    lake.head.table.newAppend().appendFile(again).commit()
+    done = run_expire_snapshots(lake.context(later=MONTH, snapshot_min_retained=1))
+    assert done.counters["snapshots_expired"] == 2
+    assert os.path.exists(without_file_scheme(file.location()))
+    lake.ground.spark.catalog.refreshTable(lake.sql_name)
+    assert lake.rows() == [(1, "row 1")]
