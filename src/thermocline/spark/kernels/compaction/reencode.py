@@ -14,14 +14,15 @@ from thermocline.spark.kernels.compaction.files import Pace, Register
 from thermocline.spark.kernels.compaction.kept_rows import Kept, RowFilter, read_kept
 from thermocline.spark.kernels.compaction.lake_schema import LakeSchema
 from thermocline.spark.kernels.compaction.lineage import ROW_ID, written_schema
+from thermocline.spark.kernels.compaction.pool import keep_pages
 from thermocline.spark.kernels.compaction.reading import InputReader
 from thermocline.spark.kernels.compaction.row_map import Positions, packed_positions
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
 from thermocline.spark.kernels.compaction.writing import OutputWriter, dictionary_columns
 
 _SAMPLE_ROWS = 20_000
-_AHEAD_BYTES = 32 << 20
-"""Decoded rows that wait for the encoder at most: the two halves of the work go on two cores."""
+_AHEAD_BYTES = 64 << 20
+"""Decoded rows that wait for the encoder at most. A row group's worth: while one is encoded on one core the next is decoded on another."""
 
 
 def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> BinResult:
@@ -47,6 +48,7 @@ def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> B
 
 def open_reader(task: BinTask, lake: LakeSchema, plans: Sequence[KeyPlan], pace: Pace) -> InputReader:
     """A reader that knows, from the first rows, which columns repeat and how wide a row is."""
+    keep_pages()
     reader = InputReader(task=task, lake=lake, pace=pace, also=tuple(sorted({number for plan in plans for number in plan.ids})))
     sample = _sample(task, reader)
     if sample is not None and sample.num_rows:
