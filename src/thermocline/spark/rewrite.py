@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +66,14 @@ class PickedData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a new file's footer says, as Iceberg's metrics, read while there was time. Which columns it tells of is the table's to say."""
+
+    asked: tuple[object, ...]
+    metrics: Any = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
     """What leaves and what comes, in one commit. New data files count as old as `sequence_number`, so later equality deletes reach them."""
 
@@ -77,6 +85,8 @@ class Rewrite:
     sequence_number: int | None = None
     picked: PickedData | None = None
     """Entries of data files that were picked before."""
+    measured: Mapping[str, Future[Measured]] = field(default_factory=dict)
+    """Metrics of new data files, by path, that were begun before."""
 
     @property
     def is_empty(self) -> bool:
@@ -98,7 +108,7 @@ def rewrite_files(head: LakeHead, rewrite: Rewrite, stamp: OpStamp) -> int:
     by_path = {like.path: _partition_of(found, deletes, like) for like in {like.path: like for like in likes}.values()}
     added, new_deletes = (java_class(jvm, "java.util.HashSet")() for _ in range(2))
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="footers") as pool:
-        for made in pool.map(lambda file: _data_file(head, file, by_path[file.like.path]), rewrite.added):
+        for made in pool.map(lambda file: _data_file(head, file, by_path[file.like.path], rewrite.measured), rewrite.added):
             added.add(made)
     for delete in rewrite.new_deletes:
         new_deletes.add(_delete_file(head, delete, by_path[delete.like.path]))
@@ -197,11 +207,32 @@ def _partition_of(data: Any, deletes: Any, like: DataSeen | DeleteSeen) -> Any:
     return next(file.partition() for file in deletes if str(file.location()) == like.path)
 
 
-def _data_file(head: LakeHead, file: NewData, partition: Any) -> Any:
+def measure(head: LakeHead, path: str, size_bytes: int) -> Measured:
+    """Read the footer of a new data file."""
     jvm: Any = head.spark._jvm
     config = java_class(jvm, "org.apache.iceberg.MetricsConfig").forTable(head.table)
-    source = head.table.io().newInputFile(file.path, file.size_bytes)
+    source = head.table.io().newInputFile(path, size_bytes)
     metrics = java_class(jvm, "org.apache.iceberg.parquet.ParquetUtil").fileMetrics(source, config)
+    return Measured(asked=_asked_metrics(head), metrics=metrics)
+
+
+def _asked_metrics(head: LakeHead) -> tuple[object, ...]:
+    """All that decides which metrics the table keeps."""
+    told = head.told
+    properties = sorted(pair for pair in head.properties.items() if pair[0].startswith("write.metadata.metrics."))
+    return (told.get("current-schema-id"), told.get("default-sort-order-id"), *properties)
+
+
+def _measured_or_measure(head: LakeHead, file: NewData, begun: Mapping[str, Future[Measured]]) -> Any:
+    found = begun.get(file.path)
+    if found is not None and found.exception() is None and found.result().asked == _asked_metrics(head):
+        return found.result().metrics
+    return measure(head, file.path, file.size_bytes).metrics
+
+
+def _data_file(head: LakeHead, file: NewData, partition: Any, begun: Mapping[str, Future[Measured]]) -> Any:
+    jvm: Any = head.spark._jvm
+    metrics = _measured_or_measure(head, file, begun)
     if (counted := metrics.recordCount()) != file.rows:
         raise LakeLayoutUnsupported(f"The lake file {file.path} has {counted} rows, and {file.rows} were written.")
     if file.nan_counts:

@@ -26,11 +26,13 @@ from thermocline.ops.maintain.writer import writer_lock
 from thermocline.spark.commit import LakeHead, load_table
 from thermocline.spark.jobs.compact import BinFailed, Staging, run_bins
 from thermocline.spark.kernels.compaction.run import run_bin
-from thermocline.spark.rewrite import pick_data
+from thermocline.spark.rewrite import measure, pick_data
 
 _COMMIT_EVERY_SECONDS = 30.0
 _MOST_PICKED = 5_000
 """Entries of so many files are held in the driver while their bins run, so that the commit need not look for them."""
+_LOOKING = 2
+"""Threads that read what the commit will need while bins run."""
 _COUNTED = (
     *("files_merged", "files_written", "bins", "rows_read", "rows_written", "bytes_read", "bytes_written"),
     *("conflicts", "rebases", "files_reused", "commits"),
@@ -82,20 +84,26 @@ def _rewrite(
     staging = staging_of(context)
     replacing = Replacing(context=context, plan=plan, files=files, staging=staging, last=plan.seen.snapshot_id)
     progress = _Progress(started=started, last_commit=started)
-    if plan.bins:
-        with ThreadPoolExecutor(1, thread_name_prefix="pick") as pool:
+    with ThreadPoolExecutor(_LOOKING, thread_name_prefix="look") as pool:
+        if plan.bins:
             leaving = [file for made in plan.bins for file in made.files]
             if len(leaving) <= _MOST_PICKED:
                 replacing.picking = pool.submit(pick_data, head, leaving)
-            _run_bins(context, head, plan, staging, replacing, progress)
-    fault_point("compact-written")
-    if progress.pending or (plan.dangling and not replacing.commits):
-        replacing.commit(progress.pending, plan.dangling)
+            _run_bins(context, head, plan, staging, replacing, progress, pool)
+        fault_point("compact-written")
+        if progress.pending or (plan.dangling and not replacing.commits):
+            replacing.commit(progress.pending, plan.dangling)
     return _told(plan, replacing, progress, details)
 
 
 def _run_bins(
-    context: PassContext, head: LakeHead, plan: CompactionPlan, staging: Staging, replacing: Replacing, progress: _Progress
+    context: PassContext,
+    head: LakeHead,
+    plan: CompactionPlan,
+    staging: Staging,
+    replacing: Replacing,
+    progress: _Progress,
+    pool: ThreadPoolExecutor,
 ) -> None:
     """Run every bin; commit what is finished now and then, so that a long pass keeps its progress."""
     bins = {made.number: made for made in plan.bins}
@@ -115,10 +123,12 @@ def _run_bins(
             continue
         fault_point("compact-bin")
         progress.pending.append(Finished(bin=bins[result.number], result=result))
+        replacing.measuring |= {file.path: pool.submit(measure, head, file.path, file.size_bytes) for file in result.outputs}
         waiting = sum(found.bin.size_bytes for found in progress.pending)
         if done < total and waiting >= share and time.monotonic() - progress.last_commit >= _COMMIT_EVERY_SECONDS:
             replacing.commit(progress.pending)
             progress.pending, progress.last_commit = [], time.monotonic()
+            replacing.measuring.clear()
 
 
 def _told(plan: CompactionPlan, replacing: Replacing, progress: _Progress, details: tuple[str, ...]) -> Outcome:

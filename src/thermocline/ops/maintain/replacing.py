@@ -42,7 +42,7 @@ from thermocline.spark.jobs.compact import Staging
 from thermocline.spark.kernels.compaction.row_map import Positions, moved_rows
 from thermocline.spark.kernels.compaction.task import BinResult, RowMap
 from thermocline.spark.kernels.fold_deletes import DeleteTarget, write_deletes
-from thermocline.spark.rewrite import CarriedDelete, NewData, NewDelete, PickedData, Rewrite, rewrite_files
+from thermocline.spark.rewrite import CarriedDelete, Measured, NewData, NewDelete, PickedData, Rewrite, rewrite_files
 
 STALE = "stale plan: table head changed since planning"
 USED_UP = "compaction commit failed after retries"
@@ -88,6 +88,8 @@ class Replacing:
     """The snapshot the next commit expects, for policies that do not rebase."""
     picking: Future[PickedData] | None = None
     """The files that leave, being picked while their bins run."""
+    measuring: dict[str, Future[Measured]] = field(default_factory=dict)
+    """Files of finished bins, whose footers are being read while other bins run."""
     committed: list[Finished] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     commits: int = 0
@@ -173,6 +175,7 @@ class Replacing:
             carried=[self._carry(head, delete) for delete in endangered],
             sequence_number=self.plan.seen.sequence_number,
             picked=self._picked(),
+            measured=self.measuring,
         )
         return Prepared(rewrite=rewrite, finished=tuple(kept), moved=moved)
 

@@ -31,6 +31,7 @@ Kernel = Callable[[BinTask, Callable[[str], None], Callable[[int, int], None]], 
 """A bin, what registers a path, what keeps the pace → what became of the bin."""
 _SHARED_BYTES = 64 << 20
 _SHARED_BINS = 32
+_ONE_BY_ONE = 3
 _COPIED_WEIGHT = 16
 """Bytes that are copied as they are take about a sixteenth of the time of bytes that are decoded and encoded."""
 _STAGE = "insert into thermocline.staged_files (path, table_id, lake_id, op_id) values (%s, %s, %s, %s)"
@@ -103,9 +104,10 @@ def run_bins(
 
 
 def _shares(tasks: Sequence[BinTask], at_once: int) -> Iterator[list[BinTask]]:
-    """Bins for each job, in even parts: one for every core, or as many as it takes for none to take on more than it should."""
+    """Bins for each job, in even parts: one for every core, or a few where one runs at a time, so that a pause finds its place between
+    them; and as many as it takes for none to take on more than it should."""
     total = sum(_weight(task) for task in tasks)
-    parts = max(at_once, -(-total // _SHARED_BYTES))
+    parts = max(at_once if at_once > 1 else _ONE_BY_ONE, -(-total // _SHARED_BYTES))
     share: list[BinTask] = []
     part, before = 0, 0
     for task in tasks:
