@@ -1,14 +1,16 @@
-"""Values of enums over time: one that is added works in both tiers, one that the lake may hold cannot get another name."""
+"""Types over time: a value that is added works in both tiers; what the lake may hold keeps its name, its attributes and its checks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
+from tests.shapes import spanning_module
 from tests.twin import Spanning
 
 from thermocline.errors import HeapChanged
+from thermocline.postgres_server import PostgresServer
 
 TYPES = """
 create type public.mood as enum ('sad', 'glad');
@@ -76,3 +78,62 @@ def test_renamed_unwatched_the_table_stops_and_says_which_value(moods: Spanning)
     moods.tier()
     moods.fold()
     moods.assert_same_rows()
+
+
+_ATTRIBUTES = r"type public\.pair got or lost attributes; the lake holds its values as they were"
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        ("alter type public.pair add attribute more text", _ATTRIBUTES),
+        ("alter type public.pair drop attribute n", _ATTRIBUTES),
+        ("alter type public.pair drop attribute n, add attribute n integer", _ATTRIBUTES),
+        ("alter table public.places drop column name", r"type public\.places got or lost attributes"),
+        (
+            "alter domain public.moods add check (cardinality(value) < 3)",
+            r"domain public\.moods got a constraint; values in the lake were not",
+        ),
+        ("alter domain public.moods add check (cardinality(value) < 2) not valid", r"domain public\.moods got a constraint"),
+        ("alter domain public.moods set not null", r"domain public\.moods got a constraint"),
+    ],
+)
+def test_a_type_changes_freely_until_the_lake_holds_values_of_it(settled: Spanning, change: str, refusal: str) -> None:
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match=refusal):
+        settled.seam.execute(change.encode())
+    settled.assert_same_rows()
+
+
+def test_names_of_attributes_and_fewer_checks_need_nothing(settled: Spanning) -> None:
+    settled.seam.execute("alter type public.pair rename attribute n to number")
+    settled.seam.execute("alter domain public.moods drop constraint few")
+    settled.seam.execute("alter table public.places alter column name set default 'x'")
+    settled.assert_same_rows()
+    settled.seam.execute("alter type public.pair rename attribute number to n")
+
+
+def test_before_rows_left_the_heap_a_composite_changes_and_is_tiered_as_it_is(moods: Spanning) -> None:
+    moods.seam.execute("alter type public.pair add attribute more text; alter domain public.moods add check (cardinality(value) < 3)")
+    moods.both("update events set both_of = row(1, 'sad', 'much')::public.pair where id = 3")
+    moods.tier()
+    moods.assert_same_rows()
+
+
+def test_a_composite_changed_unwatched_stops_the_table_by_name(moods: Spanning) -> None:
+    moods.tier()
+    moods.seam.execute("alter event trigger thermocline_type_end disable; alter type public.pair add attribute more text")
+    with pytest.raises(HeapChanged, match=_ATTRIBUTES):
+        moods.tier()
+
+
+@pytest.fixture(scope="module")
+def settled(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spanning]:
+    """Tiered; every test leaves it as it was."""
+    places = (
+        "create table public.places (id integer, name text); alter domain public.moods add constraint few check (cardinality(value) < 9);"
+    )
+    table = TABLE.replace("both_of public.pair,", "both_of public.pair, places public.places[],")
+    rows = ROWS.replace("::public.pair\n", "::public.pair, array[row(i, 'here')::public.places]\n")
+    with spanning_module(postgres, template, tmp_path_factory.mktemp("types"), before=TYPES + places, table=table, rows=rows) as made:
+        made.tier()
+        yield made

@@ -35,10 +35,63 @@ def test_a_partition_detached_while_it_is_sealed_is_not_copied_and_what_happens_
     heap.execute("delete from public.events_2026_02 where id < 150; update public.events_2026_02 set ts = '2026-01-02 00:00+00', v = 7")
     heap.execute("insert into public.events_2026_02 (id, ts, v) values (1, '2026-02-02 00:00+00', 1); truncate public.events_2026_01")
     spanning.assert_same_rows()
-    heap.execute("drop table public.events_2026_01, public.events_2026_02")
     spanning.both("update events set v = v + 1 where id in (130, 300, 380) returning id, v")
     spanning.tier()
     spanning.fold()
+    spanning.assert_same_rows()
+
+
+def test_a_partition_that_is_attached_again_brings_what_was_done_to_it(make_spanning: Callable[..., Spanning]) -> None:
+    spanning = make_spanning(reclaim_lag="40d")
+    heap = spanning.session("public", autocommit=True)
+    spanning.tier()
+    assert spanning.query("select name from thermocline.partitions where state = 'tiered' order by 1")[-1] == ("events_2026_03",)
+    heap.execute("alter table public.events detach partition public.events_2026_03")
+    heap.execute("update public.events_2026_03 set note = 'fixed' where id < 300")
+    spanning.assert_same_rows()
+    heap.execute(
+        "alter table public.events attach partition public.events_2026_03 for values from ('2026-03-01 00:00Z') to ('2026-04-01 00:00Z')"
+    )
+    spanning.twin.execute("update events set note = 'fixed' where id < 300 and ts >= '2026-03-01 00:00+00'")
+    spanning.assert_same_rows()
+    spanning.both("update events set v = v + 1 where id in (290, 310) returning *")
+    spanning.both("insert into events (id, ts, v) values (900, '2026-06-01 00:00+00', 1)")
+    assert "public.events_2026_03" in spanning.tier().dropped
+    spanning.assert_same_rows()
+    spanning.fold()
+    spanning.assert_same_rows()
+
+
+def test_a_partition_made_below_the_cut_line_is_seen_at_once(changing: Spanning) -> None:
+    heap = changing.session("public", autocommit=True)
+    heap.execute("create table public.older partition of public.events for values from (minvalue) to ('2025-01-01 00:00+00')")
+    changing.both("insert into events (id, ts, v) values (801, '2024-12-05', 1) returning *")
+    heap.execute("create table public.late (like public.events including all)")
+    heap.execute("insert into public.late (id, ts, v) values (802, '2025-03-05', 2), (803, '2025-03-06', 3)")
+    heap.execute(
+        "alter table public.events attach partition public.late for values from ('2025-03-01 00:00+00') to ('2025-04-01 00:00+00')"
+    )
+    changing.twin.execute("insert into events (id, ts, v) values (802, '2025-03-05', 2), (803, '2025-03-06', 3)")
+    changing.assert_same_rows()
+    changing.both("update events set v = v + 1 where id in (3, 801, 802) returning id, v")
+    changing.both("delete from events where id = 803 returning *")
+    changing.assert_same_rows()
+    assert any("made below the cut-line" in note for note in changing.tier().notes)
+    changing.fold()
+    changing.assert_same_rows()
+
+
+def test_without_event_triggers_a_detached_partition_refuses_changes_until_it_is_let_go(make_spanning: Callable[..., Spanning]) -> None:
+    spanning = make_spanning(reclaim_lag="9000d")
+    heap = spanning.session("public", autocommit=True)
+    spanning.tier()
+    heap.execute("alter event trigger thermocline_partition_end disable; alter table public.events detach partition public.events_2026_01")
+    for statement in ("delete from public.events_2026_01", "update public.events_2026_01 set v = 1", "truncate public.events_2026_01"):
+        with pytest.raises(
+            psycopg.errors.ObjectNotInPrerequisiteState, match=r'"events_2026_01" is no partition of public\.events any more'
+        ):
+            heap.execute(statement.encode())
+    heap.execute("drop trigger thermocline_capture on public.events_2026_01; delete from public.events_2026_01")
     spanning.assert_same_rows()
 
 

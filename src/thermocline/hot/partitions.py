@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg import sql
 
-from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
+from thermocline.core.axis import AXIS_MAX, KeyType
 from thermocline.core.names import TableName
 from thermocline.core.observation import PartitionSeen, PartitionState
 from thermocline.errors import LockNotGranted
@@ -115,37 +115,17 @@ def apply_seal(conn: Connection, seam: SeamDefinition, partition: PartitionSeen,
         apply_state(conn, seam.table_id, [partition.oid], "sealing" if partition.state == "hot" else partition.state)
 
 
-def apply_late_capture(
-    conn: Connection, seam: SeamDefinition, partition: PartitionSeen, lock_timeout_ms: int, retention_line: int = AXIS_MIN
-) -> int:
+def apply_late_capture(conn: Connection, table_id: int, partition: PartitionSeen, lock_timeout_ms: int) -> int:
     """A partition made below the cut-line: carry its rows into the delta, where readers look for them, and capture what comes.
 
     Rows below the retention line stay expired: they are not carried.
     """
-    names = sql.SQL(", ").join(sql.Identifier(column.name) for column in seam.heap.columns)
-    keys = sql.SQL(", ").join(sql.Identifier(column.name) for column in seam.heap.primary_key)
-    assignments = sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column.name)) for column in seam.heap.columns)
     with short_locks(conn, lock_timeout_ms, [partition.oid], f"capture {partition.name}"):
-        apply_capture(conn, seam.objects, partition.name)
-        apply_truncate_capture(conn, seam.objects, partition.name)
-        moved = conn.execute(
-            sql.SQL(
-                "insert into {delta} ({names}, _op, _version) select {names}, 0, nextval('thermocline.delta_version') from {partition}"
-                " where {key} >= {line}"
-                " on conflict ({keys}) do update set {assignments}, _op = 0, _version = excluded._version, _folded = null"
-            ).format(
-                delta=sql.Identifier(seam.objects.delta.schema, seam.objects.delta.table),
-                partition=sql.Identifier(partition.name.schema, partition.name.table),
-                names=names,
-                key=sql.Identifier(seam.tier_key),
-                line=key_expression(seam.key_type, sql.Literal(str(max(retention_line, partition.lo)))),
-                keys=keys,
-                assignments=assignments,
-            )
-        ).rowcount
-        if partition.hi <= _cut(conn, seam.table_id):
-            conn.execute(_QUERIES["set_tiered"], {"table_id": seam.table_id, "relid": partition.oid})
-        return moved
+        row = conn.execute("select thermocline.capture_partition(%s, %s)", [table_id, partition.oid]).fetchone()
+        assert row is not None
+        if partition.hi <= _cut(conn, table_id):
+            conn.execute(_QUERIES["set_tiered"], {"table_id": table_id, "relid": partition.oid})
+        return int(row[0])
 
 
 def _cut(conn: Connection, table_id: int) -> int:

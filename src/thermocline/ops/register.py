@@ -21,7 +21,7 @@ from thermocline.catalog.migrate import apply_migrations
 from thermocline.catalog.policies import apply_policy, read_policy
 from thermocline.catalog.safety import Owner
 from thermocline.cold.create import CreatedLake, create_lake_table, plan_location, remove_lake_files
-from thermocline.core.axis import AXIS_MIN, parse_duration, render_axis
+from thermocline.core.axis import parse_duration, render_axis
 from thermocline.core.layout import parse_layout
 from thermocline.core.maintenance.resolve import PolicyChanges, change_policy, parse_preset
 from thermocline.core.names import TableName
@@ -227,7 +227,7 @@ def _adopt(conn: Connection, plan: RegisterPlan, adoption: Adoption, seam: SeamD
     states = apply_discovery(conn, seam.table_id, plan.partitions)
     for late in adoption.late:
         partition = PartitionSeen(oid=late.oid, name=late.name, lo=late.lo, hi=late.hi, state=states[late.oid], size_bytes=0)
-        apply_late_capture(conn, seam, partition, settings.lock_timeout_ms, AXIS_MIN if held is None else held)
+        apply_late_capture(conn, seam.table_id, partition, settings.lock_timeout_ms)
 
 
 def apply_retention_row(conn: Connection, table_id: int, owner: str) -> None:

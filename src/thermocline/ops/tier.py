@@ -188,7 +188,7 @@ def _apply(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
     for partition in plan.capture:
         line = read_line(work.conn, work.table.registered.id)
         held = AXIS_MIN if line is None else line
-        rows = apply_late_capture(work.conn, work.table.seam, partition, work.settings.lock_timeout_ms, held)
+        rows = apply_late_capture(work.conn, work.table.registered.id, partition, work.settings.lock_timeout_ms)
         work.report.notes.append(f"captured {rows} rows of {partition.name}, which was made below the cut-line")
         if partition.lo < held:
             below = render_axis(work.table.registered.key_type, held)

@@ -26,8 +26,12 @@ create table thermocline.enum_labels (label_oid oid primary key, label text not 
 comment on table thermocline.enum_labels is
     'The values of enums that registered tables use, as lake files spell them: a value that is renamed would not be read back.';
 
--- The enums that a table's columns hold, within arrays, domains, ranges and composites too.
-create function thermocline.enums_of(of_table bigint) returns setof oid
+create table thermocline.type_shapes (type_oid oid primary key, shape text[] not null);
+comment on table thermocline.type_shapes is
+    'Composites and domains that registered tables use, as they were when lake files may have been written: the values must still be read back.';
+
+-- The types that a table's columns hold, within arrays, domains, ranges and composites too.
+create function thermocline.types_of(of_table bigint) returns setof oid
     language sql stable set search_path = pg_catalog as $$
     with recursive held(type_oid) as (
         select a.atttypid from thermocline.tables t join pg_attribute a on a.attrelid = t.heap_oid and a.attnum > 0 and not a.attisdropped
@@ -39,20 +43,42 @@ create function thermocline.enums_of(of_table bigint) returns setof oid
             union all select r.rngtypid from pg_range r where r.rngmultitypid = y.oid
             union all select a.atttypid from pg_attribute a where a.attrelid = y.typrelid and a.attnum > 0 and not a.attisdropped) part
          where part.type_oid <> 0)
-    select y.oid from held h join pg_type y on y.oid = h.type_oid where y.typtype = 'e' $$;
+    select h.type_oid from held h $$;
 
-create function thermocline.note_enum_labels(of_table bigint) returns void
+-- What a value's text form depends on: the attributes of a composite by number and type, the constraints of a domain.
+create function thermocline.type_shape(of_type oid) returns text[]
+    language sql stable set search_path = pg_catalog as $$
+    select case y.typtype
+           when 'c' then array(select concat(a.attnum, ' ', format_type(a.atttypid, a.atttypmod)) from pg_attribute a
+                                where a.attrelid = y.typrelid and a.attnum > 0 and not a.attisdropped order by a.attnum)
+           when 'd' then array(select regexp_replace(pg_get_constraintdef(k.oid), ' NOT VALID$', '') from pg_constraint k
+                                where k.contypid = y.oid and k.contype = 'c'
+                               union all select 'NOT NULL' where y.typnotnull order by 1) end
+      from pg_type y where y.oid = of_type $$;
+
+create function thermocline.note_types(of_table bigint) returns void
     language sql volatile set search_path = pg_catalog as $$
     insert into thermocline.enum_labels (label_oid, label)
-    select e.oid, e.enumlabel from pg_enum e where e.enumtypid in (select thermocline.enums_of(of_table))
-    on conflict (label_oid) do update set label = excluded.label where enum_labels.label <> excluded.label $$;
+    select e.oid, e.enumlabel from pg_enum e where e.enumtypid in (select thermocline.types_of(of_table))
+    on conflict (label_oid) do update set label = excluded.label where enum_labels.label <> excluded.label;
+    insert into thermocline.type_shapes (type_oid, shape)
+    select y.oid, thermocline.type_shape(y.oid) from pg_type y where y.typtype in ('c', 'd') and y.oid in (select thermocline.types_of(of_table))
+    on conflict (type_oid) do update set shape = excluded.shape where type_shapes.shape <> excluded.shape $$;
 
--- A value of one of the table's enums that has another name than lake files may hold, as a sentence; null when there is none.
-create function thermocline.renamed_label(of_table bigint) returns text
+-- A type of the table's that no longer reads what lake files may hold, as a sentence; null when there is none.
+create function thermocline.changed_type(of_table bigint) returns text
     language sql stable set search_path = pg_catalog as $$
-    select format('value %L of type %s was renamed to %L', k.label, e.enumtypid::regtype, e.enumlabel)
-      from thermocline.enum_labels k join pg_enum e on e.oid = k.label_oid
-     where e.enumlabel <> k.label and e.enumtypid in (select thermocline.enums_of(of_table)) limit 1 $$;
+    select c.change from (
+        select format('value %L of type %s was renamed to %L; the lake holds it by its old name', k.label, e.enumtypid::regtype, e.enumlabel)
+          from thermocline.enum_labels k join pg_enum e on e.oid = k.label_oid
+         where e.enumlabel <> k.label and e.enumtypid in (select thermocline.types_of(of_table))
+        union all
+        select case y.typtype when 'c' then format('type %s got or lost attributes; the lake holds its values as they were', y.oid::regtype)
+                              else format('domain %s got a constraint; values in the lake were not checked against it', y.oid::regtype) end
+          from thermocline.type_shapes k join pg_type y on y.oid = k.type_oid
+         where case y.typtype when 'c' then thermocline.type_shape(y.oid) <> k.shape else not thermocline.type_shape(y.oid) <@ k.shape end
+           and y.oid in (select thermocline.types_of(of_table))) c(change)
+     limit 1 $$;
 
 -- The columns of a heap as far as they matter to the seam; every name outside pg_catalog qualified.
 create function thermocline.shape_of(heap oid) returns text
@@ -273,7 +299,7 @@ create function thermocline.rendered(of_table bigint, template text, parts jsonb
     language plpgsql stable set search_path = pg_catalog as $$
 declare
     fragments jsonb := (select jsonb_object_agg(f.name, f.body) from thermocline.templates f
-                         where f.name in ('raise_conflict', 'raise_twice', 'write_tombstone', 'refuse_existing', 'changed_meanwhile', 'refuse_unfollowed', 'moved_from', 'pass_detached', 'refuse_renamed', 'heap_reads_old', 'delta_reads_old',
+                         where f.name in ('raise_conflict', 'raise_twice', 'write_tombstone', 'refuse_existing', 'changed_meanwhile', 'refuse_unfollowed', 'moved_from', 'refuse_detached', 'refuse_renamed', 'heap_reads_old', 'delta_reads_old',
                                           'changed_in_delta', 'narrate_insert', 'narrate_update', 'narrate_delete', 'refuse_expired'));
     body text := (select b.body from thermocline.templates b where b.name = template);
 begin
@@ -442,7 +468,7 @@ end $$;
 create function thermocline.apply_seam(of_table bigint, line bigint) returns void
     language plpgsql volatile set search_path = pg_catalog as $$
 begin
-    perform thermocline.note_enum_labels(of_table);
+    perform thermocline.note_types(of_table);
     perform thermocline.apply_functions(of_table);
     perform thermocline.apply_view(of_table, line);
     update thermocline.tables t set shape = thermocline.shape_of(t.heap_oid),
@@ -596,15 +622,15 @@ declare
 begin
     select * into t from thermocline.tables where id = of_table;
     if not found or not exists (select from pg_class h where h.oid = t.heap_oid)
-       or (not is_loosened and thermocline.shape_of(t.heap_oid) is not distinct from t.shape and thermocline.renamed_label(of_table) is null)
+       or (not is_loosened and thermocline.shape_of(t.heap_oid) is not distinct from t.shape and thermocline.changed_type(of_table) is null)
     then return said; end if;
     -- In the order of the publications: heap and spill, cut-line, table, delta. A transaction whose snapshot is older than the view's literals
     -- must not write older ones into it: it fails to serialize here.
     perform from thermocline.cutline k where k.table_id = of_table for share;
     select * into t from thermocline.tables where id = of_table for update;
     execute format('lock table only %s in access share mode', t.heap_oid::regclass);
-    if thermocline.renamed_label(of_table) is not null and thermocline.has_rows_outside(of_table) then
-        perform thermocline.refuse_change(of_table, thermocline.renamed_label(of_table), 'the lake holds it by its old name');
+    if thermocline.changed_type(of_table) is not null and thermocline.has_rows_outside(of_table) then
+        perform thermocline.refuse_change(of_table, thermocline.changed_type(of_table), null);
     end if;
     delta := format('thermocline_delta.%I', t.object_name);
     lake := format('thermocline_lake.%I', t.object_name);
@@ -666,7 +692,7 @@ begin
     end if;
     update thermocline.tables x set shape = thermocline.shape_of(x.heap_oid), schema_version = x.schema_version + 1,
            lake_behind = x.lake_behind or said <> '{}' where x.id = of_table;
-    perform thermocline.note_enum_labels(of_table);
+    perform thermocline.note_types(of_table);
     perform thermocline.apply_functions(of_table);
     perform thermocline.apply_view(of_table, (select k.seam_line from thermocline.cutline k where k.table_id = of_table), retyped);
     if said <> '{}' then
@@ -741,24 +767,27 @@ begin
     perform set_config('thermocline.loosened', '', true);
 end $$;
 
--- A value of an enum that is renamed is refused at once where the lake may hold it; one that is added needs nothing.
+-- A type that would no longer read what the lake may hold is refused at once; what needs nothing (a value more, another name of an
+-- attribute) is noted. Row types of tables change by ALTER TABLE.
 create function thermocline.on_type_end() returns event_trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     t record;
 begin
-    if current_setting('thermocline.following', true) = 'on' then return; end if;
-    for t in select r.id, thermocline.renamed_label(r.id) as change from thermocline.tables r loop
+    if current_setting('thermocline.following', true) = 'on'
+       or (tg_tag = 'ALTER TABLE' and not exists (select from pg_event_trigger_ddl_commands() c join pg_class r on r.oid = c.objid
+                                                    join thermocline.type_shapes k on k.type_oid = r.reltype)) then return; end if;
+    for t in select r.id, thermocline.changed_type(r.id) as change from thermocline.tables r loop
         continue when t.change is null;
         if thermocline.has_rows_outside(t.id) then
-            perform thermocline.refuse_change(t.id, t.change, 'the lake holds it by its old name');
+            perform thermocline.refuse_change(t.id, t.change, null);
         end if;
     end loop;
     -- Only now: another table may use the same type.
-    perform thermocline.note_enum_labels(r.id) from thermocline.tables r;
+    perform thermocline.note_types(r.id) from thermocline.tables r;
 end $$;
 
-revoke all on function thermocline.on_alter_start(), thermocline.on_alter_end(), thermocline.on_type_end(), thermocline.note_enum_labels(bigint), thermocline.follow_schema(bigint, boolean),
+revoke all on function thermocline.on_alter_start(), thermocline.on_alter_end(), thermocline.on_type_end(), thermocline.note_types(bigint), thermocline.follow_schema(bigint, boolean),
     thermocline.finish_following(bigint), thermocline.apply_seam(bigint, bigint), thermocline.apply_view(bigint, bigint, text[], bigint),
     thermocline.apply_functions(bigint), thermocline.apply_view_triggers(bigint), thermocline.loosen_seam(bigint),
     thermocline.lock_seam(bigint) from public;
@@ -768,7 +797,7 @@ do $$
 begin
     if (select r.rolsuper from pg_roles r where r.rolname = current_user) then
         create event trigger thermocline_alter_start on ddl_command_start when tag in ('ALTER TABLE') execute function thermocline.on_alter_start();
-        create event trigger thermocline_type_end on ddl_command_end when tag in ('ALTER TYPE') execute function thermocline.on_type_end();
+        create event trigger thermocline_type_end on ddl_command_end when tag in ('ALTER TYPE', 'ALTER DOMAIN', 'ALTER TABLE') execute function thermocline.on_type_end();
         create event trigger thermocline_alter_end on ddl_command_end when tag in ('ALTER TABLE') execute function thermocline.on_alter_end();
     end if;
 end $$;

@@ -1,5 +1,6 @@
 -- What a registered table cannot have is refused when somebody gives it to the table later, in that statement: a policy or a foreign key
 -- that rows in the lake would never hear of. Only commands that touch the table itself are looked at.
+-- Partitions made, attached or detached by hand are followed at once, too.
 
 create function thermocline.on_guarded_end() returns event_trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -31,12 +32,81 @@ begin
         raise exception '% is registered with Thermocline: %', refused.heap, refused.what using errcode = 'feature_not_supported', hint = refused.hint;
     end if;
 end $$;
-revoke all on function thermocline.on_guarded_end() from public;
+
+-- The lower end of a partition's range on the axis; null for the DEFAULT partition.
+create function thermocline.lower_bound(relation oid, key_type text) returns bigint
+    language plpgsql stable set search_path = pg_catalog set datestyle = 'ISO, YMD' set timezone = 'UTC' as $$
+declare
+    low text := (select substring(pg_get_expr(c.relpartbound, c.oid) from '^FOR VALUES FROM \((MINVALUE|''(?:[^'']|'''')*''|-?\d+)\) TO')
+                   from pg_class c where c.oid = relation);
+    place bigint := -9223372036854775808;
+begin
+    if low <> 'MINVALUE' then execute format('select thermocline.axis(%s::%s)', low, key_type) into place; end if;
+    return case when low is not null then place end;
+end $$;
+
+-- From now on every change of the partition is captured; what it holds becomes corrections, where readers below the cut-line look for it.
+-- Rows below the retention line stay expired. How many rows it carried.
+create function thermocline.capture_partition(of_table bigint, relation oid) returns bigint
+    language plpgsql volatile set search_path = pg_catalog as $$
+declare
+    parts jsonb := thermocline.seam_parts(of_table, 0) || jsonb_build_object('relation', relation::regclass);
+    t thermocline.tables;
+    carried bigint;
+begin
+    select * into strict t from thermocline.tables where id = of_table;
+    execute format('create or replace trigger thermocline_capture after insert or update or delete on %s for each row execute function thermocline_fn.%I()',
+                   relation::regclass, t.object_name || '_capture');
+    execute format('create or replace trigger thermocline_capture_truncate before truncate on %s for each statement execute function thermocline_fn.%I()',
+                   relation::regclass, t.object_name || '_capture_truncate');
+    execute format('alter table %s enable always trigger thermocline_capture, enable always trigger thermocline_capture_truncate', relation::regclass);
+    execute thermocline.filled('insert into {delta} ({columns}, _op, _version) select {columns}, 0, nextval(''thermocline.delta_version'') from only {relation}'
+                               ' where {tier_key} >= {line} on conflict ({key_columns}) do update'
+                               ' set {columns_from_excluded}, _op = 0, _version = excluded._version, _folded = null',
+                               parts || jsonb_build_object('line', thermocline.key_literal(t.key_type, greatest(
+                                   (select r.line from thermocline.retention r where r.table_id = of_table), -9223372036854775808))));
+    get diagnostics carried = row_count;
+    return carried;
+end $$;
+
+-- Partitions that somebody attached or made below the seam's line are captured in that statement, else their rows would be seen by nobody
+-- until the next cycle. One that was detached lets go: what is done to it is no correction.
+create function thermocline.on_partition_end() returns event_trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    p record;
+begin
+    if current_setting('thermocline.following', true) = 'on' then return; end if;
+    for p in select distinct k.relid from thermocline.tables t
+               join pg_event_trigger_ddl_commands() c on c.classid = 'pg_class'::regclass and c.objid = t.heap_oid
+               join thermocline.partitions k on k.table_id = t.id
+               join pg_trigger g on g.tgrelid = k.relid and g.tgname = 'thermocline_capture'
+              where not exists (select from pg_inherits i where i.inhrelid = k.relid)
+    loop
+        execute format('drop trigger thermocline_capture on %s', p.relid::regclass);
+        execute format('drop trigger if exists thermocline_capture_truncate on %s', p.relid::regclass);
+    end loop;
+    for p in select distinct t.id, i.inhrelid from thermocline.tables t
+               join thermocline.cutline k on k.table_id = t.id
+               join pg_inherits i on i.inhparent = t.heap_oid
+               join pg_event_trigger_ddl_commands() c on c.classid = 'pg_class'::regclass and c.objid in (t.heap_oid, i.inhrelid)
+              where to_regclass(format('thermocline_delta.%I', t.object_name)) is not null
+                and not exists (select from pg_trigger g where g.tgrelid = i.inhrelid and g.tgname = 'thermocline_capture')
+                and thermocline.lower_bound(i.inhrelid, t.key_type) < k.seam_line
+    loop
+        perform set_config('thermocline.following', 'on', true);
+        perform thermocline.capture_partition(p.id, p.inhrelid);
+        perform set_config('thermocline.following', '', true);
+    end loop;
+end $$;
+revoke all on function thermocline.on_guarded_end(), thermocline.on_partition_end(), thermocline.capture_partition(bigint, oid) from public;
 
 -- Event triggers are a superuser's to make; without them the limits say what is not looked at.
 do $$
 begin
     if (select r.rolsuper from pg_roles r where r.rolname = current_user) then
         create event trigger thermocline_guard on ddl_command_end when tag in ('ALTER TABLE', 'CREATE TABLE') execute function thermocline.on_guarded_end();
+        create event trigger thermocline_partition_end on ddl_command_end when tag in ('ALTER TABLE', 'CREATE TABLE')
+            execute function thermocline.on_partition_end();
     end if;
 end $$;

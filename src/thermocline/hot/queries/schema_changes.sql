@@ -1,5 +1,5 @@
 -- name: following
-select thermocline.shape_of(t.heap_oid) is distinct from t.shape or thermocline.renamed_label(t.id) is not null, t.lake_behind from thermocline.tables t where t.id = %(table_id)s
+select thermocline.shape_of(t.heap_oid) is distinct from t.shape or thermocline.changed_type(t.id) is not null, t.lake_behind from thermocline.tables t where t.id = %(table_id)s
 
 -- name: quiet
 select set_config('thermocline.following', 'on', true)

@@ -40,7 +40,7 @@ select {delta_columns}
 -- The one delete that is no correction is a fold's own: the row it takes out of the spill lies in the lake. Only whoever may publish can
 -- write that transaction's number into the cut-line, so nobody else can keep a delete from being captured.
 begin
-    {pass_detached}
+    {refuse_detached}
     {refuse_unfollowed}
     if tg_op = 'DELETE' and exists (select 1 from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id}
                                        and c.folding_xid operator(pg_catalog.=) pg_catalog.pg_current_xact_id()) then
@@ -66,11 +66,13 @@ end
 case when tg_op operator(pg_catalog.=) 'UPDATE' and not pg_catalog.record_image_eq(row({old_key}), row({new_key}))
              then coalesce((select d._old_key from {delta} d where {delta_is_old} and d._folded is null), old.{tier_key}) end
 
--- name: pass_detached
--- Somebody detached the table: what happens to its rows now is nobody's history. The catalog is asked as it is, not as a snapshot saw it.
+-- name: refuse_detached
+-- Where event triggers may not be made, a detached table keeps its capture: what happens to its rows now must neither become history nor
+-- pass unseen, for it may be attached again. The catalog is asked as it is, not as a snapshot saw it.
     if pg_catalog.pg_partition_root(tg_relid) is distinct from {heap_oid}::pg_catalog.oid then
         if not exists (select 1 from pg_catalog.pg_partition_ancestors(tg_relid) a where a.relid operator(pg_catalog.=) {heap_oid}::pg_catalog.oid) then
-            return null;
+            raise exception 'table "%" is no partition of {heap_text} any more, and would still write its history', tg_table_name
+                using errcode = 'object_not_in_prerequisite_state', hint = pg_catalog.format('DROP TRIGGER %I ON %I.%I and change it then.', tg_name, tg_table_schema, tg_table_name);
         end if;
     end if;
 

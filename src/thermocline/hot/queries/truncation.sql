@@ -9,7 +9,7 @@ h where {kept} on conflict ({key_columns}) do update
 -- Thermocline {version}. TRUNCATE fires no row trigger: what it removes from a sealed partition or from the spill becomes tombstones here.
 -- Where partitions leave the heap, only for rows the heap still answers for; older ones are history, and stay.
 begin
-    {pass_detached}
+    {refuse_detached}
     {refuse_unfollowed}
     execute pg_catalog.concat({head}, ' ', pg_catalog.format('%I.%I', tg_table_schema, tg_table_name), ' ', {tail})
       using (select c.t from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id});

@@ -11,8 +11,8 @@ select current_setting('server_version'),
        current_user::text
 
 -- name: event_triggers
-select count(*) filter (where evtenabled in ('O', 'A')) = 4 from pg_event_trigger
- where evtname in ('thermocline_alter_start', 'thermocline_alter_end', 'thermocline_type_end', 'thermocline_guard')
+select count(*) filter (where evtenabled in ('O', 'A')) = 5 from pg_event_trigger
+ where evtname in ('thermocline_alter_start', 'thermocline_alter_end', 'thermocline_type_end', 'thermocline_guard', 'thermocline_partition_end')
 
 -- name: server_address
 select srvoptions from pg_foreign_server where srvname = 'thermocline_gateway'
