@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from thermocline.spark.kernels.compaction import compact_thrift as thrift
 from thermocline.spark.kernels.compaction.chunk_statistics import Statistics, merge_statistics, read_statistics
-from thermocline.spark.kernels.compaction.footer import RowGroup, render_group
+from thermocline.spark.kernels.compaction.footer import render_group
 from thermocline.spark.kernels.compaction.leaves import Leaf
+from thermocline.spark.kernels.compaction.row_groups import RowGroup
 from thermocline.spark.kernels.compaction.thrift_structs import Fields, Part, listing, read_struct, render_struct, structure, whole
 
 _DICTIONARY_ENCODINGS = frozenset((2, 8))

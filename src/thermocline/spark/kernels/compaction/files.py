@@ -11,7 +11,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.fs
 
-from thermocline.locations import local_path
+from thermocline.locations import without_file_scheme
 from thermocline.spark.kernels.compaction.problems import damaged
 from thermocline.spark.kernels.parquet_out import not_written, open_location
 
@@ -33,7 +33,7 @@ class Source:
         self.descriptor = -1
         self._file: pa.NativeFile | None = None
         try:
-            if (local := local_path(path)) is not None:
+            if (local := without_file_scheme(path)).startswith("/"):
                 self.descriptor = os.open(local, os.O_RDONLY)
                 self.size_bytes = os.fstat(self.descriptor).st_size
             else:

@@ -6,53 +6,19 @@ bloom filters, the group's own number. All else (statistics, encodings, sizes, f
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 from thermocline.spark.kernels.compaction import compact_thrift as thrift
 from thermocline.spark.kernels.compaction.files import Source
+from thermocline.spark.kernels.compaction.group_pattern import KnownGroup, learn_pattern
 from thermocline.spark.kernels.compaction.problems import damaged, not_parquet
+from thermocline.spark.kernels.compaction.row_groups import Chunk, Place, RowGroup
 
 MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"
-
-
-class Place(IntEnum):
-    """What a number between two stretches of a row group stands for."""
-
-    DATA = 0
-    BLOOM = 1
-    OFFSET_INDEX = 2
-    COLUMN_INDEX = 3
-    ORDINAL = 4
-    OFFSET_INDEX_LENGTH = 5
-
-
-@dataclass(slots=True)
-class Chunk:
-    """One column chunk: where it lies, and what else of the file belongs to it."""
-
-    start: int = 0
-    end: int = 0
-    codec: int = 0
-    bloom: tuple[int, int] = (0, 0)
-    offset_index: tuple[int, int] = (0, 0)
-    column_index: tuple[int, int] = (0, 0)
-    elsewhere: bool = False
-    """Encrypted, or in another file."""
-
-
-@dataclass(slots=True)
-class RowGroup:
-    """`stretches` has one element more than `numbers`."""
-
-    rows: int = 0
-    chunks: list[Chunk] = field(default_factory=list)
-    stretches: list[bytes] = field(default_factory=list)
-    numbers: list[tuple[Place, int, int]] = field(default_factory=list)
-    """What the number is, its value, and the chunk it belongs to."""
 
 
 @dataclass(slots=True)
@@ -72,8 +38,20 @@ class Footer:
     """Where the footer begins."""
 
 
-def read_footer(source: Source, schema_before: bytes = b"") -> Footer:
-    """The footer of a Parquet file; `schema_before`, of a file read earlier, saves a walk when it is the same."""
+@dataclass(slots=True)
+class Alike:
+    """What files read before had in common, so that the next ones are read faster: their schema, and how a row group of theirs looks."""
+
+    files: int
+    """How many files are to be read in all."""
+    schema: bytes = b""
+    known: list[KnownGroup] = field(default_factory=list)
+    walked: int = 0
+    """Row groups that no pattern fitted."""
+
+
+def read_footer(source: Source, alike: Alike | None = None) -> Footer:
+    """The footer of a Parquet file; files that are read with the same `alike` profit from each other."""
     tail = source.tail()
     if len(tail) < 12 or tail[-4:] not in (MAGIC, _ENCRYPTED_MAGIC):
         raise not_parquet(source.path, source.head())
@@ -84,19 +62,19 @@ def read_footer(source: Source, schema_before: bytes = b"") -> Footer:
         raise not_parquet(source.path, source.head())
     data = tail[-8 - size : -8] if size + 8 <= len(tail) else source.read_at(source.size_bytes - 8 - size, size)
     try:
-        footer = _read_metadata(data, schema_before)
+        footer = _read_metadata(data, alike or Alike(files=1))
     except (IndexError, ValueError, RecursionError) as problem:
         raise damaged(source.path, "its footer is damaged") from problem
     footer.size_bytes = size
     footer.data_end = source.size_bytes - 8 - size
-    if any(chunk.start < 4 or chunk.end > footer.data_end for group in footer.groups for chunk in group.chunks):
+    if any(chunk.start < 4 or chunk.end > footer.data_end for group in footer.groups if group.rows for chunk in group.chunks):
         raise damaged(source.path, "its footer points outside of the file")
     if footer.rows != sum(group.rows for group in footer.groups):
         raise damaged(source.path, "its row groups do not add up")
     return footer
 
 
-def _read_metadata(data: bytes, schema_before: bytes) -> Footer:
+def _read_metadata(data: bytes, alike: Alike) -> Footer:
     footer, at, field_id = Footer(), 0, 0
     while True:
         kind, field_id, at = thrift.read_field(data, at, field_id)
@@ -106,15 +84,15 @@ def _read_metadata(data: bytes, schema_before: bytes) -> Footer:
         if field_id == 1:
             footer.version, at = thrift.read_number(data, at)
         elif field_id == 2:
-            same = schema_before and data.startswith(schema_before, at)
-            at = at + len(schema_before) if same else thrift.skip(data, at, kind)
-            footer.schema = data[begin:at]
+            same = alike.schema and data.startswith(alike.schema, at)
+            at = at + len(alike.schema) if same else thrift.skip(data, at, kind)
+            footer.schema = alike.schema = alike.schema if same else data[begin:at]
         elif field_id == 3:
             footer.rows, at = thrift.read_number(data, at)
         elif field_id == 4:
             _, count, at = thrift.read_list_header(data, at)
             for _ in range(count):
-                group, at = _read_group(data, at)
+                group, at = _read_alike(data, at, alike)
                 footer.groups.append(group)
         elif field_id == 5:
             footer.pairs, at = _read_pairs(data, at)
@@ -126,6 +104,23 @@ def _read_metadata(data: bytes, schema_before: bytes) -> Footer:
                 footer.column_orders = data[begin:at]
             elif field_id in (8, 9):
                 footer.encrypted = True
+
+
+_LEARN_AFTER = 64
+_WORTH_FILES = 4 * _LEARN_AFTER
+_MOST_PATTERNS = 4
+
+
+def _read_alike(data: bytes, at: int, alike: Alike) -> tuple[RowGroup, int]:
+    """A row group by the first pattern that fits, or walked through; one that had to be walked teaches a pattern now and then."""
+    for known in alike.known:
+        if (fits := known.pattern.pattern.match(data, at)) is not None:
+            return known.cut(fits, data, at), fits.end()
+    alike.walked += 1
+    if alike.walked % _LEARN_AFTER == 0 and alike.files >= _WORTH_FILES and len(alike.known) < _MOST_PATTERNS:
+        learnt = learn_pattern(data, at)
+        alike.known += [KnownGroup(learnt)] if learnt is not None else []
+    return _read_group(data, at)
 
 
 class _Cut:
@@ -302,6 +297,10 @@ def _pair(key: bytes, value: bytes | None) -> bytes:
     return b"\x18" + thrift.binary(key) + (b"" if value is None else b"\x18" + thrift.binary(value)) + b"\x00"
 
 
+_PAGE_LOCATION = re.compile(rb"\x16([\x80-\xff]*+[\x00-\x7f])\x15[\x80-\xff]*+[\x00-\x7f]\x16[\x80-\xff]*+[\x00-\x7f]\x00")
+"""A page's offset, size and first row, as all writers put them."""
+
+
 def moved_offset_index(data: bytes, shift: int) -> bytes:
     """A page index of offsets (OffsetIndex) with every page moved along."""
     parts, left, at, field_id = [], 0, 0, 0
@@ -315,6 +314,11 @@ def moved_offset_index(data: bytes, shift: int) -> bytes:
             continue
         _, count, at = thrift.read_list_header(data, at)
         for _ in range(count):
+            if (usual := _PAGE_LOCATION.match(data, at)) is not None:
+                begin, after = usual.span(1)
+                parts += [data[left:begin], thrift.number(thrift.read_number(data, begin)[0] + shift)]
+                left, at = after, usual.end()
+                continue
             inner = 0
             while True:
                 kind, inner, at = thrift.read_field(data, at, inner)

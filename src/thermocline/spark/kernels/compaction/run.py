@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from thermocline.spark.kernels.compaction.chunk_facts import CannotMerge
@@ -22,11 +24,13 @@ def run_bin(task: BinTask, register: Callable[[str], None], pace: Callable[[int,
         return sort_bin(task, register, pace)
     if task.kernel == "reencode":
         return reencode(task, register, pace)
-    footers = read_footers(task, pace)
+    with _uncollected():
+        footers = read_footers(task, pace)
     if reason := why_not_splice(task, footers):
         return reencode(task, register, pace, note=f"re-encoded: {reason}")
     if (small := why_too_small(task, footers)) is None:
-        return splice(task, footers, register, pace)
+        with _uncollected():
+            return splice(task, footers, register, pace)
     plan = plan_merge(task, footers)
     if isinstance(plan, str):
         return reencode(task, register, pace, note=f"re-encoded: {small}; not merged: {plan}")
@@ -36,3 +40,15 @@ def run_bin(task: BinTask, register: Callable[[str], None], pace: Callable[[int,
         # Under names of its own: what was begun stays registered under the first ones.
         aside = replace(task, name_prefix=f"{task.name_prefix}-again")
         return reencode(aside, register, pace, note=f"re-encoded: {small}; not merged: {reason}")
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Thousands of footers are a hundred thousand objects that the collector would look through again and again; no cycle is in them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 from thermocline.spark.kernels.compaction.files import Pace, Register, Sink, Source
 from thermocline.spark.kernels.compaction.footer import (
     MAGIC,
+    Alike,
     Footer,
-    Place,
-    RowGroup,
     bloom_size,
     has_field_ids,
     moved_offset_index,
@@ -28,6 +27,7 @@ from thermocline.spark.kernels.compaction.footer import (
 from thermocline.spark.kernels.compaction.lineage import carries_lineage
 from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable, damaged
 from thermocline.spark.kernels.compaction.reading import naming
+from thermocline.spark.kernels.compaction.row_groups import Place, RowGroup
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask, InputFile, OutputFile, RowMap
 from thermocline.spark.kernels.parquet_out import open_location
 
@@ -42,9 +42,10 @@ TRUSTED = re.compile(rb"(parquet-mr version 1\.1[0-9]|parquet-cpp-arrow version 
 def read_footers(task: BinTask, pace: Pace) -> list[Footer]:
     """The footers of all inputs, checked against what the table says of them."""
     found: list[Footer] = []
+    alike = Alike(files=len(task.inputs))
     for file in task.inputs:
         with Source(file.path, pace) as source:
-            footer = read_footer(source, found[-1].schema if found else b"")
+            footer = read_footer(source, alike)
         if file.record_count and footer.rows != file.record_count and not footer.encrypted:
             raise LakeInputUnreadable(f"Lake file {file.path} holds {footer.rows} rows, the table says {file.record_count}.")
         found.append(footer)

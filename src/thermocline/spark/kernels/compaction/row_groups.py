@@ -1,0 +1,42 @@
+"""A row group as splicing keeps it: stretches of bytes with the numbers between them that depend on the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Place(IntEnum):
+    """What a number between two stretches of a row group stands for."""
+
+    DATA = 0
+    BLOOM = 1
+    OFFSET_INDEX = 2
+    COLUMN_INDEX = 3
+    ORDINAL = 4
+    OFFSET_INDEX_LENGTH = 5
+
+
+@dataclass(slots=True)
+class Chunk:
+    """One column chunk: where it lies, and what else of the file belongs to it."""
+
+    start: int = 0
+    end: int = 0
+    codec: int = 0
+    bloom: tuple[int, int] = (0, 0)
+    offset_index: tuple[int, int] = (0, 0)
+    column_index: tuple[int, int] = (0, 0)
+    elsewhere: bool = False
+    """Encrypted, or in another file."""
+
+
+@dataclass(slots=True)
+class RowGroup:
+    """`stretches` has one element more than `numbers`."""
+
+    rows: int = 0
+    chunks: list[Chunk] = field(default_factory=list)
+    stretches: list[bytes] = field(default_factory=list)
+    numbers: list[tuple[Place, int, int]] = field(default_factory=list)
+    """What the number is, its value, and the chunk it belongs to."""
