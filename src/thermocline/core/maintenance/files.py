@@ -147,8 +147,11 @@ class DeleteIndex:
 
 
 def is_same_entry(now: DataSeen, then: DataSeen) -> bool:
-    """Whether a data file is in the table as it was: one that left and came back is younger, and older deletes no longer reach it."""
-    return now.sequence_number == then.sequence_number and now.group == then.group
+    """Whether a data file is in the table as it was: one that left and came back is younger, and older deletes no longer reach it.
+
+    A file from before an upgrade to version 3 gets the ids of its rows with the next commit: who read it before would give them others.
+    """
+    return (now.sequence_number, now.group, now.first_row_id) == (then.sequence_number, then.group, then.first_row_id)
 
 
 def plain_path(path: str) -> str:

@@ -154,7 +154,7 @@ class Replacing:
         kept: list[Finished] = []
         late: dict[tuple[str, int], DeleteSeen] = {}
         for found in finished:
-            arrived = _late_deletes(found, live, index, self.plan.seen.sequence_number)
+            arrived = _why_not_whole(found) or _late_deletes(found, live, index, self.plan.seen.sequence_number)
             if isinstance(arrived, str):
                 self.refused.append(arrived)
             else:
@@ -249,6 +249,14 @@ def on_exactly(looked_at: LakeHead, rewrite: Rewrite) -> Callable[[LakeHead, OpS
         return rewrite_files(head, rewrite, stamp)
 
     return commit
+
+
+def _why_not_whole(found: Finished) -> str | None:
+    """Why a bin is not committed although it was written: rows went astray. No kernel does that, so it is asked of all of them."""
+    before, after = sum(file.record_count for file in found.bin.files), sum(output.rows for output in found.result.outputs)
+    if after == before or (found.bin.deletes and after < before):
+        return None
+    return f"{before} rows of {found.bin.files[0].path} and others became {after}; their bin is left as it was"
 
 
 def _late_deletes(found: Finished, live: dict[str, DataSeen], index: DeleteIndex, planned: int) -> list[DeleteSeen] | str:
