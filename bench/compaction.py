@@ -99,22 +99,15 @@ def _measured_bin(task: BinTask, register: Register, pace: Pace, *, peaks: Path,
 
 def _cases() -> list[Case]:
     spliced = replace(EAGER, splice_min_row_group_bytes=0)
-    encoded, again = replace(EAGER, splice_min_row_group_bytes=1 << 40), "re-encoded: "
+    encoded = replace(EAGER, splice_min_row_group_bytes=1 << 40)
+    decoded = Case(name="", table="decoded", written_by="snappy", reach=2.5, policy=encoded, told="re-encoded: ")
     return [
         Case(name="bin-pack by splice, 200 files", table="plain", reach=10, policy=spliced),
         Case(name="bin-pack by splice, large", table="large", megabytes=LARGE_MEGABYTES, reach=20, policy=spliced, runs=min(RUNS, 2)),
         Case(name="bin-pack by merge, zstd 1", table="encoded", reach=2.5, policy=encoded, told="merged: "),
         Case(name="bin-pack by merge, zstd 3", table="encoded3", level=3, reach=2.5, policy=encoded, told="merged: "),
-        Case(name="bin-pack by re-encode, snappy to zstd 1", table="decoded", written_by="snappy", reach=2.5, policy=encoded, told=again),
-        Case(
-            name="bin-pack by re-encode, snappy to zstd 3",
-            table="decoded3",
-            written_by="snappy",
-            level=3,
-            reach=2.5,
-            policy=encoded,
-            told=again,
-        ),
+        replace(decoded, name="bin-pack by re-encode, snappy to zstd 1"),
+        replace(decoded, name="bin-pack by re-encode, snappy to zstd 3", table="decoded3", level=3),
         Case(name="tiny files", table="tiny", megabytes=MEGABYTES / 4, files=TINY_FILES, reach=1, floor=60, policy=spliced),
         Case(name="20 % position deletes", table="positions", reach=2, prepare=_delete_a_fifth),
         Case(name="equality deletes", table="equality", reach=3, prepare=_delete_by_key),

@@ -55,6 +55,7 @@ def run() -> Sequence[Figure]:
     with tempfile.TemporaryDirectory(prefix="thermocline-bench-") as folder:
         place = Path(folder)
         bins = {"200 files": _write_bin(place / "files", FILES), "2,000 tiny files": _write_bin(place / "tiny", TINY_FILES)}
+        bins["as Spark writes them"] = _write_bin(place / "plain", FILES, use_dictionary=["kind"], write_page_index=True)
         for name, task in _tasks(place, bins).items():
             size = sum(file.size_bytes for file in task.inputs) / 1e6
             runs = [_measured(task) for _ in range(RUNS)]
@@ -71,6 +72,8 @@ def _tasks(place: Path, bins: dict[str, BinTask]) -> dict[str, BinTask]:
     return {
         "splice, 200 files": files,
         "splice, 2,000 tiny files": tiny,
+        "merge, 200 files as Spark writes them": replace(bins["as Spark writes them"], splice_min_row_group_bytes=1 << 40),
+        "re-encode, 200 files as Spark writes them": replace(bins["as Spark writes them"], kernel="reencode"),
         "re-encode, 200 files": again,
         "re-encode, 2,000 tiny files": replace(tiny, kernel="reencode"),
         "re-encode, 20 % position deletes": _with_delete(again, _position_deletes(place, files)),
@@ -81,13 +84,16 @@ def _tasks(place: Path, bins: dict[str, BinTask]) -> dict[str, BinTask]:
     }
 
 
-def _write_bin(folder: Path, files: int) -> BinTask:
+def _write_bin(folder: Path, files: int, **how: Any) -> BinTask:
+    """So many files; `how` goes to Arrow's writer, which by itself makes dictionaries where Spark's leaves them out."""
     folder.mkdir()
     rows, chance = max(1, ROWS // files), np.random.default_rng(7)
     inputs = []
     for number in range(files):
         path = folder / f"{number}.parquet"
-        pq.write_table(_rows(number * rows, rows, chance), path, compression="zstd", store_schema=False, store_decimal_as_integer=True)
+        # Kinds begin with another one in each file, so that no two neighbours share a dictionary.
+        table = _rows(number * rows + number % 4, rows, chance)
+        pq.write_table(table, path, compression="zstd", store_schema=False, store_decimal_as_integer=True, **how)
         inputs.append(InputFile(path=f"file://{path}", size_bytes=path.stat().st_size, record_count=rows, sequence_number=1))
     return BinTask(
         number=0,

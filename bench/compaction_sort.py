@@ -48,7 +48,7 @@ def _cases() -> list[Case]:
 
 def _costs(place: Place) -> Iterator[Figure]:
     """Our strategies in turns on one table."""
-    case = Case(name="cost over bin-pack", table="costs", reach=1)
+    case = Case(name="cost over bin-pack", table="costs", reach=1, decoded=True)
     size = make_table(place, case)
     start, rows = read_head(place, case), read_rows(place, case)
     speeds: dict[str, list[float]] = {"binpack": [], "sort": [], "zorder": []}
