@@ -330,3 +330,24 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
     assert leaving.value.code == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
+
+
+def test_keys_that_their_index_holds_equal_are_one_row_whatever_their_bytes(database: str, make_spanning: Callable[..., Spanning]) -> None:
+    with connect(database, autocommit=True) as conn:
+        conn.execute("create collation public.any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
+    spanning = make_spanning(
+        table="create table {schema}.events (k text collate public.any_case, n numeric, f float8, ts timestamptz, v integer,"
+        " primary key (k, n, f, ts))",
+        rows="insert into events select 'key', 1.0, '-0', '2026-01-01 00:00+00'::timestamptz + i * interval '12 hours', i"
+        " from generate_series(1, 200) i",
+    )
+    cold(spanning)
+    spanning.alter("add column more integer default 3")
+    spanning.both("update events set k = 'KEY', n = 1.00, f = '0' where v in (5, 195) returning *")
+    spanning.both("delete from events where v = 6 and k = 'KEY' returning *")
+    spanning.assert_same_rows()
+    spanning.fold()
+    spanning.assert_same_rows()
+    spanning.both("update events set v = 7000 where k = 'Key' and ts < '2026-01-10 00:00+00'")
+    spanning.fold()
+    spanning.assert_same_rows()

@@ -35,7 +35,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from thermocline.core.coltypes import LakeColumn
+from thermocline.core.coltypes import LakeColumn, identifier_fields
 from thermocline.core.names import TableName
 from thermocline.errors import LakeNotWritable
 from thermocline.lake_files import delete_tree
@@ -88,7 +88,7 @@ def create_lake_table(
     warehouse: str, name: TableName, columns: tuple[LakeColumn, ...], tier_key: str, layout: str, *, table_uuid: uuid.UUID
 ) -> CreatedLake:
     """Write the first metadata file of an empty table (format v2) under a location nobody else uses."""
-    schema = Schema(*(_field(column) for column in columns), identifier_field_ids=[c.field_id for c in columns if c.required])
+    schema = Schema(*(_field(column) for column in columns), identifier_field_ids=identifier_fields(columns))
     location = plan_location(warehouse, name, table_uuid)
     metadata = new_table_metadata(
         schema=schema,

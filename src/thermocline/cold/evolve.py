@@ -16,7 +16,7 @@ from typing import Any
 
 from thermocline.cold.metadata import missing_property
 from thermocline.cold.storage import LakeReader
-from thermocline.core.coltypes import LakeColumn
+from thermocline.core.coltypes import LakeColumn, identifier_fields
 from thermocline.core.plan.schema_change import LakeFieldSeen
 from thermocline.errors import LakeFileUnreadable, LakeNotWritable
 from thermocline.lake_files import delete_file, open_location
@@ -49,7 +49,7 @@ def write_evolved(told: Mapping[str, Any], location: str, columns: Sequence[Lake
     schema = {
         "type": "struct",
         "schema-id": schema_id,
-        "identifier-field-ids": [column.field_id for column in columns if column.required],
+        "identifier-field-ids": identifier_fields(columns),
         "fields": [{"id": c.field_id, "name": c.name, "required": c.required, "type": c.lake_type} for c in columns],
     }
     names = {column.name for column in columns}

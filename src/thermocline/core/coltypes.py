@@ -7,6 +7,7 @@ Nothing is ever stored as a lossy approximation.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -113,3 +114,9 @@ def plan_lake_columns(columns: tuple[HeapColumn, ...], key: tuple[str, ...]) -> 
             )
         )
     return tuple(planned)
+
+
+def identifier_fields(columns: Sequence[LakeColumn]) -> list[int]:
+    """The key as Iceberg is told of it. It takes no floating point numbers, and a part of a key would be none."""
+    key = [column for column in columns if column.required]
+    return [] if any(column.lake_type in ("float", "double") for column in key) else [column.field_id for column in key]

@@ -227,11 +227,13 @@ def _tasks(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnap
     registered, seam = work.table.registered, work.table.seam
     inexact = read_inexact_keys(work.conn, seam)
     types = {column.name: column.pg_type for column in registered.columns}
+    collations = {column.name: column.collation for column in seam.heap.columns}
     key = tuple(
         FoldKey(
             name=column.name,
             is_exact=column.name not in inexact,
             pg_type=types[column.name],
+            collation=collations[column.name],
             operator_schema=column.operator_schema,
             operator=column.operator,
         )

@@ -1,7 +1,7 @@
 """Keys whose stored form is not canonical, compared by Postgres' own equality.
 
-`1.0` and `1.00` are one numeric key, `24:00:00` and `1 day` one interval, `A` and `a` one citext. Candidates agree in every exact key
-column already; those whose texts are equal are equal, and the few that differ are decided by Postgres.
+`1.0` and `1.00` are one numeric key, `24:00:00` and `1 day` one interval, `A` and `a` one citext, or one text where the column's collation
+says so. Candidates agree in every exact key column already; those whose texts are equal are equal, and the few that differ are decided by Postgres.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class FoldKey:
     name: str
     is_exact: bool
     pg_type: str
+    collation: str | None = None
     operator_schema: str
     operator: str
 
@@ -66,7 +67,7 @@ def _pairs(key_groups: Rows, rows: Rows, groups: Rows) -> tuple[Rows, Rows]:
 
 
 def _ask(conn: Connection, key: FoldKey, ours: list[str], theirs: list[str]) -> list[bool]:
-    kind = sql.SQL(key.pg_type)  # Postgres' own spelling
+    kind = sql.SQL(key.pg_type if key.collation is None else f"{key.pg_type} collate {key.collation}")  # Postgres' own spelling
     statement = sql.SQL(
         "select a::text::{kind} operator({schema}.{operator}) b::text::{kind}"
         " from unnest(%s::text[], %s::text[]) with ordinality t(a, b, n) order by n"
