@@ -95,14 +95,13 @@ def _decode(column: Column, parts: Sequence[ColumnPart], made_by: bytes) -> pa.T
         groups.append(render_row_group(GroupFacts(rows=part.rows, chunks=tuple(moved))))
     like = Footer(version=2, schema=render_schema(column))
     pieces.append(render_footer(like, groups, sum(part.rows for part in parts), {}, made_by))
-    texts = [b".".join(chunks[0].path).decode() for chunks in zip(*(part.chunks for part in parts), strict=True) if _is_text(chunks)]
+    first = [part.chunks[0] for part in parts]
+    is_text = len(first[0].path) == 1 and first[0].kind == Physical.BYTE_ARRAY and all(chunk.may_be_dictionary for chunk in first)
+    # Below lists and structs Arrow cannot read dictionaries of several row groups.
+    texts = [column.name] if is_text else []
     with pa.BufferReader(b"".join(pieces)) as source:
         table = pq.ParquetFile(source, read_dictionary=texts, pre_buffer=False).read(use_threads=False)
     return table.unify_dictionaries() if texts else table
-
-
-def _is_text(chunks: Sequence[ChunkFacts]) -> bool:
-    return chunks[0].kind == Physical.BYTE_ARRAY and all(chunk.may_be_dictionary for chunk in chunks)
 
 
 def moved_chunk(chunk: ChunkFacts, shift: int) -> ChunkFacts:

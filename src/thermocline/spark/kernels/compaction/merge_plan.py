@@ -25,7 +25,7 @@ GROUP_INPUTS = 256
 MIN_PAGE_BYTES = 16 << 10
 MIN_PAGE_VALUES = 8_192
 """Pages smaller than both on average are made anew: a reader pays for each page, see decision 0035."""
-_LEAST_COPIED = 0.5
+LEAST_COPIED = 0.5
 """Below this share of a bin's bytes re-encoding, which uses two cores, is as fast."""
 
 
@@ -71,7 +71,7 @@ def plan_merge(task: BinTask, footers: Sequence[Footer]) -> MergePlan | str:
         for one in together
         for chunk in chunks_of(column, one.facts)
     )
-    if copied < _LEAST_COPIED * sum(group.size_bytes for group in found):
+    if copied < LEAST_COPIED * sum(group.size_bytes for group in found):
         return "small pages, or dictionaries in most columns"
     return MergePlan(columns=columns, outputs=outputs)
 

@@ -35,9 +35,9 @@ def merge_offset_indexes(chunks: Sequence[PagesMoved]) -> tuple[bytes, list[int]
     counts: list[int] = []
     for chunk in chunks:
         pages = read_struct(chunk.offset_index)[0][1]
-        at, row = chunk.begin, -1
+        at, row = chunk.begin, 0
         for page in pages:
-            if page[1] != at or page[3] <= row:
+            if page[1] != at or page[3] < row:
                 raise CannotMerge("a page index that does not fit its pages")
             at, row = at + page[2], page[3]
             moved = [whole(1, page[1] + chunk.shift), whole(2, page[2], thrift.I32), whole(3, page[3] + chunk.first_row)]
