@@ -8,6 +8,7 @@ import pytest
 from tests.twin import Spanning
 
 from thermocline.errors import LakeNotAdoptable
+from thermocline.ops.maintain.registry import add_table, read_list
 from thermocline.ops.register import RegisterReport, RegisterRequest, register
 from thermocline.ops.unregister import UnregisterReport, unregister
 from thermocline.ops.verify import verify
@@ -51,9 +52,11 @@ def test_a_tiered_table_is_left_and_taken_up_again(spanning: Spanning) -> None:
     report = leave(spanning, fold_first=True)
     assert "only copy" in report.notes[0]
     files = lake_files(spanning)
+    add_table(spanning.dsn, spanning.name)
     heap_and_twin(spanning, "update events set v = v + 1 where ts >= '2026-04-01 00:00+00'")
     heap_and_twin(spanning, "insert into events (id, ts, v) values (9001, '2026-04-20 00:00+00', 1)")
     assert take_up(spanning).cut_line == "2026-04-01 00:00:00+00"
+    assert [line.registered for line in read_list(spanning.dsn)] == [True], "no pass that knows nothing of readers in Postgres"
     spanning.assert_same_rows()
     assert lake_files(spanning) == files
     write_through_the_seam(spanning, 2)

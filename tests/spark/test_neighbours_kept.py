@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -11,11 +12,14 @@ import pytest
 from tests.spark.ground import Ground
 from tests.spark.swept_lake import Lake, make_lake
 
+from thermocline.catalog.passes import pass_lock
 from thermocline.locations import without_file_scheme
-from thermocline.maintenance_errors import GcForbidden, SpellingsDiffer
+from thermocline.maintenance_errors import GcForbidden, PassRunning, SpellingsDiffer
+from thermocline.ops.janitor import remove_stray_files
 from thermocline.ops.maintain.expire import run_expire_snapshots
 from thermocline.ops.maintain.orphans import run_remove_orphans
 from thermocline.ops.maintain.prune import run_prune_metadata
+from thermocline.ops.maintain.registry import remove_table
 
 MONTH = timedelta(days=30)
 
@@ -100,4 +104,20 @@ def test_a_file_that_a_kept_snapshot_names_under_another_spelling_outlives_the_e
     assert done.counters["snapshots_expired"] == 2
     assert os.path.exists(without_file_scheme(file.location()))
     lake.ground.spark.catalog.refreshTable(lake.sql_name)
+    assert lake.rows() == [(1, "row 1")]
+
+
+def test_files_of_an_op_that_nobody_decided_outlive_the_removal_of_their_table(lake: Lake) -> None:
+    """As a worker leaves it that is killed between the commit and the end of its op."""
+    lake.append(1)
+    op, path = uuid.uuid4(), lake.head.table.newScan().planFiles().iterator().next().file().location()
+    lake.conn.execute(
+        "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker) values (%s, %s, 'compact', 'intent', 'dead')",
+        [op, lake.lake_id],
+    )
+    lake.conn.execute("insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, %s)", [path, lake.lake_id, op])
+    with pass_lock(lake.conn, lake.owner, "events"), pytest.raises(PassRunning):
+        remove_table(lake.ground.dsn, lake.name)
+    assert remove_table(lake.ground.dsn, lake.name).changed
+    assert remove_stray_files(lake.conn, grace_seconds=0) == 0
     assert lake.rows() == [(1, "row 1")]

@@ -20,6 +20,10 @@ select id, namespace, name, added_at, format from thermocline.lake_tables where 
 select id, namespace, name, added_at, format from thermocline.lake_tables order by namespace, name
 
 -- name: remove
+-- An op that nobody has decided may be in the lake. Its files leave the journal first: there a file without its op is waste.
+with undecided as (
+    delete from thermocline.staged_files where op_id in (
+        select op_id from thermocline.op_log where lake_id = %(lake_id)s and kind <> 'maintain' and phase not in ('published', 'abandoned')))
 delete from thermocline.lake_tables where id = %(lake_id)s
 
 -- name: is_registered

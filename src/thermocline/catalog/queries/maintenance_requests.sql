@@ -61,7 +61,10 @@ select m.table_id, m.lake_id, now() + make_interval(secs => %(interval_seconds)s
 on conflict do nothing
 
 -- name: due
-select table_id, lake_id from thermocline.maintenance_schedule where next_at <= now() order by next_at
+select s.table_id, s.lake_id from thermocline.maintenance_schedule s
+ where s.next_at <= now()
+   and exists (select from thermocline.maintained m where m.table_id is not distinct from s.table_id and m.lake_id is not distinct from s.lake_id)
+ order by s.next_at
 
 -- name: claim
 update thermocline.maintenance_schedule set next_at = now() + make_interval(secs => %(interval_seconds)s * (0.9 + 0.2 * random()))

@@ -7,6 +7,8 @@ from datetime import datetime
 
 from thermocline.catalog import lake_tables
 from thermocline.catalog.maintenance_requests import read_schedule
+from thermocline.catalog.passes import pass_lock
+from thermocline.catalog.safety import Owner
 from thermocline.catalog.tables import insert_event
 from thermocline.core.maintenance.iceberg import ICEBERG
 from thermocline.core.names import TableName
@@ -54,12 +56,12 @@ def add_table(dsn: str, name: TableName, format: str = ICEBERG.name) -> LakeChan
 
 
 def remove_table(dsn: str, name: TableName) -> LakeChange:
-    """Let go of a table, its policy and its history of passes; the Iceberg table stays as it is."""
+    """Let go of a table, its policy and its history of passes, unless one is running; the Iceberg table stays as it is."""
     with connect(dsn, autocommit=True, application_name="thermocline lake") as conn:
         entry = lake_tables.read_lake_table_entry(conn, name)
         if entry is None:
             raise LakeTableUnknown(f"{name} was not added by `thermocline lake add`.")
-        with conn.transaction():
+        with pass_lock(conn, Owner(lake_id=entry.id), str(name)), conn.transaction():
             lake_tables.remove_lake_table(conn, entry.id)
             insert_event(conn, None, "lake remove", f"{name} is no longer under maintenance.")
     return LakeChange(table=str(name), sentence=f"{name} is no longer under maintenance", changed=True)
