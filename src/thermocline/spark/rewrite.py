@@ -158,7 +158,9 @@ def _pick(head: LakeHead, files: Iterable[DataSeen | DeleteSeen], *, deletes: bo
         return found
     snapshot, io, specs, location = head.table.snapshot(head.snapshot_id), head.table.io(), head.table.specs(), _location_function(head)
     manifest_files = java_class(jvm, "org.apache.iceberg.ManifestFiles")
-    for manifest in snapshot.deleteManifests(io) if deletes else snapshot.dataManifests(io):
+    manifests = snapshot.deleteManifests(io) if deletes else snapshot.dataManifests(io)
+    for at in range(manifests.size()):  # by place: the end of a Java iteration is an exception, which costs sixty calls
+        manifest = manifests.get(at)
         if not (paths := wanted.get(str(manifest.path()))):
             continue
         entries = (manifest_files.readDeleteManifest if deletes else manifest_files.read)(manifest, io, specs)
