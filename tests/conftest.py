@@ -27,8 +27,30 @@ _FOLDERS = ("property", "faults", "e2e", "spark", "stack", "gateway", "postgres"
 _MEMORY = Path("/dev/shm")
 _MEMORY_NEEDED_BYTES = 6 * 1024**3
 
-# A run is over before the second compiler of the JVM has paid for itself, and two cores have no use for a parallel collector.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+_TEMPORARY = "THERMOCLINE_TEST_TEMPORARY"
+# A run is over before compilers, the JVM's second and Spark's own, have paid for themselves; two cores need no parallel collector.
+_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+_SPARK = "--conf spark.sql.codegen.wholeStage=false pyspark-shell"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What the run and its children put into the system's place for temporary files goes with the run, however they end."""
+    if _TEMPORARY not in os.environ:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # what pytest keeps of failed tests stays
+        _remove_left_by_killed_runs(Path(tempfile.gettempdir()), "thermocline-tests")
+        place = Path(tempfile.mkdtemp(prefix=f"thermocline-tests-{os.getpid()}-"))
+        place.chmod(0o755)  # the server's user passes through
+        os.environ[_TEMPORARY] = os.environ["TMPDIR"] = str(place)
+        config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
+    tempfile.tempdir = os.environ[_TEMPORARY]
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{_JVM} -Djava.io.tmpdir={tempfile.tempdir}")
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", _SPARK)
+
+
+def _remove_left_by_killed_runs(place: Path, prefix: str) -> None:
+    for left in place.glob(f"{prefix}-*-*"):
+        if not psutil.pid_exists(int(left.name.removeprefix(f"{prefix}-").split("-")[0])):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -46,9 +68,7 @@ def _folder(item: pytest.Item) -> str:
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[Path]:
     """Where clusters that are thrown away lie: in memory where there is enough of it; the server's user may pass through."""
-    for left in _MEMORY.glob("tc-clusters-*-*"):  # by a run that was killed
-        if not psutil.pid_exists(int(left.name.split("-")[2])):
-            shutil.rmtree(left, ignore_errors=True)
+    _remove_left_by_killed_runs(_MEMORY, "tc-clusters")
     roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _MEMORY_NEEDED_BYTES
     with tempfile.TemporaryDirectory(prefix=f"tc-clusters-{os.getpid()}-", dir=_MEMORY if roomy else None) as name:
         Path(name).chmod(0o755)
@@ -58,10 +78,13 @@ def clusters() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def postgres(clusters: Path) -> Iterator[PostgresServer]:
     """An embedded Postgres for the whole run."""
-    settings = {**FAST_TEST_SETTINGS, "max_connections": "200", "max_prepared_transactions": "10", "max_wal_size": "1GB"}
-    server = PostgresServer(clusters / "postgres", free_port(), settings, password="test")
+    # A test connects dozens of times: passwords are hashed once, not 4096 times.
+    more = {"max_connections": "200", "max_prepared_transactions": "10", "max_wal_size": "1GB", "scram_iterations": "1"}
+    server = PostgresServer(clusters / "postgres", free_port(), {**FAST_TEST_SETTINGS, **more}, password="test")
     server.init()
     server.start()
+    with closing(connect(server.dsn(), autocommit=True)) as conn:
+        conn.execute("alter role postgres password 'test'")
     yield server
     server.remove()
 

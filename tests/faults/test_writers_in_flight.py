@@ -50,6 +50,8 @@ with d as (delete from {table} where id = :old returning ts, v) insert into ledg
 commit;
 """
 CLIENTS = 3
+RATE = () if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else ("--rate", "150")
+"""Hundreds of transactions on both sides of each step; as many as the machine carries only slow the steps down."""
 
 
 def _pgbench() -> str:
@@ -66,7 +68,7 @@ class Bench:
         self.checked = 0
         self.look = CHECK.format(since=f"2026-{1 + first_day // 31:02d}-01 00:00+00").encode()
         self._log = directory / "pgbench.log"
-        self._command = [_pgbench(), "-n", "-M", "prepared", "-c", str(CLIENTS), "-T", "600", "--max-tries", "0"]
+        self._command = [_pgbench(), "-n", "-M", "prepared", "-c", str(CLIENTS), "-T", "600", "--max-tries", "0", *RATE]
         for table in ("public_all.events", "public.events"):
             for level in ("read committed", "repeatable read"):
                 script = directory / f"{table} {level}.sql"

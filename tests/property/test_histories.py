@@ -28,7 +28,7 @@ from thermocline.ops.maintain.expire import run_expire_snapshots
 from thermocline.pg import connect, with_database
 from thermocline.postgres_server import PostgresServer
 
-HISTORIES = int(os.environ.get("THERMOCLINE_TEST_HISTORIES", "200"))
+HISTORIES = int(os.environ.get("THERMOCLINE_TEST_HISTORIES", "120"))
 MOVING = max(10, HISTORIES // 20)
 CHECKS = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 ROWS = (
