@@ -96,3 +96,24 @@ def test_the_command_says_what_it_changed(spanning: Spanning, roles: tuple[str, 
     done = subprocess.run(base, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["granted"] == [f"select to {roles[0]}"]
+
+
+def test_another_owner_of_the_heap_gets_the_seam_with_the_next_cycle(changing: Spanning) -> None:
+    names = [f"owner_{uuid.uuid4().hex[:8]}" for _ in range(2)]
+    heap = changing.session("public", autocommit=True)
+    for name in names:
+        heap.execute(f"create role {name}; grant create, usage on schema public, public_all, thermocline_delta to {name}".encode())
+    try:
+        for change in (f"alter table public.events owner to {names[0]}", f"reassign owned by {names[0]} to {names[1]}"):
+            heap.execute(change.encode())
+            assert any("its seam belongs to" in note for note in changing.tier().notes)
+            assert not any("its seam belongs to" in note for note in changing.fold().notes)
+            changing.assert_same_rows()
+            changing.both("update events set v = v + 1 where id in (3, 7, 65) returning id, v")
+            changing.both("delete from events where id = 500")
+            changing.both("insert into events (id, ts, v) values (500, '2025-06-01', 5)")
+            changing.assert_same_rows()
+        heap.execute(f"drop owned by {names[0]}".encode())
+        changing.assert_same_rows()
+    finally:
+        heap.execute(f"drop owned by {', '.join(names)} cascade; drop role {', '.join(names)}".encode())

@@ -52,6 +52,12 @@ def apply_gateway_server(conn: Connection, owner: str, *, host: str, port: str, 
         _alter(conn, {name: ("add", value) for name, value in _PATIENCE.items()})
     else:
         point_server_at(conn, host, port)
+    apply_login(conn, owner, password)
+
+
+def apply_login(conn: Connection, owner: str, password: str) -> None:
+    """A login of the owner's at the gateway, unless there is one; the password is known to Postgres alone."""
+    server = sql.Identifier(SERVER)
     conn.execute(sql.SQL("grant usage on foreign server {} to {}").format(server, sql.Identifier(owner)))
     has_mapping = conn.execute("select 1 from pg_user_mappings where srvname = %s and usename = %s", [SERVER, owner]).fetchone()
     has_login = conn.execute("select 1 from thermocline.gateway_logins where name = %s", [owner]).fetchone()

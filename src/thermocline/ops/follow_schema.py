@@ -25,12 +25,14 @@ from thermocline.hot.schema_changes import (
     renumber,
     swap_metadata,
 )
+from thermocline.ops.follow_owner import follow_owner
 from thermocline.pg import Connection
 from thermocline.settings import Settings
 
 
 def follow_schema(conn: Connection, registered: RegisteredTable, settings: Settings) -> tuple[str, ...]:
-    """Bring everything to the heap's columns, under the table's lock; what was done, one sentence each."""
+    """Bring everything to the heap's owner and columns, under the table's lock; what was done, one sentence each."""
+    given = follow_owner(conn, registered, settings)
     seen = read_following(conn, registered.id)
     said: tuple[str, ...] = ()
     if seen.heap_changed:
@@ -38,7 +40,7 @@ def follow_schema(conn: Connection, registered: RegisteredTable, settings: Setti
         fault_point("schema-followed")
     if seen.lake_behind or said:
         said += _apply_lake(conn, find_table(conn, registered.name), settings)
-    return said
+    return given + said
 
 
 def check_followed(conn: Connection, table: RegisteredTable) -> None:

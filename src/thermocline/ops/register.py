@@ -192,7 +192,7 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
         apply_policy(conn, Owner(table_id=table_id), lambda stored: change_policy(stored, chosen))
     if plan.adoption is None:
         tables.insert_lake_table(conn, new.lake_namespace, new.lake_name, lake.metadata_location)
-    _apply_schemas(conn, objects.seam.schema, heap.owner)
+    apply_schemas(conn, objects.seam.schema, heap.owner)
     apply_gateway_server(conn, heap.owner, host=host, port=port, password=secrets.token_urlsafe(24))
     seam = SeamDefinition(
         objects=objects,
@@ -233,10 +233,14 @@ def _adopt(conn: Connection, plan: RegisterPlan, adoption: Adoption, seam: SeamD
 def apply_retention_row(conn: Connection, table_id: int, owner: str) -> None:
     """The line's row. Writers of old rows lock it with the owner's rights, which takes the right to update a column that says nothing."""
     conn.execute("insert into thermocline.retention (table_id) values (%s)", [table_id])
+    apply_retention_right(conn, owner)
+
+
+def apply_retention_right(conn: Connection, owner: str) -> None:
     conn.execute(sql.SQL("grant select, update (shared) on thermocline.retention to {}").format(sql.Identifier(owner)))
 
 
-def _apply_schemas(conn: Connection, seam_schema: str, owner: str) -> None:
+def apply_schemas(conn: Connection, seam_schema: str, owner: str) -> None:
     """The seam's schema, open to all when it is ours to open, and what the owner needs of the catalog: its seam runs with its rights."""
     role, schema = sql.Identifier(owner), sql.Identifier(seam_schema)
     if conn.execute("select from pg_namespace where nspname = %s", [seam_schema]).fetchone() is None:

@@ -1,7 +1,8 @@
 """Keys whose stored form is not canonical, compared by Postgres' own equality.
 
 `1.0` and `1.00` are one numeric key, `24:00:00` and `1 day` one interval, `A` and `a` one citext, or one text where the column's collation
-says so. Candidates agree in every exact key column already; those whose texts are equal are equal, and the few that differ are decided by Postgres.
+says so. Candidates agree in every exact key column already; those whose texts are equal are equal, and the few that differ are decided by
+Postgres.
 """
 
 from __future__ import annotations
