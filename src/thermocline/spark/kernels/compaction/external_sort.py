@@ -35,11 +35,14 @@ class KeyColumns:
 
     def words(self, table: pa.Table) -> npt.NDArray[np.uint64]:
         """One word per row, comparable within this table."""
-        return row_words([_one_array(table.column(name)) for name in self.names], self.directions)
+        return row_words(self.columns(table), self.directions)
 
     def order(self, table: pa.Table) -> Order | None:
         """The order of the rows; None when they are in it."""
-        return row_order([_one_array(table.column(name)) for name in self.names], self.directions)
+        return row_order(self.columns(table), self.directions)
+
+    def columns(self, table: pa.Table) -> list[pa.Array]:
+        return [_one_array(table.column(name)) for name in self.names]
 
 
 @dataclass(slots=True)
@@ -92,12 +95,12 @@ class ExternalSort:
         try:
             if not self._runs:
                 if self._buffer:
-                    yield from self._in_order(self._taken())
+                    yield from batches_in_order(self._taken(), self.keys, self.batch_bytes)
                 return
             if self._buffer:
                 self._spill()
             for table in self._ranges():
-                yield from self._in_order(table)
+                yield from batches_in_order(table, self.keys, self.batch_bytes)
         finally:
             self.close()
 
@@ -110,13 +113,6 @@ class ExternalSort:
         table = one_piece(pa.Table.from_batches(self._buffer))
         self._buffer, self._buffer_bytes = [], 0
         return table
-
-    def _in_order(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
-        order = self.keys.order(table)
-        rows = max(1, int(self.batch_bytes / max(1.0, table.nbytes / table.num_rows)))
-        for begin in range(0, table.num_rows, rows):
-            part = table.slice(begin, rows) if order is None else table.take(pa.array(order[begin : begin + rows]))
-            yield from part.to_batches()
 
     def _spill(self) -> None:
         table = self._taken()
@@ -214,6 +210,15 @@ class _RunReader:
         left, right = np.searchsorted(mine, theirs, side="left"), np.searchsorted(mine, theirs, side="right")
         own = np.clip(split.rows - self._first_row, left, right)
         return np.where(split.runs > self._number, right, np.where(split.runs < self._number, left, own)).astype(np.int64)
+
+
+def batches_in_order(table: pa.Table, keys: KeyColumns, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    """A table's rows in order, in batches of about so many bytes."""
+    order = keys.order(table)
+    rows = max(1, int(batch_bytes / max(1.0, table.nbytes / table.num_rows)))
+    for begin in range(0, table.num_rows, rows):
+        part = table.slice(begin, rows) if order is None else table.take(pa.array(order[begin : begin + rows]))
+        yield from part.to_batches()
 
 
 def one_piece(table: pa.Table) -> pa.Table:

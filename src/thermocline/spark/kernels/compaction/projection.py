@@ -70,10 +70,10 @@ class Projection:
         return names or [self.columns[0]]
 
     def apply_some(self, batch: pa.RecordBatch, targets: frozenset[int]) -> pa.RecordBatch:
-        """The batch in the table's schema, all columns but these NULL."""
+        """The batch in the table's schema, all columns but these NULL, of no type."""
         arrays = []
         for number, column in enumerate(self.targets):
-            array = self._array(batch, column) if number in targets else pa.nulls(batch.num_rows, column.field.kind)
+            array = self._array(batch, column) if number in targets else pa.nulls(batch.num_rows)
             arrays.append(array.cast(column.field.kind) if pa.types.is_dictionary(array.type) else array)
         return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
 

@@ -70,15 +70,17 @@ def naming(path: str) -> Iterator[None]:
         raise damaged(path, getattr(problem, "strerror", None) or problem) from problem
 
 
-def batches_of(file: pq.ParquetFile, path: str, columns: Sequence[str], row_bytes: float, pace: Pace) -> Iterator[pa.RecordBatch]:
-    """All rows of a file, these columns of them; `row_bytes` is what a row is known to take at least."""
+def batches_of(
+    file: pq.ParquetFile, path: str, columns: Sequence[str], row_bytes: float, pace: Pace, groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """All rows of a file, or of these row groups, these columns of them; `row_bytes` is what a row is known to take at least."""
     metadata = file.metadata
     stated = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
     width = max(row_bytes, stated / max(1, metadata.num_rows), 1.0)
     rows = int(min(BATCH_ROWS, max(_FEWEST_ROWS, _BATCH_BYTES / width)))
     with naming(path):
-        found = iter(file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False))
-    share = _compressed_bytes(metadata) / max(1, metadata.num_rows)
+        found = iter(file.iter_batches(batch_size=rows, row_groups=groups, columns=list(columns), use_threads=False))
+    share = _compressed_bytes(metadata, frozenset(columns)) / max(1, metadata.num_rows)
     while True:
         with naming(path):
             batch = next(found, None)
@@ -88,9 +90,12 @@ def batches_of(file: pq.ParquetFile, path: str, columns: Sequence[str], row_byte
         yield batch
 
 
-def _compressed_bytes(metadata: pq.FileMetaData) -> int:
-    first = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-    return sum(group.column(number).total_compressed_size for group in first for number in range(metadata.num_columns))
+def _compressed_bytes(metadata: pq.FileMetaData, columns: frozenset[str]) -> int:
+    """What is read of a file for these columns; a name with a dot in it counts as the column of its first part."""
+    tops = {name.split(".", 1)[0] for name in columns}
+    wanted = [number for number in range(metadata.num_columns) if metadata.schema.column(number).path.split(".", 1)[0] in tops]
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    return sum(group.column(number).total_compressed_size for group in groups for number in wanted)
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from thermocline.spark.kernels.compaction.key_words import Mask, Words, null_mas
 Order = npt.NDArray[np.int64]
 _SIGN = np.uint64(1 << 63)
 _NAN = np.uint64((1 << 64) - 1)
+_FEW_STRETCHES, _FEW_WORDS = 64, 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +91,44 @@ def row_words(columns: Sequence[pa.Array], directions: Sequence[Direction]) -> W
 def row_order(columns: Sequence[pa.Array], directions: Sequence[Direction]) -> Order | None:
     """The stable order of rows by their keys; None when they are in it. Sorted stretches are merged, not sorted anew."""
     parts = _packed_together(columns, directions)
-    order = np.argsort(parts[0], kind="stable") if len(parts) == 1 else np.lexsort(parts[::-1])
+    if len(parts) == 1:
+        return word_order(parts[0])
+    order = np.lexsort(parts[::-1])
     return None if bool(np.all(order[1:] > order[:-1])) else order
+
+
+def word_order(words: Words) -> Order | None:
+    """The stable order of words; None when they are in it. A few sorted stretches are merged, others sorted by their highest bits."""
+    stretches = 1 + np.count_nonzero(words[1:] < words[:-1])
+    if stretches == 1:
+        return None
+    if stretches <= _FEW_STRETCHES or len(words) < _FEW_WORDS:
+        return np.argsort(words, kind="stable")
+    shift = max(0, int(words.max()).bit_length() - 32)
+    halves = (words >> np.uint64(shift)).astype(np.uint32)
+    order = _radix_order(halves)
+    return order if shift == 0 else _with_ties_sorted(order, words, halves[order])
+
+
+def _radix_order(halves: npt.NDArray[np.uint32]) -> Order:
+    """numpy sorts 16 bits by counting, in a fraction of the time that it takes to compare."""
+    order = np.argsort(halves.astype(np.uint16), kind="stable")
+    if int(halves.max()) >> 16:
+        order = order[np.argsort((halves >> np.uint32(16)).astype(np.uint16)[order], kind="stable")]
+    return order
+
+
+def _with_ties_sorted(order: Order, words: Words, halves: npt.NDArray[np.uint32]) -> Order:
+    """Rows that shared their highest bits, which are few mostly, put in order by all of them."""
+    same = halves[1:] == halves[:-1]
+    tied = np.append(same, False)
+    tied[1:] |= same
+    places = np.flatnonzero(tied)
+    if len(places) > len(words) // 4:
+        return np.argsort(words, kind="stable")
+    rows = order[places]
+    order[places] = rows[np.argsort(words[rows], kind="stable")]
+    return order
 
 
 def _packed_together(columns: Sequence[pa.Array], directions: Sequence[Direction]) -> list[Words]:

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from thermocline.spark.kernels.compaction.ahead import work_ahead
 from thermocline.spark.kernels.compaction.curves import ColumnRanks, bits_for, column_ranks, hilbert, z_order
 from thermocline.spark.kernels.compaction.equality import plan_keys
-from thermocline.spark.kernels.compaction.external_sort import ExternalSort, KeyColumns
+from thermocline.spark.kernels.compaction.external_sort import KeyColumns
 from thermocline.spark.kernels.compaction.files import Pace, Register
 from thermocline.spark.kernels.compaction.kept_rows import RowFilter, read_kept
+from thermocline.spark.kernels.compaction.key_ranges import plan_ranges
+from thermocline.spark.kernels.compaction.key_sample import FieldWay, read_sample
 from thermocline.spark.kernels.compaction.lake_schema import LakeField, LakeSchema
 from thermocline.spark.kernels.compaction.lineage import written_schema
 from thermocline.spark.kernels.compaction.problems import RewriteUnsupported
 from thermocline.spark.kernels.compaction.projection import FieldPath, find_field, value_at
-from thermocline.spark.kernels.compaction.reading import InputReader, batches_of, open_parquet
+from thermocline.spark.kernels.compaction.range_sort import RangeSort, ranges_for
+from thermocline.spark.kernels.compaction.reading import InputReader
 from thermocline.spark.kernels.compaction.reencode import bin_result, open_reader, output_schema
 from thermocline.spark.kernels.compaction.sort_words import Direction
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask
 from thermocline.spark.kernels.compaction.transforms import transformed
 from thermocline.spark.kernels.compaction.writing import OutputWriter
 
-_SAMPLE_ROWS = 1 << 16
 _AHEAD_SHARE = 0.08
 _BATCH_BYTES = (64 << 10, 4 << 20)
 _EXTRA = "__thermocline_key_{}"
@@ -47,6 +48,10 @@ class Ordering:
             batch = batch.append_column(_EXTRA.format(number), array)
         return batch
 
+    def key_columns(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        extended = self.extended(batch)
+        return [extended.column(name) for name in self.keys.names]
+
 
 def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
     """The outputs of a bin, rows in the task's order; ranges of outputs do not overlap."""
@@ -55,11 +60,10 @@ def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
     lake = written_schema(task)
     plans = plan_keys(task, lake)
     reader = open_reader(task, lake, plans, pace)
-    ordering = plan_sort(task, lake) if task.kernel == "sort" else _plan_curve(task, lake, reader, pace)
+    ordering, sorter = _open_sorter(task, lake, reader, pace)
     rows = RowFilter(task, plans, reader, pace)
     schema = output_schema(lake, reader.dictionaries)
     writer = OutputWriter(task, lake, schema, reader.repeating, register, pace)
-    sorter = _open_sorter(task, ordering, reader)
     rows_read, ahead_bytes = 0, int(task.memory_bytes * _AHEAD_SHARE)
     try:
         with closing(work_ahead(read_kept(task, reader, rows), lambda kept: kept.batch.nbytes, ahead_bytes)) as found:
@@ -79,18 +83,24 @@ def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
     return bin_result(task, task.kernel, outputs, rows_read, note=f"{sorter.runs} runs on disk" if sorter.runs else "")
 
 
-def _open_sorter(task: BinTask, ordering: Ordering, reader: InputReader) -> ExternalSort:
-    return ExternalSort(
-        keys=ordering.keys,
-        memory_bytes=task.memory_bytes,
-        scratch=task.scratch,
-        # Outputs are cut between batches, so that small outputs need small ones.
-        batch_bytes=max(_BATCH_BYTES[0], min(_BATCH_BYTES[1], task.target_bytes // 4)),
-        expected_bytes=int(sum(file.record_count for file in task.inputs) * reader.row_bytes),
-    )
+def _open_sorter(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pace) -> tuple[Ordering, RangeSort]:
+    """What rows are ordered by, and a sorter that knows from a sample how their keys lie."""
+    ways = [_field_way(lake, wanted.field_id) for wanted in task.sort]
+    count = ranges_for(int(sum(file.record_count for file in task.inputs) * reader.row_bytes), task.memory_bytes)
+    if task.kernel == "sort":
+        ordering = plan_sort(task, lake)
+        sample = list(read_sample(task, ways, reader, pace, 2 * count)) if count > 1 else []
+    else:
+        sample = list(read_sample(task, ways, reader, pace))
+        ordering = _plan_curve(task, ways, sample)
+    keys = ordering.keys
+    ranges = plan_ranges([ordering.key_columns(batch) for batch in sample], keys.directions, count)
+    # Outputs are cut between batches, so that small outputs need small ones.
+    batch_bytes = max(_BATCH_BYTES[0], min(_BATCH_BYTES[1], task.target_bytes // 4))
+    return ordering, RangeSort(keys=keys, ranges=ranges, memory_bytes=task.memory_bytes, scratch=task.scratch, batch_bytes=batch_bytes)
 
 
-def _field_way(lake: LakeSchema, field_id: int) -> tuple[LakeField, FieldPath]:
+def _field_way(lake: LakeSchema, field_id: int) -> FieldWay:
     field, way = lake.find(field_id), find_field(lake.arrow(), field_id)
     if field is None or not way:
         raise RewriteUnsupported(f"The rewrite cannot sort by field {field_id}: it is not a column of the table, nor in a struct of it.")
@@ -118,9 +128,8 @@ def plan_sort(task: BinTask, lake: LakeSchema) -> Ordering:
     return Ordering(keys=KeyColumns(names=tuple(names), directions=directions), extra=extra if made else None)
 
 
-def _plan_curve(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pace) -> Ordering:
-    ways = [_field_way(lake, wanted.field_id) for wanted in task.sort]
-    ranks = _read_ranks(task, ways, reader, pace)
+def _plan_curve(task: BinTask, ways: Sequence[FieldWay], sample: Sequence[pa.RecordBatch]) -> Ordering:
+    ranks = [_ranks(field, [value_at(batch.column(way[0]), way[1:]) for batch in sample]) for field, way in ways]
     bits = bits_for(len(ways))
     curve = hilbert if task.kernel == "hilbert" and len(ways) > 1 else z_order
 
@@ -133,22 +142,5 @@ def _plan_curve(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pace
     return Ordering(keys=keys, extra=extra)
 
 
-def _read_ranks(task: BinTask, ways: list[tuple[LakeField, FieldPath]], reader: InputReader, pace: Pace) -> list[ColumnRanks]:
-    """One look over the curve's columns, every so many rows."""
-    total = sum(file.record_count for file in task.inputs)
-    step = max(1, -(-total // _SAMPLE_ROWS))
-    found: list[list[pa.Array]] = [[pa.nulls(0, field.kind)] for field, _ in ways]
-    for batch in _curve_batches(task, ways, reader, pace):
-        places = pa.array(np.arange(0, batch.num_rows, step))
-        for parts, (_, way) in zip(found, ways, strict=True):
-            parts.append(value_at(batch.column(way[0]), way[1:]).take(places))
-    return [column_ranks(pa.chunked_array(parts)) for parts in found]
-
-
-def _curve_batches(task: BinTask, ways: list[tuple[LakeField, FieldPath]], reader: InputReader, pace: Pace) -> Iterator[pa.RecordBatch]:
-    wanted = frozenset(way[0] for _, way in ways)
-    for file in task.inputs:
-        with open_parquet(file.path) as opened:
-            projection = reader.projection_of(opened, file.path)
-            for batch in batches_of(opened, file.path, projection.names_for(wanted), 1.0, pace):
-                yield projection.apply_some(batch, wanted)
+def _ranks(field: LakeField, parts: Sequence[pa.Array]) -> ColumnRanks:
+    return column_ranks(pa.chunked_array([pa.nulls(0, field.kind), *parts]))

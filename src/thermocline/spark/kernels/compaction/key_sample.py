@@ -1,0 +1,40 @@
+"""A look at a bin's sort columns before its rows are read: every so many rows, of all row groups or of some, spread over the bin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from thermocline.spark.kernels.compaction.files import Pace
+from thermocline.spark.kernels.compaction.lake_schema import LakeField
+from thermocline.spark.kernels.compaction.projection import FieldPath
+from thermocline.spark.kernels.compaction.reading import InputReader, batches_of, open_parquet
+from thermocline.spark.kernels.compaction.task import BinTask
+
+_SAMPLE_ROWS = 1 << 16
+_FEWEST_GROUPS = 64
+FieldWay = tuple[LakeField, FieldPath]
+
+
+def read_sample(
+    task: BinTask, ways: Sequence[FieldWay], reader: InputReader, pace: Pace, groups: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Rows in the table's schema, the columns at these ways alone; from about so many row groups, or from all of them."""
+    most = len(task.inputs) if groups is None else max(_FEWEST_GROUPS, groups)
+    files = [task.inputs[number] for number in _spread(len(task.inputs), most)]
+    step = max(1, -(-sum(file.record_count for file in files) // _SAMPLE_ROWS))
+    wanted = frozenset(way[0] for _, way in ways)
+    for file in files:
+        with open_parquet(file.path) as opened:
+            projection = reader.projection_of(opened, file.path)
+            count = opened.metadata.num_row_groups
+            chosen = None if groups is None else _spread(count, -(-most // len(files)))
+            for batch in batches_of(opened, file.path, projection.names_for(wanted), 1.0, pace, chosen):
+                yield projection.apply_some(batch.take(pa.array(np.arange(0, batch.num_rows, step))), wanted)
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """So many numbers below `count`, evenly spread; all where they are no more."""
+    return list(range(count)) if count <= most else np.unique(np.linspace(0, count - 1, most).astype(np.int64)).tolist()
