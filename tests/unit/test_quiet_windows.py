@@ -35,6 +35,11 @@ def moment(text: str) -> datetime:
         ("09:00-17:00 Europe/Berlin", "2026-07-06 07:00", "2026-07-06 15:00"),
         # On the night the clocks go forward (29 March 2026) the window is an hour shorter.
         ("00:00-06:00 Europe/Berlin", "2026-03-29 00:30", "2026-03-29 04:00"),
+        # Half past two comes twice that night: quiet until the second, and from the first on.
+        ("22:00-02:30 Europe/Berlin", "2026-10-25 01:00", "2026-10-25 01:30"),
+        ("02:30-05:00 Europe/Berlin", "2026-10-25 00:30", "2026-10-25 04:00"),
+        # And not at all: what begins then begins with the hour that is there.
+        ("02:30-05:00 Europe/Berlin", "2026-03-29 01:10", "2026-03-29 03:00"),
         ("", "2026-03-02 10:00", None),
     ],
 )

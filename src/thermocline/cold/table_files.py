@@ -57,6 +57,7 @@ _KEPT = (
 _FIRST_ROW_ID = [found.name for found in MANIFEST_LIST_FILE_SCHEMAS[3].fields].index("first_row_id")
 _KINDS: dict[int, DeleteKind] = {1: "position", 2: "equality"}
 _INTEGERS = (IntegerType, LongType, DateType, TimeType, TimestampType, TimestamptzType, BooleanType)
+_TIMES, _TIME_BYTES = (TimestampType, TimestamptzType), 8
 _BYTES = (StringType, UUIDType, BinaryType, FixedType)
 _NAMES_BUDGET_BYTES = 64 << 20
 """Position deletes of many files are read for the names in them, up to so many bytes in all."""
@@ -298,6 +299,8 @@ def _value(kind: IcebergType | None, encoded: bytes | None) -> Any:
     """
     if encoded is None or kind is None:
         return None
+    if isinstance(kind, _TIMES) and len(encoded) < _TIME_BYTES:
+        return None  # days, of a file from before a column of dates became one of timestamps
     if isinstance(kind, _INTEGERS):
         return int.from_bytes(encoded, "little", signed=True)
     if isinstance(kind, DecimalType):

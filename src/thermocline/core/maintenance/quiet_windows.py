@@ -111,5 +111,13 @@ def _end_of(window: QuietWindow, now: datetime) -> datetime | None:
 
 def _span(window: QuietWindow, day: date, zone: ZoneInfo) -> tuple[datetime, datetime]:
     last = day if window.end > window.begin else day + timedelta(days=1)
-    # In UTC, because the difference of two times of one zone is taken on the wall clock.
-    return datetime.combine(day, window.begin, zone).astimezone(UTC), datetime.combine(last, window.end, zone).astimezone(UTC)
+    return min(_moments(day, window.begin, zone)), max(_moments(last, window.end, zone))
+
+
+def _moments(day: date, at: time, zone: ZoneInfo) -> tuple[datetime, datetime]:
+    """A wall-clock time comes twice when summer time ends, and never when it begins: both moments it may mean, else one twice.
+
+    In UTC, because the difference of two times of one zone is taken on the wall clock.
+    """
+    first, second = (datetime.combine(day, at.replace(fold=fold), zone).astimezone(UTC) for fold in (0, 1))
+    return first, second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from thermocline.catalog.safety import read_metadata_locations
@@ -13,6 +14,7 @@ from thermocline.maintenance_errors import GcForbidden
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.safety import LakeVersion, roots_of
 
+_AT_ONCE = 16
 _OBJECT_LAYOUT = "write.object-storage.enabled"
 
 
@@ -54,7 +56,9 @@ def _others(context: PassContext) -> dict[TableName, str]:
 def plan_folders(context: PassContext, version: LakeVersion) -> SweptFolders:
     """Where the sweep may look: every folder of the table that no other table writes to, without those of others below it."""
     mine = version.metadata.location.rstrip("/")
-    others = {name: _folders(location) for name, location in _others(context).items()}
+    found = _others(context)
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="neighbours") as pool:
+        others = dict(zip(found, pool.map(_folders, found.values()), strict=True))
     if shared := next((name for name, found in others.items() if plain_path(found.location) == plain_path(mine)), None):
         raise GcForbidden(f"{context.target.name} and {shared} have their files in one folder, {mine}: whose a file is cannot be told.")
     roots, reasons = [], []

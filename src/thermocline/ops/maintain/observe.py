@@ -61,9 +61,9 @@ def _check_paths(seen: TableSeen) -> None:
     odd = next((path for file in files for path in (file.manifest, file.path) if is_relative(path)), None)
     if odd is not None:
         raise LakeLayoutUnsupported(f"The table names {odd} by a relative path, so nothing of it can be rewritten.")
-    times = Counter(file.path for file in seen.data)
-    if len(times) < len(seen.data):
-        raise LakeLayoutUnsupported(f"The table holds {times.most_common(1)[0][0]} twice, so nothing of it can be rewritten.")
+    if len({file.path for file in seen.data}) < len(seen.data):
+        [(twice, _)] = Counter(file.path for file in seen.data).most_common(1)
+        raise LakeLayoutUnsupported(f"The table holds {twice} twice, so nothing of it can be rewritten.")
 
 
 def read_seen(files: TableFiles, head: LakeHead) -> TableSeen:
