@@ -75,7 +75,7 @@ class SimulatedDay:
 
     spark: SparkSession
     name: TableName
-    context: Callable[[], PassContext]
+    context: PassContext
     policy: Policy = EAGER
     files_came: int = 0
 
@@ -120,7 +120,7 @@ class SimulatedDay:
 
     def _context_at(self, now: datetime) -> PassContext:
         pacing = Pacing(policy=self.policy, probe=LatencyProbe(), clock=lambda: now)
-        return replace(self.context(), policy=self.policy, now=now, pass_id=uuid.uuid4(), why_pause=pacing.why_pause, pace=pacing.pace)
+        return replace(self.context, policy=self.policy, now=now, pass_id=uuid.uuid4(), why_pause=pacing.why_pause, pace=pacing.pace)
 
     def _ingest(self, now: datetime, files: int) -> None:
         """Files of the current hour, in one commit."""

@@ -144,7 +144,7 @@ def _sealed(place: Place) -> Iterator[Figure]:
         say(f"a day of {passes} passes, {name}")
         SimulatedDay.make_table(place.spark, TableName("bench", name))
         context, policy = _context(place, name), replace(EAGER, sealed_after_ms=sealed_after_ms)
-        day = SimulatedDay(spark=place.spark, name=TableName("bench", name), context=lambda context=context: context, policy=policy)
+        day = SimulatedDay(spark=place.spark, name=TableName("bench", name), context=context, policy=policy)
         found[name] = day.run(passes=passes, files_per_pass=4)
         say(str(found[name]))
     sealed, unsealed = found["sealed"], found["unsealed"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -53,6 +54,7 @@ def main(majors: list[str]) -> None:
     finally:
         home.stop("immediate")
         home.remove()
+        shutil.rmtree(directory)
 
 
 if __name__ == "__main__":

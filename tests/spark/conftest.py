@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -21,3 +23,19 @@ def ground(database: str, tmp_path: Path) -> Ground:
         endpoint = read_endpoint(conn)
     plan = SparkPlan(endpoint=endpoint, warehouse=str(tmp_path / "lake"), master=MASTER, driver_memory="2g")
     return Ground(dsn=database, warehouse=tmp_path / "lake", spark=spark_session(plan))
+
+
+@pytest.fixture
+def on_flush(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], object]], None]:
+    """From then on tells of each file that this process flushes to disk, just before it does."""
+
+    def tell(listener: Callable[[Path], object]) -> None:
+        fsync = os.fsync
+
+        def tell_and_flush(handle: int) -> None:
+            listener(Path(f"/proc/self/fd/{handle}").readlink())
+            fsync(handle)
+
+        monkeypatch.setattr(os, "fsync", tell_and_flush)
+
+    return tell

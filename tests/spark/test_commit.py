@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -69,22 +70,16 @@ def test_a_commit_carries_the_stamp_of_its_op(ground: Ground, january: Any) -> N
 
 
 def test_what_a_commit_wrote_beside_its_data_is_on_disk_before_anybody_builds_on_it(
-    ground: Ground, january: Any, monkeypatch: pytest.MonkeyPatch
+    ground: Ground, january: Any, on_flush: Callable[[Callable[[Path], object]], None]
 ) -> None:
-    flushed: set[str] = set()
-    fsync = os.fsync
-
-    def note_and_flush(handle: int) -> None:
-        flushed.add(os.readlink(f"/proc/self/fd/{handle}"))
-        fsync(handle)
-
-    monkeypatch.setattr(os, "fsync", note_and_flush)
+    flushed: set[Path] = set()
+    on_flush(flushed.add)
     mine = stamp()
     append_range(load_table(ground.spark, EVENTS), january, mine, JANUARY)
     head = load_table(ground.spark, EVENTS)
     (snapshot,) = head.told["snapshots"]
     manifests = ground.spark.sql("select path from thermocline.public.events.manifests").collect()
-    needed = {without_file_scheme(path) for path in (head.metadata_location, snapshot["manifest-list"], *(row.path for row in manifests))}
+    needed = {Path(without_file_scheme(p)) for p in (head.metadata_location, snapshot["manifest-list"], *(row.path for row in manifests))}
     assert len(needed) == 3
     assert needed <= flushed
     flushed.clear()

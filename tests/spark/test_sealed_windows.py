@@ -30,7 +30,7 @@ def test_a_day_of_passes_beside_ingest_meets_no_conflict_and_keeps_the_files_few
             target=LakeTarget(name=name, lake_id=lake.lake_id), policy=EAGER, now=lake.now, worker="test",
         )  # fmt: skip
         policy = replace(EAGER, sealed_after_ms=0, quiet_windows="09:00-17:00 UTC", max_read_mb_per_s=20, max_write_mb_per_s=20)
-        day = SimulatedDay(spark=ground.spark, name=name, context=lambda: context, policy=policy)
+        day = SimulatedDay(spark=ground.spark, name=name, context=context, policy=policy)
         done = day.run(passes=100, files_per_pass=4)
     assert done.failed == ()
     assert done.conflicts == 0

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -70,7 +69,9 @@ def test_of_eight_snapshots_the_last_three_expire_with_the_twelve_files_they_alo
 
 
 @pytest.mark.conforms("M-099")
-def test_the_originals_of_a_compaction_are_gone_once_their_snapshots_are(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_originals_of_a_compaction_are_gone_once_their_snapshots_are(
+    ground: Ground, on_flush: Callable[[Callable[[Path], object]], None]
+) -> None:
     """And not before what took their place is on disk: compaction itself leaves that to the system."""
     lake = CompactedLake.make(ground, "id bigint, body string")
     for key in range(4):
@@ -80,14 +81,7 @@ def test_the_originals_of_a_compaction_are_gone_once_their_snapshots_are(ground:
     assert lake.compact().status == "done"
     assert originals < set(folder.rglob("*.parquet"))
     flushed_beside_originals: set[Path] = set()
-    fsync = os.fsync
-
-    def note_and_flush(handle: int) -> None:
-        if all(original.exists() for original in originals):
-            flushed_beside_originals.add(Path(f"/proc/self/fd/{handle}").readlink())
-        fsync(handle)
-
-    monkeypatch.setattr(os, "fsync", note_and_flush)
+    on_flush(lambda path: flushed_beside_originals.add(path) if all(original.exists() for original in originals) else None)
     lake.now = datetime.now(UTC) + MONTH
     with lake.context(policy={"snapshot_min_retained": 1}) as context:
         assert run_expire_snapshots(context).status == "done"
