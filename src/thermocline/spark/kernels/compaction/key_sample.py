@@ -1,8 +1,13 @@
-"""A look at a bin's sort columns before its rows are read: every so many rows, of all row groups or of some, spread over the bin."""
+"""A look at a bin's sort columns before its rows are read: every so many rows, of all row groups or of some, spread over the bin.
+
+Two threads read half of it each, as nothing else is to be done before it is known.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +16,7 @@ from thermocline.spark.kernels.compaction.files import Pace
 from thermocline.spark.kernels.compaction.lake_schema import LakeField
 from thermocline.spark.kernels.compaction.projection import FieldPath
 from thermocline.spark.kernels.compaction.reading import InputReader, batches_of, open_parquet
-from thermocline.spark.kernels.compaction.task import BinTask
+from thermocline.spark.kernels.compaction.task import BinTask, InputFile
 
 _SAMPLE_ROWS = 1 << 16
 _FEWEST_GROUPS = 64
@@ -20,17 +25,30 @@ FieldWay = tuple[LakeField, FieldPath]
 
 def read_sample(
     task: BinTask, ways: Sequence[FieldWay], reader: InputReader, pace: Pace, groups: int | None = None
-) -> Iterator[pa.RecordBatch]:
+) -> list[pa.RecordBatch]:
     """Rows in the table's schema, the columns at these ways alone; from about so many row groups, or from all of them."""
     most = len(task.inputs) if groups is None else max(_FEWEST_GROUPS, groups)
     files = [task.inputs[number] for number in _spread(len(task.inputs), most)]
     step = max(1, -(-sum(file.record_count for file in files) // _SAMPLE_ROWS))
     wanted = frozenset(way[0] for _, way in ways)
+    of_file = None if groups is None else -(-most // len(files))
+
+    def read_some(some: Sequence[InputFile]) -> list[pa.RecordBatch]:
+        # A reader keeps the plan of the file before, so that each thread has its own.
+        return list(_read_files(some, wanted, replace(reader), pace, of_file, step))
+
+    half = -(-len(files) // 2)
+    with ThreadPoolExecutor(2, thread_name_prefix="sample") as pool:
+        return [batch for found in pool.map(read_some, (files[:half], files[half:])) for batch in found]
+
+
+def _read_files(
+    files: Sequence[InputFile], wanted: frozenset[int], reader: InputReader, pace: Pace, groups: int | None, step: int
+) -> Iterator[pa.RecordBatch]:
     for file in files:
         with open_parquet(file.path) as opened:
             projection = reader.projection_of(opened, file.path)
-            count = opened.metadata.num_row_groups
-            chosen = None if groups is None else _spread(count, -(-most // len(files)))
+            chosen = None if groups is None else _spread(opened.metadata.num_row_groups, groups)
             for batch in batches_of(opened, file.path, projection.names_for(wanted), 1.0, pace, chosen):
                 yield projection.apply_some(batch.take(pa.array(np.arange(0, batch.num_rows, step))), wanted)
 

@@ -89,9 +89,9 @@ def _open_sorter(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pac
     count = ranges_for(int(sum(file.record_count for file in task.inputs) * reader.row_bytes), task.memory_bytes)
     if task.kernel == "sort":
         ordering = plan_sort(task, lake)
-        sample = list(read_sample(task, ways, reader, pace, 2 * count)) if count > 1 else []
+        sample = read_sample(task, ways, reader, pace, 2 * count) if count > 1 else []
     else:
-        sample = list(read_sample(task, ways, reader, pace))
+        sample = read_sample(task, ways, reader, pace)
         ordering = _plan_curve(task, ways, sample)
     keys = ordering.keys
     ranges = plan_ranges([ordering.key_columns(batch) for batch in sample], keys.directions, count)
