@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from tests.postgres.conftest import Shop
+from tests.postgres.test_register_options import MONTHS
 
 from thermocline.core.advice import Mode, Wishes, advise
 from thermocline.core.names import parse_table_name
@@ -65,3 +66,18 @@ def test_the_command_prints_the_mode_the_reason_and_what_to_type(shop: Shop) -> 
     ]
     told = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
     assert told["mode"] == "tiered keep-heap"
+
+
+@pytest.mark.parametrize(
+    ("keep_everything", "said"),
+    [
+        (True, ("it is registered so already",)),
+        (False, ("it is registered already, as tiered keep-heap: unregister it first",
+                 "register it by: thermocline register public.events --mode tiered")),
+    ],
+)  # fmt: skip
+def test_a_table_that_is_registered_already_is_told_so(shop: Shop, keep_everything: bool, said: tuple[str, ...]) -> None:
+    shop.run(*MONTHS)
+    shop.register(keep_heap=True)
+    advice = advise_table(shop.dsn, parse_table_name("public.events"), Wishes(keep_everything=keep_everything))
+    assert advice.lines[2:] == said

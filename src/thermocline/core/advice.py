@@ -35,17 +35,22 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """A mode, why, and what to type. `until_then` is what serves today where the mode is not built."""
+    """A mode, why, and what to type. `until_then` serves today where the mode is not built; `registered_as` is the mode it has already."""
 
     table: str
     mode: Mode
     reason: str
     command: str | None
     until_then: str | None = None
+    registered_as: str | None = None
 
     @property
     def lines(self) -> tuple[str, ...]:
         said = [f"{self.table}: {self.mode}", f"because {self.reason}"]
+        if self.registered_as == self.mode:
+            return (*said, "it is registered so already")
+        if self.registered_as is not None:
+            said.append(f"it is registered already, as {self.registered_as}: unregister it first")
         if self.command is not None:
             return (*said, f"register it by: {self.command}")
         return (*said, f"{self.mode} is not built yet; {self.until_then}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from thermocline.catalog.tables import read_table
 from thermocline.core.advice import Advice, Wishes, advise
 from thermocline.core.axis import KeyType
 from thermocline.core.names import TableName
@@ -17,9 +20,12 @@ def advise_table(dsn: str, name: TableName, wishes: Wishes) -> Advice:
     """Look at the table and decide; nothing is changed."""
     with connect(dsn, autocommit=True, application_name="thermocline advise") as conn:
         heap = read_heap(conn, name)
+        has_catalog = conn.execute("select to_regclass('thermocline.tables') is not null").fetchone() == (True,)
+        registered = read_table(conn, name) if has_catalog else None
     why = why_no_axis(heap)
     column = heap.partition_column
-    return advise(str(name), column.name if why is None and column is not None else None, why, wishes)
+    advice = advise(str(name), column.name if why is None and column is not None else None, why, wishes)
+    return replace(advice, registered_as=registered.mode_label) if registered else advice
 
 
 def why_no_axis(heap: HeapFacts) -> str | None:
