@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -26,39 +27,32 @@ if TYPE_CHECKING:
     from thermocline.settings import LoadedSettings
 
 
+_HELP: dict[Verb, str] = {
+    "tier": "Move every partition behind the lag to the lake, now.",
+    "fold": "Move every correction that waits in the delta into the lake, now.",
+}
+
+
 def add_commands(app: typer.Typer) -> None:
-    app.command("tier")(tier)
-    app.command("fold")(fold)
+    for verb, text in _HELP.items():
+        app.command(verb, help=text)(_command(verb))
 
 
-def tier(
-    table: TableArgument,
-    directory: DirOption = None,
-    dsn: DsnOption = None,
-    dry_run: DryRunOption = False,
-    local: LocalOption = False,
-    no_wait: NoWaitOption = False,
-    timeout_seconds: TimeoutOption = 3600,
-    json: JsonOption = False,
-) -> None:
-    """Move every partition behind the lag to the lake, now."""
-    loaded = read_settings(dir=directory, dsn=dsn)
-    _move("tier", table, loaded, dry_run=dry_run, json=json, local=local, wait=not no_wait, timeout_seconds=timeout_seconds)
+def _command(verb: Verb) -> Callable[..., None]:
+    def move(
+        table: TableArgument,
+        directory: DirOption = None,
+        dsn: DsnOption = None,
+        dry_run: DryRunOption = False,
+        local: LocalOption = False,
+        no_wait: NoWaitOption = False,
+        timeout_seconds: TimeoutOption = 3600,
+        json: JsonOption = False,
+    ) -> None:
+        loaded = read_settings(dir=directory, dsn=dsn)
+        _move(verb, table, loaded, dry_run=dry_run, json=json, local=local, wait=not no_wait, timeout_seconds=timeout_seconds)
 
-
-def fold(
-    table: TableArgument,
-    directory: DirOption = None,
-    dsn: DsnOption = None,
-    dry_run: DryRunOption = False,
-    local: LocalOption = False,
-    no_wait: NoWaitOption = False,
-    timeout_seconds: TimeoutOption = 3600,
-    json: JsonOption = False,
-) -> None:
-    """Move every correction that waits in the delta into the lake, now."""
-    loaded = read_settings(dir=directory, dsn=dsn)
-    _move("fold", table, loaded, dry_run=dry_run, json=json, local=local, wait=not no_wait, timeout_seconds=timeout_seconds)
+    return move
 
 
 def _move(verb: Verb, table: str, loaded: LoadedSettings, *, dry_run: bool, json: bool, **asking: Any) -> None:

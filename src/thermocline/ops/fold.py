@@ -38,6 +38,7 @@ from thermocline.hot.partitions import why_not_forget
 from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
 from thermocline.ops.follow_schema import check_followed, follow_schema
 from thermocline.ops.lake_listing import read_files
+from thermocline.ops.move_report import MoveReport
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.spanning import SpanningTable, objects_of, read_spanning
 from thermocline.pg import Connection, connect
@@ -51,35 +52,24 @@ Talk = Callable[[str], None]
 
 
 @dataclass(slots=True, kw_only=True)
-class FoldReport:
+class FoldReport(MoveReport):
     """What one fold did to one table; `rows` corrections went, `replaced` old images were deleted in the lake."""
 
-    table: str
-    plan: tuple[str, ...] = ()
-    rows: int = 0
+    idle = "nothing to fold"
+
     images: int = 0
     replaced: int = 0
-    files: int = 0
-    bytes: int = 0
     commits: int = 0
     left: int = 0
     purged: int = 0
     seconds: float = 0.0
     peak_task_bytes: int = 0
-    notes: list[str] = field(default_factory=list)
-    deferred: list[str] = field(default_factory=list)
-    snapshot: int | None = None
-    op_id: str | None = None
-    dry_run: bool = False
 
     @property
     def rows_per_second(self) -> float:
         return round(self.rows / self.seconds, 1) if self.seconds else 0.0
 
-    @property
-    def sentence(self) -> str:
-        if self.dry_run:
-            return f"{self.table}: {'; '.join(self.plan)}."
+    def done(self) -> list[str]:
         done = []
         if self.commits:
             done.append(
@@ -88,8 +78,7 @@ class FoldReport:
             )
         if self.left:
             done.append(f"{self.left:,} corrections wait")
-        done += self.notes + self.deferred
-        return f"{self.table}: {'; '.join(done) or 'nothing to fold'}."
+        return done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ from thermocline.hot.premake import apply_premake, read_grid
 from thermocline.hot.retention import read_line
 from thermocline.hot.snapshot import ExportedSnapshot, closing_on_error, export_snapshot
 from thermocline.ops.follow_schema import check_followed, follow_schema
+from thermocline.ops.move_report import MoveReport
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.retain import retain
 from thermocline.ops.seam_literals import raise_floor, raise_line
@@ -56,30 +57,17 @@ Talk = Callable[[str], None]
 
 
 @dataclass(slots=True, kw_only=True)
-class TierReport:
-    """What one cycle did to one table."""
+class TierReport(MoveReport):
+    """What one tiering cycle did to one table."""
 
-    table: str
-    plan: tuple[str, ...] = ()
     moved: list[str] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
     retention_line: str | None = None
     expired_files: int = 0
-    deferred: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    rows: int = 0
-    files: int = 0
-    bytes: int = 0
     cut_line: str = ""
-    snapshot: int | None = None
-    op_id: str | None = None
-    dry_run: bool = False
 
-    @property
-    def sentence(self) -> str:
-        if self.dry_run:
-            return f"{self.table}: {'; '.join(self.plan)}."
+    def done(self) -> list[str]:
         done = []
         if self.made:
             done.append(f"made {', '.join(self.made)} ahead")
@@ -89,8 +77,7 @@ class TierReport:
             )
         if self.dropped:
             done.append(f"dropped {', '.join(self.dropped)} from the heap")
-        done += self.deferred + self.notes
-        return f"{self.table}: {'; '.join(done) or 'nothing to do'}."
+        return done
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
