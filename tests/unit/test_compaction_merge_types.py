@@ -150,7 +150,8 @@ def test_rows_of_any_type_by_any_writer_are_the_same_after_a_merge_and_nothing_s
     kinds = chance.sample(KINDS, 3)
     is_copy = chance.random() < 0.1
     schema = pa.schema([lake_field(f"c{n}", kind, n + 1) for n, (kind, _) in enumerate(kinds)])
-    same, tables = a_writer(chance) if chance.random() < 0.5 else None, []
+    same = a_writer(chance) if chance.random() < 0.5 else None
+    tables: list[pa.Table] = []
     with TemporaryDirectory() as folder, however_small(chance.choice((20, 60, 1000))):
         lake = Bin(Path(folder))
         for _ in range(chance.randrange(1, 5)):
