@@ -46,6 +46,8 @@ class KeyRanges:
                 break
             known = np.unique(theirs)
             rows, cuts = _between(known, ours), _between(known, theirs)
+        if last == 0:
+            return np.searchsorted(theirs, np.arange(many), side="right").astype(np.uint16)[ours]
         return np.searchsorted(theirs, ours, side="right").astype(np.uint16)
 
 
