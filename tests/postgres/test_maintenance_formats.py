@@ -21,11 +21,13 @@ from thermocline.cold.create import create_lake_table
 from thermocline.core.coltypes import LakeColumn
 from thermocline.core.maintenance import formats
 from thermocline.core.names import TableName
+from thermocline.maintenance_errors import PolicyKeyUnknown
 from thermocline.ops.maintain import plugins
 from thermocline.ops.maintain.ask import wish_from_data
 from thermocline.ops.maintain.health import collect_health
+from thermocline.ops.maintain.targets import environment_layer
 from thermocline.pg import connect
-from thermocline.settings import Settings
+from thermocline.settings import Settings, load_settings
 
 BOOK = "lab.book"
 
@@ -136,3 +138,11 @@ def check_catalog(database: str) -> None:
     assert statuses[0] == ("book", ["squash_pages successful", "audit_pages disabled"])
     assert statuses[1][1][1] == "compact not yet run"
     assert not any("pages" in line for line in statuses[1][1])
+
+
+def test_the_environment_may_set_keys_of_a_format_that_is_loaded_later(installed: None) -> None:
+    settings = load_settings({}, {"THERMOCLINE_MAINTENANCE_POLICY": "page_limit_dozens=2; max_commit_retries=9"}).values
+    assert dict(environment_layer(settings).values) == {"page_limit": 24, "max_commit_retries": 9}
+    wrong = load_settings({}, {"THERMOCLINE_MAINTENANCE_POLICY": "page_limt=2"}).values
+    with pytest.raises(PolicyKeyUnknown, match="the nearest is 'page_limit'"):
+        environment_layer(wrong)

@@ -55,6 +55,9 @@ class Format:
         return own if own is not None else self.defaults[field]
 
 
+GROUP = "thermocline.formats"
+"""The entry points under which installed packages offer formats."""
+
 _ADDED: dict[str, Format] = {}
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import cache
 from importlib.metadata import entry_points
 
-from thermocline.core.maintenance.formats import add_format
+from thermocline.core.maintenance.formats import GROUP, add_format
 from thermocline.core.maintenance.iceberg import format_named
 from thermocline.ops.maintain.formats import LakeFormat
 from thermocline.ops.maintain.iceberg import IcebergTables
 
-GROUP = "thermocline.formats"
 _ICEBERG = IcebergTables()
 _ADDED: dict[str, LakeFormat] = {}
 

@@ -12,7 +12,7 @@ from thermocline.core.names import TableName
 from thermocline.maintenance_errors import LakeTableUnknown
 from thermocline.ops.maintain.context import LakeTarget
 from thermocline.ops.maintain.formats import Target
-from thermocline.ops.maintain.plugins import plugin_named
+from thermocline.ops.maintain.plugins import load_formats, plugin_named
 from thermocline.pg import Connection
 from thermocline.settings import PREFIX, Settings
 
@@ -69,6 +69,7 @@ def read_resolved_policy(conn: Connection, seen: Target, settings: Settings) -> 
 
 def environment_layer(settings: Settings) -> PolicyChanges:
     """What the settings say of policy keys; `maintenance_policy` loses to a key's own variable."""
+    load_formats()
     own = {key: getattr(settings, key) for key in _ENVIRONMENT_KEYS}
     pairs = [f"{key}={str(value).lower()}" for key, value in own.items() if value is not None]
     others = parse_changes(part for part in settings.maintenance_policy.split(";") if part.strip())
