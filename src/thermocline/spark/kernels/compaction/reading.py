@@ -75,9 +75,7 @@ def batches_of(
 ) -> Iterator[pa.RecordBatch]:
     """All rows of a file, or of these row groups, these columns of them; `row_bytes` is what a row is known to take at least."""
     metadata = file.metadata
-    stated = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
-    width = max(row_bytes, stated / max(1, metadata.num_rows), 1.0)
-    rows = int(min(BATCH_ROWS, max(_FEWEST_ROWS, _BATCH_BYTES / width)))
+    rows = _batch_rows(metadata, row_bytes)
     with naming(path):
         found = iter(file.iter_batches(batch_size=rows, row_groups=groups, columns=list(columns), use_threads=False))
     share = _compressed_bytes(metadata, frozenset(columns)) / max(1, metadata.num_rows)
@@ -88,6 +86,13 @@ def batches_of(
             return
         pace(int(share * batch.num_rows), 0)
         yield batch
+
+
+def _batch_rows(metadata: pq.FileMetaData, row_bytes: float) -> int:
+    """How many rows may be decoded at once."""
+    stated = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+    width = max(row_bytes, stated / max(1, metadata.num_rows), 1.0)
+    return int(min(BATCH_ROWS, max(_FEWEST_ROWS, _BATCH_BYTES / width)))
 
 
 def _compressed_bytes(metadata: pq.FileMetaData, columns: frozenset[str]) -> int:
@@ -117,14 +122,29 @@ class InputReader:
 
     def read(self, file: InputFile) -> Iterator[tuple[Projection, pa.RecordBatch]]:
         """The file's batches as they are in it, with what brings them into the table's schema."""
+        with self._open(file) as (opened, projection):
+            for batch in batches_of(opened, file.path, projection.columns, self.row_bytes, self.pace):
+                yield projection, batch
+
+    def read_first(self, file: InputFile, rows: int) -> pa.RecordBatch | None:
+        """So many of the file's first rows, or fewer that are wide, in the table's schema; None when it has none."""
+        with self._open(file) as (opened, projection):
+            rows = min(rows, _batch_rows(opened.metadata, self.row_bytes))
+            with naming(file.path):
+                batch = next(opened.iter_batches(batch_size=rows, columns=list(projection.columns), use_threads=False), None)
+            if batch is None:
+                return None
+            self.pace(file.size_bytes * batch.num_rows // max(1, opened.metadata.num_rows), 0)
+            return projection.apply(batch, frozenset())
+
+    @contextmanager
+    def _open(self, file: InputFile) -> Iterator[tuple[pq.ParquetFile, Projection]]:
         with open_parquet(file.path, self._wanted_dictionaries(file.path)) as opened:
             if file.record_count and opened.metadata.num_rows != file.record_count:
                 raise LakeInputUnreadable(
                     f"Lake file {file.path} holds {opened.metadata.num_rows} rows, the table says {file.record_count}."
                 )
-            projection = self.projection_of(opened, file.path)
-            for batch in batches_of(opened, file.path, projection.columns, self.row_bytes, self.pace):
-                yield projection, batch
+            yield opened, self.projection_of(opened, file.path)
 
     def projection_of(self, opened: pq.ParquetFile, path: str) -> Projection:
         """How this file's columns become the table's."""

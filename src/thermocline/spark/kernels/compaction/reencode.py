@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +19,12 @@ from thermocline.spark.kernels.compaction.row_map import Positions, packed_posit
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
 from thermocline.spark.kernels.compaction.writing import OutputWriter, dictionary_columns
 
-_SAMPLE_ROWS = 20_000
-_AHEAD_BYTES = 64 << 20
-"""Decoded rows that wait for the encoder at most. A row group's worth: while one is encoded on one core the next is decoded on another."""
+_SAMPLE_ROWS, _SAMPLE_FILES = 20_000, 4
+_AHEAD_BYTES, _AHEAD_OF_KEYS_BYTES = 64 << 20, 32 << 20
+"""Decoded rows that wait for the encoder at most. A row group's worth: while one is encoded on one core the next is decoded on another.
+
+Where keys of equality deletes have taken their share of the memory, half of it.
+"""
 
 
 def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> BinResult:
@@ -31,11 +33,13 @@ def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> B
     plans = plan_keys(task, lake)
     reader = open_reader(task, lake, plans, pace)
     rows = RowFilter(task, plans, reader, pace)
+    pa.default_memory_pool().release_unused()
     writer = OutputWriter(task, lake, output_schema(lake, reader.dictionaries), reader.repeating, register, pace)
     moves = [_Moves(file) for file in task.inputs]
     rows_read = 0
     try:
-        for kept in work_ahead(read_kept(task, reader, rows), lambda kept: kept.batch.nbytes, _AHEAD_BYTES):
+        ahead_bytes = _AHEAD_OF_KEYS_BYTES if plans else _AHEAD_BYTES
+        for kept in work_ahead(read_kept(task, reader, rows), lambda kept: kept.batch.nbytes, ahead_bytes):
             moves[kept.number].add(kept, *writer.add(kept.batch))
             rows_read += kept.rows_read
         outputs = writer.close()
@@ -47,7 +51,7 @@ def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> B
 
 
 def open_reader(task: BinTask, lake: LakeSchema, plans: Sequence[KeyPlan], pace: Pace) -> InputReader:
-    """A reader that knows, from the first rows, which columns repeat and how wide a row is."""
+    """A reader that knows, from a sample of rows, which columns repeat and how wide a row is."""
     keep_pages()
     reader = InputReader(task=task, lake=lake, pace=pace, also=tuple(sorted({number for plan in plans for number in plan.ids})))
     sample = _sample(task, reader)
@@ -58,12 +62,13 @@ def open_reader(task: BinTask, lake: LakeSchema, plans: Sequence[KeyPlan], pace:
     return reader
 
 
-def _sample(task: BinTask, reader: InputReader) -> pa.RecordBatch | None:
-    for file in task.inputs:
-        for projection, batch in islice(reader.read(file), 1):
-            if batch.num_rows:
-                return projection.apply(batch.slice(0, _SAMPLE_ROWS), frozenset())
-    return None
+def _sample(task: BinTask, reader: InputReader) -> pa.Table | None:
+    """The first rows of some inputs, spread over the bin: a column may be NULL, or one value, in the oldest files and unique ever since."""
+    last = len(task.inputs) - 1
+    files = sorted({last * number // (_SAMPLE_FILES - 1) for number in range(_SAMPLE_FILES)})
+    found = [reader.read_first(task.inputs[number], _SAMPLE_ROWS // len(files)) for number in files]
+    batches = [batch for batch in found if batch is not None and batch.num_rows]
+    return pa.Table.from_batches(batches) if batches else None
 
 
 def output_schema(lake: LakeSchema, dictionaries: frozenset[str]) -> pa.Schema:
