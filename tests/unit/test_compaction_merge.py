@@ -31,7 +31,7 @@ WRITERS: dict[str, dict[str, Any]] = {
     "pages v2": {"use_dictionary": False, "data_page_version": "2.0", "write_page_index": True},
     "delta": {"use_dictionary": False, "column_encoding": {"id": "DELTA_BINARY_PACKED", "name": "DELTA_BYTE_ARRAY"}},
     "no statistics": {"use_dictionary": False, "write_statistics": False},
-    "checksums": {"use_dictionary": False, "write_page_checksum": True, "write_page_index": True, "data_page_size": 20_000},
+    "checksums": {"use_dictionary": False, "write_page_checksum": True, "write_page_index": True},
 }
 
 
@@ -114,7 +114,7 @@ def test_pages_by_dictionary_are_copied_only_where_they_share_it(tmp_path: Path,
 def test_a_bin_above_the_target_is_cut_between_files_and_every_row_is_known_by_its_new_place(tmp_path: Path) -> None:
     lake, noise = Bin(tmp_path), np.random.default_rng(5)
     for _ in range(6):
-        lake.add(pa.table([noise.integers(0, 2**62, ROWS), [None] * ROWS], schema=SCHEMA), use_dictionary=False, row_group_size=ROWS // 2)
+        lake.add(pa.table([noise.integers(0, 2**62, ROWS), [None] * ROWS], schema=SCHEMA), use_dictionary=False)
     result = merged(lake, target_bytes=2 * lake.inputs[0].size_bytes)
     assert (result.kernel, [output.rows for output in result.outputs]) == ("merge", [2 * ROWS] * 3)
     assert [len(output.split_offsets) for output in result.outputs] == [1, 1, 1]

@@ -22,7 +22,7 @@ GROUP_PLAIN_BYTES = 128 << 20
 GROUP_ROWS = 1 << 20
 GROUP_INPUTS = 256
 """Row groups that come together at most: each keeps its file open."""
-MIN_PAGE_BYTES = 16 << 10
+MIN_PAGE_BYTES = 64 << 10
 MIN_PAGE_VALUES = 8_192
 """Pages smaller than both on average are made anew: a reader pays for each page, see decision 0035."""
 LEAST_COPIED = 0.5
