@@ -118,9 +118,10 @@ def test_writers_in_flight_delay_the_line_and_older_snapshots_must_run_again(spa
 def test_a_partition_made_below_the_line_brings_nothing_back(spanning: Spanning) -> None:
     _expire(spanning)
     bounds = "from ('2026-02-20 00:00+00') to ('2026-03-05 00:00+00')"
-    spanning.seam.execute(f"create table public.late partition of public.events for values {bounds}".encode())
     rows = "(9001, '2026-02-25 00:00+00', 1), (9002, '2026-03-02 00:00+00', 1)"
-    spanning.seam.execute(f"insert into public.events (id, ts, v) values {rows}".encode())
+    spanning.seam.execute("create table public.late (like public.events including all)")
+    spanning.seam.execute(f"insert into public.late (id, ts, v) values {rows}".encode())
+    spanning.seam.execute(f"alter table public.events attach partition public.late for values {bounds}".encode())
     report = spanning.tier()
     assert any(f"below the retention line {LINE} stay expired" in note for note in report.notes)
     spanning.twin.execute("insert into events (id, ts, v) values (9002, '2026-03-02 00:00+00', 1)")
