@@ -152,6 +152,16 @@ def test_what_cannot_be_merged_is_re_encoded_and_says_why(tmp_path: Path) -> Non
         assert read_back(result).to_pylist() == rows(0, 2 * ROWS).to_pylist()
 
 
+def test_a_bin_of_very_many_chunks_is_re_encoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Bin(tmp_path)
+    for place in range(2):
+        lake.add(rows(place * ROWS), use_dictionary=False)
+    monkeypatch.setattr(merge_plan, "MOST_CHUNKS", 4)
+    assert merged(lake).kernel == "merge"
+    monkeypatch.setattr(merge_plan, "MOST_CHUNKS", 3)
+    assert merged(lake).note.endswith("not merged: too many column chunks to plan with")
+
+
 def test_pages_are_kept_from_a_size_or_a_number_of_values_on(tmp_path: Path) -> None:
     flags = pa.schema([lake_field("id", pa.int64(), 1, False), lake_field("flag", pa.bool_(), 2)])
     for values, again in ((merge_plan.MIN_PAGE_VALUES, False), (merge_plan.MIN_PAGE_VALUES - 1, True)):

@@ -25,6 +25,8 @@ GROUP_INPUTS = 256
 MIN_PAGE_BYTES = 64 << 10
 MIN_PAGE_VALUES = 8_192
 """Pages smaller than both on average are made anew: a reader pays for each page, see decision 0035."""
+MOST_CHUNKS = 100_000
+"""Each takes about a kilobyte of memory while a bin is planned."""
 LEAST_COPIED = 0.5
 """Below this share of a bin's bytes re-encoding, which uses two cores, is as fast."""
 
@@ -53,6 +55,8 @@ class MergePlan:
 
 def plan_merge(task: BinTask, footers: Sequence[Footer]) -> MergePlan | str:
     """How inputs that could be spliced, but for small row groups, are merged; or the reason why they must be re-encoded."""
+    if sum(len(group.chunks) for footer in footers for group in footer.groups) > MOST_CHUNKS:
+        return "too many column chunks to plan with"
     try:
         columns = read_columns(footers[0].schema)
         groups = [[read_group(group) for group in footer.groups if group.rows] for footer in footers]
