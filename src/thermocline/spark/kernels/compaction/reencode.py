@@ -20,10 +20,10 @@ from thermocline.spark.kernels.compaction.task import BinResult, BinTask, InputF
 from thermocline.spark.kernels.compaction.writing import OutputWriter, dictionary_columns
 
 _SAMPLE_ROWS, _SAMPLE_FILES = 20_000, 4
-_AHEAD_BYTES, _AHEAD_OF_KEYS_BYTES = 64 << 20, 32 << 20
-"""Decoded rows that wait for the encoder at most. A row group's worth: while one is encoded on one core the next is decoded on another.
+_AHEAD_BYTES, _AHEAD_OF_KEYS_BYTES = 48 << 20, 32 << 20
+"""Decoded rows that wait for the encoder at most: while a row group is encoded on one core, most of the next is decoded on another.
 
-Where keys of equality deletes have taken their share of the memory, half of it.
+Fewer where keys of equality deletes have taken their share of the memory.
 """
 
 
