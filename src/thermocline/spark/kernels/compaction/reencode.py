@@ -13,15 +13,15 @@ from thermocline.spark.kernels.compaction.files import Pace, Register
 from thermocline.spark.kernels.compaction.kept_rows import Kept, RowFilter, read_kept
 from thermocline.spark.kernels.compaction.lake_schema import LakeSchema
 from thermocline.spark.kernels.compaction.lineage import ROW_ID, written_schema
-from thermocline.spark.kernels.compaction.pool import keep_pages
+from thermocline.spark.kernels.compaction.pool import choose_pool
 from thermocline.spark.kernels.compaction.reading import InputReader
 from thermocline.spark.kernels.compaction.row_map import Positions, packed_positions
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
 from thermocline.spark.kernels.compaction.writing import OutputWriter, dictionary_columns
 
 _SAMPLE_ROWS, _SAMPLE_FILES = 20_000, 4
-_AHEAD_BYTES, _AHEAD_OF_KEYS_BYTES = 48 << 20, 32 << 20
-"""Decoded rows that wait for the encoder at most: while a row group is encoded on one core, most of the next is decoded on another.
+_AHEAD_BYTES, _AHEAD_OF_KEYS_BYTES = 64 << 20, 32 << 20
+"""Decoded rows that wait for the encoder at most: while a row group is encoded on one core, the next is decoded on another.
 
 Fewer where keys of equality deletes have taken their share of the memory.
 """
@@ -52,7 +52,7 @@ def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> B
 
 def open_reader(task: BinTask, lake: LakeSchema, plans: Sequence[KeyPlan], pace: Pace) -> InputReader:
     """A reader that knows, from a sample of rows, which columns repeat and how wide a row is."""
-    keep_pages()
+    choose_pool(beside_keys=bool(plans))
     reader = InputReader(task=task, lake=lake, pace=pace, also=tuple(sorted({number for plan in plans for number in plan.ids})))
     sample = _sample(task, reader)
     if sample is not None and sample.num_rows:
