@@ -27,7 +27,7 @@ _NEARLY_FULL = 0.8
 """A row group ends where its file is expected to be full; what is missing then would be a tiny group."""
 _DICTIONARY_SHARE = 0.2
 _CACHED_PAGE_BYTES = 64 << 10
-"""Pages that stay in a core's cache beside zstd's tables: at level 3 an eighth faster than pages of a megabyte, and no larger."""
+"""Pages that stay in a core's cache beside zstd's tables: at level 3 a tenth faster than pages of a megabyte, and no larger."""
 _CODECS = {"uncompressed": "none", "none": "none"}
 _LEVELLED = frozenset(("zstd", "gzip", "brotli"))
 
