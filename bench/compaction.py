@@ -106,6 +106,8 @@ def _cases() -> list[Case]:
         Case(name="bin-pack by splice, large", table="large", megabytes=LARGE_MEGABYTES, reach=20, policy=spliced, runs=min(RUNS, 2)),
         Case(name="bin-pack by merge, zstd 1", table="encoded", reach=2.5, policy=encoded, told="merged: "),
         Case(name="bin-pack by merge, zstd 3", table="encoded3", level=3, reach=2.5, policy=encoded, told="merged: "),
+        Case(name="bin-pack by re-encode, zstd 1", table="again", reach=2.5, policy=encoded, decoded=True),
+        Case(name="bin-pack by re-encode, zstd 3", table="again3", level=3, reach=2.5, policy=encoded, decoded=True),
         replace(decoded, name="bin-pack by re-encode, snappy to zstd 1"),
         replace(decoded, name="bin-pack by re-encode, snappy to zstd 3", table="decoded3", level=3),
         Case(name="tiny files", table="tiny", megabytes=MEGABYTES / 4, files=TINY_FILES, reach=1, floor=60, policy=spliced),
