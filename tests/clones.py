@@ -31,8 +31,8 @@ class Original:
     settings: Settings
 
     @contextmanager
-    def clone(self) -> Iterator[Spanning]:
-        """A spanning table as the original was, and its twin; gone at the end."""
+    def clone(self, *, claimed: bool = True) -> Iterator[Spanning]:
+        """A spanning table as the original was, and its twin; gone at the end. Without the claim it may only be read."""
         name = f"clone_{uuid.uuid4().hex[:12]}"
         dsn = with_database(self.postgres.dsn(), name)
         with closing(connect(self.postgres.dsn(), autocommit=True)) as admin:
@@ -41,6 +41,8 @@ class Original:
             )
             gateway = start_in_thread(dsn)
             with closing(connect(dsn, autocommit=True)) as conn:
+                if claimed:
+                    conn.execute("select thermocline.claim_home()")
                 conn.execute(
                     sql.SQL("alter server {} options (set port {})").format(sql.Identifier(SERVER), sql.Literal(str(gateway.port)))
                 )

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from psycopg.types.json import Jsonb
 
+from thermocline.catalog.home import check_home
 from thermocline.catalog.pauses import read_paused_since
 from thermocline.core.observation import CutLine
 from thermocline.errors import AnotherWriter, Fenced, Paused
@@ -39,8 +40,13 @@ class Op:
 
 
 @contextmanager
-def table_lock(conn: Connection, table_id: int, name: str) -> Iterator[None]:
-    """One writer per table at a time. The lock dies with the connection, so a killed writer frees the table at once."""
+def table_lock(conn: Connection, table_id: int, name: str, *, even_copied: bool = False) -> Iterator[None]:
+    """One writer per table at a time. The lock dies with the connection, so a killed writer frees the table at once.
+
+    In a copy of the database only for what leaves the lake as it is.
+    """
+    if not even_copied:
+        check_home(conn)
     if conn.execute(_QUERIES["try_lock"], {"table_id": table_id}).fetchone() != (True,):
         raise AnotherWriter(f"Another process is working on {name}.")
     try:

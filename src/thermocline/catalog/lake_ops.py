@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from psycopg.types.json import Jsonb
 
+from thermocline.catalog.home import check_home
 from thermocline.errors import AnotherWriter
 from thermocline.pg import Connection, load_queries
 
@@ -17,6 +18,7 @@ _QUERIES = load_queries("thermocline.catalog", "queries/lake_ops.sql")
 @contextmanager
 def lake_lock(conn: Connection, lake_id: int, name: str) -> Iterator[None]:
     """One writer of ours per lake table at a time; the lock dies with the connection."""
+    check_home(conn)
     if conn.execute(_QUERIES["try_lock_lake"], {"lake_id": lake_id}).fetchone() != (True,):
         raise AnotherWriter(f"Another pass commits to {name}.")
     try:

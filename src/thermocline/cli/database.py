@@ -26,6 +26,14 @@ def init(
         bool,
         typer.Option("--rotate-logins", help="Give every role's login at the gateway a new password. [default: off]", show_default=False),
     ] = False,
+    claim: Annotated[
+        bool,
+        typer.Option(
+            "--claim",
+            help="Let this database have the lake of the one it was copied from, which must be gone for good. [default: off]",
+            show_default=False,
+        ),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Create or upgrade the catalog in a database; may be repeated."""
@@ -35,6 +43,9 @@ def init(
     host, port = loaded.values.gateway_place
     patience = loaded.values.connect_timeout_seconds
     report = ops.init_database(require_dsn(loaded), ops.GatewayAddress(host=host, port=port), connect_timeout_seconds=patience)
+    if claim:
+        ops.claim_database(require_dsn(loaded), connect_timeout_seconds=patience)
+        tell("the lake belongs to this database from now on")
     if rotate_logins:
         forget_password(loaded.values.dir, "gateway_password")
         roles = ops.rotate_logins(require_dsn(loaded), connect_timeout_seconds=patience)

@@ -91,6 +91,7 @@ from thermocline.errors.table import (
 from thermocline.errors.tiering import (
     AnotherWriter,
     ChecksumMismatch,
+    CopiedDatabase,
     Fenced,
     ForeignLakeCommit,
     LockNotGranted,
@@ -116,6 +117,7 @@ __all__ = [
     "ChecksumMismatch",
     "CommitFailed",
     "CommitUnknown",
+    "CopiedDatabase",
     "DeltaNotEmpty",
     "DirectoryUnusable",
     "EncodingUnsupported",

@@ -55,6 +55,16 @@ class PartitionGone(TryAgainError):
     code = "TC410"
 
 
+class CopiedDatabase(RefusedError):
+    """The database is a copy of the one that its lake belongs to."""
+
+    code = "TC411"
+    hint = (
+        "Both name the same lake files, and what this one rewrites or expires the other would lose. Reading is safe. "
+        "When the original is gone for good (it was moved here, or upgraded), say so: `thermocline init --claim`."
+    )
+
+
 class Paused(RefusedError):
     """The table is paused."""
 

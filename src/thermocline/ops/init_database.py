@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from thermocline import pg
+from thermocline.catalog.home import claim_home
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.errors import MissingPrivilege
 from thermocline.hot.gateway_server import GatewayTls, apply_gateway_server, apply_tls
@@ -57,6 +58,12 @@ def init_database(dsn: str, gateway: GatewayAddress, *, connect_timeout_seconds:
         if gateway.password is not None:
             _apply_password(conn, role, gateway.password)
     return InitReport(catalog_version=version, gateway_login=role, gateway=f"{gateway.host}:{gateway.port}")
+
+
+def claim_database(dsn: str, *, connect_timeout_seconds: int = 5) -> None:
+    """The lake belongs to this database from now on; the one it was copied from must be gone."""
+    with pg.connect(dsn, connect_timeout_seconds=connect_timeout_seconds, application_name="thermocline init") as conn:
+        claim_home(conn)
 
 
 def rotate_logins(dsn: str, *, connect_timeout_seconds: int = 5) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ never part of the table.
 from __future__ import annotations
 
 from thermocline.catalog import journal, kept_lakes
+from thermocline.catalog.home import check_home
 from thermocline.cold.create import remove_lake_files
 from thermocline.lake_files import delete_file
 from thermocline.pg import Connection
@@ -14,6 +15,7 @@ from thermocline.pg import Connection
 
 def remove_stray_files(conn: Connection, grace_seconds: float) -> int:
     """Delete what abandoned and retried tasks left behind; how many files went."""
+    check_home(conn)
     removed = 0
     for path in journal.read_stray_files(conn, grace_seconds):
         delete_file(path)
@@ -24,6 +26,7 @@ def remove_stray_files(conn: Connection, grace_seconds: float) -> int:
 
 def remove_leftover_lakes(conn: Connection, grace_seconds: float) -> int:
     """Delete the directories of lake tables that a killed registration never made known, or a killed unregistration did not finish."""
+    check_home(conn)
     removed = 0
     for location in kept_lakes.read_leftovers(conn, grace_seconds):
         with conn.transaction():

@@ -17,6 +17,7 @@ import psycopg
 from psycopg import sql
 
 from thermocline.catalog import journal, kept_lakes, tables
+from thermocline.catalog.home import check_home
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.catalog.policies import apply_policy, read_policy
 from thermocline.catalog.safety import Owner
@@ -86,6 +87,7 @@ def register(dsn: str, request: RegisterRequest, *, settings: Settings, talk: Ta
             heap = read_heap(conn, request.table, existing.pk if existing and request.pk is None else request.pk)
             if existing:
                 return _already(conn, existing, heap, request)
+            check_home(conn)
             plan = plan_registration(conn, heap, request, settings)
             check_owner(conn, heap)
         if not request.dry_run:

@@ -15,6 +15,7 @@ from psycopg import sql
 from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, kept_lakes, tables
+from thermocline.catalog.home import check_home
 from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.cold.create import remove_lake_files
 from thermocline.core.names import TableName
@@ -110,7 +111,7 @@ def _leave(work: Leaving) -> UnregisterReport:
     conn, table = work.conn, work.table
     if work.dry_run:
         return _report(table.name, work, keep_lake=_keeps_lake(work))
-    with journal.table_lock(conn, table.id, str(table.name)):
+    with journal.table_lock(conn, table.id, str(table.name), even_copied=_keeps_lake(work)):
         cut = journal.claim(conn, table.id, even_paused=True)
         if work.restore_heap or not work.drop_lake:
             # The lake's files that nobody published yet are part of it or not: afterwards nobody could tell.
@@ -187,6 +188,7 @@ def _drop_kept(conn: Connection, name: TableName, *, dry_run: bool) -> Unregiste
     if (kept := kept_lakes.find_kept(conn, name.schema, name.table)) is None:
         return _report(name, None)
     if not dry_run:
+        check_home(conn)
         with conn.transaction():
             tables.delete_lake_table(conn, kept.namespace, kept.name)
             kept_lakes.forget_kept(conn, kept.uuid)

@@ -23,7 +23,7 @@ from thermocline.catalog import requests, tables
 from thermocline.catalog.pauses import note_cycle
 from thermocline.catalog.pins import sweep_pins
 from thermocline.catalog.tables import RegisteredTable
-from thermocline.errors import AnotherWriter, Paused, PostgresUnreachable, ThermoclineError
+from thermocline.errors import AnotherWriter, CopiedDatabase, Paused, PostgresUnreachable, ThermoclineError
 from thermocline.ops.fold import fold, has_work
 from thermocline.ops.janitor import remove_leftover_lakes, remove_stray_files
 from thermocline.ops.perform import perform, render_report
@@ -107,11 +107,19 @@ class Worker:
         if swept := sweep_pins(conn):
             _LOG.info("removed %d pins that had expired", swept, extra={"action": "pins"})
         self._watch(conn)
-        if removed := remove_stray_files(conn, self.settings.staged_grace_seconds):
-            _LOG.info("deleted %d files that no commit took up", removed, extra={"action": "janitor"})
-        if removed := remove_leftover_lakes(conn, self.settings.staged_grace_seconds):
-            _LOG.info("deleted %d lakes that no table has", removed, extra={"action": "janitor"})
-        return well
+        return self._tidy(conn) and well
+
+    def _tidy(self, conn: Connection) -> bool:
+        """Delete what nobody took up; a copy of the database deletes nothing."""
+        try:
+            if removed := remove_stray_files(conn, self.settings.staged_grace_seconds):
+                _LOG.info("deleted %d files that no commit took up", removed, extra={"action": "janitor"})
+            if removed := remove_leftover_lakes(conn, self.settings.staged_grace_seconds):
+                _LOG.info("deleted %d lakes that no table has", removed, extra={"action": "janitor"})
+        except CopiedDatabase as refusal:
+            self._complain("janitor", str(refusal))
+            return False
+        return True
 
     def _watch(self, conn: Connection) -> None:
         """Compare one range of one table; what differs is told, and stops nothing."""
