@@ -6,6 +6,7 @@ What is killed is the driver, which holds the steps; Spark works on behind it, a
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -25,6 +26,7 @@ def borrow_spark() -> None:
     """Makes the Spark that was lent to this process its own; without one, the first session starts one."""
     if _PORT not in os.environ:
         return
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the context reads it, and no session was made here yet
     gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]
     context = gateway.jvm.JavaSparkContext.fromSparkContext(gateway.jvm.org.apache.spark.SparkContext.getOrCreate())
     SparkContext(gateway=gateway, jsc=context, conf=SparkConf(_jconf=context.getConf()))
