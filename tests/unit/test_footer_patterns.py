@@ -18,7 +18,7 @@ from thermocline.spark.kernels.compaction import compact_thrift as thrift
 from thermocline.spark.kernels.compaction import footer as footers
 from thermocline.spark.kernels.compaction.files import Source
 from thermocline.spark.kernels.compaction.footer import Alike, Footer, read_footer
-from thermocline.spark.kernels.compaction.group_pattern import KnownGroup, learn_pattern
+from thermocline.spark.kernels.compaction.group_pattern import learn_pattern
 from thermocline.spark.kernels.compaction.row_groups import RowGroup
 
 SCHEMA = pa.schema(
@@ -108,12 +108,11 @@ def test_damaged_row_groups_end_as_they_do_without_a_pattern(data: st.DataObject
     begin = _first_group(footer)
     learnt = learn_pattern(footer, begin)
     assert learnt is not None
-    known = KnownGroup(learnt)
     fits = learnt.pattern.match(changed, begin)
     by_pattern: RowGroup | str = "none"
     if fits is not None:
         try:
-            by_pattern = known.cut(fits, changed, begin)
+            by_pattern = learnt.cut(fits, changed, begin)
         except IndexError:
             by_pattern = "damaged"
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from thermocline.spark.kernels.compaction import compact_thrift as thrift
 from thermocline.spark.kernels.compaction.files import Source
-from thermocline.spark.kernels.compaction.group_pattern import KnownGroup, learn_pattern
+from thermocline.spark.kernels.compaction.group_pattern import GroupPattern, learn_pattern
 from thermocline.spark.kernels.compaction.problems import damaged, not_parquet
 from thermocline.spark.kernels.compaction.row_groups import Chunk, Place, RowGroup
 
@@ -45,7 +45,7 @@ class Alike:
     files: int
     """How many files are to be read in all."""
     schema: bytes = b""
-    known: list[KnownGroup] = field(default_factory=list)
+    known: list[GroupPattern] = field(default_factory=list)
     walked: int = 0
     """Row groups that no pattern fitted."""
 
@@ -114,12 +114,12 @@ _MOST_PATTERNS = 4
 def _read_alike(data: bytes, at: int, alike: Alike) -> tuple[RowGroup, int]:
     """A row group by the first pattern that fits, or walked through; one that had to be walked teaches a pattern now and then."""
     for known in alike.known:
-        if (fits := known.pattern.pattern.match(data, at)) is not None:
+        if (fits := known.pattern.match(data, at)) is not None:
             return known.cut(fits, data, at), fits.end()
     alike.walked += 1
     if alike.walked % _LEARN_AFTER == 0 and alike.files >= _WORTH_FILES and len(alike.known) < _MOST_PATTERNS:
         learnt = learn_pattern(data, at)
-        alike.known += [KnownGroup(learnt)] if learnt is not None else []
+        alike.known += [learnt] if learnt is not None else []
     return _read_group(data, at)
 
 

@@ -9,7 +9,7 @@ field, as without a pattern. It is worth its making from some hundreds of files 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -63,15 +63,6 @@ _OTHER_LENGTHS = 6
 """Texts in statistics differ in length from file to file by a few letters."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPattern:
-    """`slots` says what each captured number is: a number of the row group, or GROUP_SLOTS + chunk * SLOTS + a slot."""
-
-    pattern: re.Pattern[bytes]
-    slots: tuple[int, ...]
-    chunks: int
-
-
 def learn_pattern(data: bytes, at: int) -> GroupPattern | None:
     """The pattern of the row group that begins here; None for one with parts that are not worth a pattern."""
     learner = _Learner(data)
@@ -79,7 +70,9 @@ def learn_pattern(data: bytes, at: int) -> GroupPattern | None:
         learner.struct(at, "group")
     except _Odd:
         return None
-    return GroupPattern(pattern=re.compile(b"".join(learner.parts), re.DOTALL), slots=tuple(learner.slots), chunks=learner.chunk + 1)
+    chunks = learner.chunk + 1
+    takes = tuple(_take(slot, chunks) for slot in learner.slots)
+    return GroupPattern(pattern=re.compile(b"".join(learner.parts), re.DOTALL), takes=takes, chunks=chunks)
 
 
 class _Odd(Exception):
@@ -161,27 +154,29 @@ _PLACES = {
 }
 
 
-@dataclass(slots=True)
-class KnownGroup:
-    """A pattern, with what becomes of each number that it captures: its slot, its place if it has one, its chunk."""
+def _take(slot: int, chunks: int) -> tuple[int, Place | None, int]:
+    if slot < GROUP_SLOTS:
+        return slot, {GROUP_OFFSET: Place.DATA, ORDINAL: Place.ORDINAL}.get(slot), chunks
+    chunk, kind = divmod(slot - GROUP_SLOTS, SLOTS)
+    return slot, _PLACES.get(Slot(kind)), chunk
 
-    pattern: GroupPattern
-    takes: list[tuple[int, Place | None, int]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        for slot in self.pattern.slots:
-            if slot < GROUP_SLOTS:
-                place = {GROUP_OFFSET: Place.DATA, ORDINAL: Place.ORDINAL}.get(slot)
-                self.takes.append((slot, place, self.pattern.chunks))
-            else:
-                chunk, kind = divmod(slot - GROUP_SLOTS, SLOTS)
-                self.takes.append((slot, _PLACES.get(Slot(kind)), chunk))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPattern:
+    """`takes` says what becomes of each captured number: its slot, its place if it has one, its chunk.
+
+    A slot is a number of the row group, or GROUP_SLOTS + chunk * SLOTS + a slot of the chunk.
+    """
+
+    pattern: re.Pattern[bytes]
+    takes: tuple[tuple[int, Place | None, int], ...]
+    chunks: int
 
     def cut(self, fits: re.Match[bytes], data: bytes, left: int) -> RowGroup:
         """What a walk gives for a row group that the pattern fits."""
         stretches: list[bytes] = []
         numbers: list[tuple[Place, int, int]] = []
-        found = [0] * (GROUP_SLOTS + self.pattern.chunks * SLOTS)
+        found = [0] * (GROUP_SLOTS + self.chunks * SLOTS)
         for (slot, place, chunk), (begin, end) in zip(self.takes, fits.regs[1:], strict=True):
             value, shift = data[begin] & 0x7F, 7
             for byte in data[begin + 1 : end]:

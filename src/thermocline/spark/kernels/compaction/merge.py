@@ -25,7 +25,7 @@ from thermocline.spark.kernels.compaction.leaves import Column, Leaf
 from thermocline.spark.kernels.compaction.merge_plan import GroupInput, MergePlan, PlannedOutput, chunks_of, may_copy, needs_dictionary
 from thermocline.spark.kernels.compaction.page_indexes import PagesMoved, merge_column_indexes, merge_offset_indexes
 from thermocline.spark.kernels.compaction.problems import damaged
-from thermocline.spark.kernels.compaction.splice import check_output, common_pairs, maker_of, output_path
+from thermocline.spark.kernels.compaction.splice import check_output, common_pairs, copied_result, maker_of, output_path
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask, OutputFile, RowMap
 from thermocline.spark.kernels.compaction.thrift_structs import read_struct
 
@@ -47,18 +47,8 @@ def merge(task: BinTask, footers: Sequence[Footer], plan: MergePlan, register: R
         maps.extend(_row_maps(task, footers, planned, len(outputs)))
         outputs.append(finished)
         again.update(dict.fromkeys(output.again))
-    rows = sum(footer.rows for footer in footers)
-    return BinResult(
-        number=task.number,
-        kernel="merge",
-        outputs=tuple(outputs),
-        rows_read=rows,
-        rows_written=rows,
-        bytes_read=sum(file.size_bytes for file in task.inputs),
-        bytes_written=sum(output.size_bytes for output in outputs),
-        row_maps=tuple(maps),
-        note=note + (f"; encoded again: {', '.join(sorted(again))}" if again else ""),
-    )
+    told = note + (f"; encoded again: {', '.join(sorted(again))}" if again else "")
+    return copied_result(task, "merge", footers, outputs, maps, told)
 
 
 def _sink(task: BinTask, number: int, register: Register, pace: Pace) -> Sink:

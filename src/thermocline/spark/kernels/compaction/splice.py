@@ -28,7 +28,7 @@ from thermocline.spark.kernels.compaction.lineage import carries_lineage
 from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable, damaged
 from thermocline.spark.kernels.compaction.reading import naming
 from thermocline.spark.kernels.compaction.row_groups import Place, RowGroup
-from thermocline.spark.kernels.compaction.task import BinResult, BinTask, InputFile, OutputFile, RowMap
+from thermocline.spark.kernels.compaction.task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
 from thermocline.spark.kernels.parquet_out import open_location
 
 _MAX_GROUPS = 32_767
@@ -109,16 +109,24 @@ def splice(task: BinTask, footers: Sequence[Footer], register: Register, pace: P
         if current is not None:
             current.sink.abandon()
         raise
+    return copied_result(task, "splice", footers, outputs, maps)
+
+
+def copied_result(
+    task: BinTask, kernel: Kernel, footers: Sequence[Footer], outputs: Sequence[OutputFile], maps: Sequence[RowMap], note: str = ""
+) -> BinResult:
+    """What became of a bin whose rows were copied, all of them and in their order."""
     rows = sum(footer.rows for footer in footers)
     return BinResult(
         number=task.number,
-        kernel="splice",
+        kernel=kernel,
         outputs=tuple(outputs),
         rows_read=rows,
         rows_written=rows,
         bytes_read=sum(file.size_bytes for file in task.inputs),
         bytes_written=sum(output.size_bytes for output in outputs),
         row_maps=tuple(maps),
+        note=note,
     )
 
 
