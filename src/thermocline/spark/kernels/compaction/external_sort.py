@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
@@ -20,7 +21,7 @@ import pyarrow.ipc
 
 from thermocline.spark.kernels.compaction.sort_words import Direction, Order, row_order, row_words
 
-_RUN_SHARE, _RANGE_SHARE, _PIECES_SHARE = 0.12, 0.05, 0.1
+ASIDE_SHARE, _RANGE_SHARE, _PIECES_SHARE = 0.12, 0.05, 0.1
 _PIECE_BYTES = (32 << 10, 1 << 20)
 _SAMPLES_PER_RUN = 512
 Cuts = npt.NDArray[np.int64]
@@ -53,22 +54,18 @@ class _Run:
     sample_rows: npt.NDArray[np.int64]
 
 
-@dataclass(slots=True)
-class ExternalSort:
-    """Takes batches of one schema, gives them back in order."""
+@dataclass(slots=True, kw_only=True)
+class SpillingSort(ABC):
+    """Takes batches of one schema, gives them back in order; what does not stay in memory is put aside on local disk in between."""
 
     keys: KeyColumns
     memory_bytes: int
     scratch: str | None = None
     batch_bytes: int = 4 << 20
     """About the size of the batches given back."""
-    expected_bytes: int = 0
-    """What all rows will take, about: of each run one piece is in memory while ranges are merged, so many runs have small pieces."""
     _buffer: list[pa.RecordBatch] = field(default_factory=list)
     _buffer_bytes: int = 0
     _total_bytes: int = 0
-    _runs: list[_Run] = field(default_factory=list)
-    _samples: list[pa.Table] = field(default_factory=list)
     _directory: str | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -77,30 +74,24 @@ class ExternalSort:
         self._buffer.append(batch)
         self._buffer_bytes += batch.nbytes
         self._total_bytes += batch.nbytes
-        if self._buffer_bytes >= self.memory_bytes * _RUN_SHARE:
-            self._spill()
+        if self._buffer_bytes >= self.memory_bytes * ASIDE_SHARE:
+            self._put_aside()
 
     @property
-    def _piece_bytes(self) -> float:
-        runs = max(1.0, self.expected_bytes / (self.memory_bytes * _RUN_SHARE))
-        return min(_PIECE_BYTES[1], max(_PIECE_BYTES[0], self.memory_bytes * _PIECES_SHARE / runs))
-
-    @property
+    @abstractmethod
     def runs(self) -> int:
-        """How many runs went to disk so far."""
-        return len(self._runs)
+        """How many times rows went to disk so far."""
 
     def sorted_batches(self) -> Generator[pa.RecordBatch, None, None]:
         """All rows in order; what was written to disk is gone afterwards."""
         try:
-            if not self._runs:
+            if not self.runs:
                 if self._buffer:
                     yield from batches_in_order(self._taken(), self.keys, self.batch_bytes)
                 return
             if self._buffer:
-                self._spill()
-            for table in self._ranges():
-                yield from batches_in_order(table, self.keys, self.batch_bytes)
+                self._put_aside()
+            yield from self._from_disk()
         finally:
             self.close()
 
@@ -109,17 +100,51 @@ class ExternalSort:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None
 
+    @abstractmethod
+    def _put_aside(self) -> None:
+        """Write what is in memory to disk."""
+
+    @abstractmethod
+    def _from_disk(self) -> Iterator[pa.RecordBatch]:
+        """All that was put aside, in order."""
+
     def _taken(self) -> pa.Table:
         table = one_piece(pa.Table.from_batches(self._buffer))
         self._buffer, self._buffer_bytes = [], 0
         return table
 
-    def _spill(self) -> None:
-        table = self._taken()
+    def _place(self, name: str) -> str:
+        """Where a file of this sort lies."""
         if self._directory is None:
             self._directory = tempfile.mkdtemp(prefix="thermocline-sort-", dir=self.scratch)
-        order = self.keys.order(table)
-        path = os.path.join(self._directory, f"run-{len(self._runs)}.arrow")
+        return os.path.join(self._directory, name)
+
+
+@dataclass(slots=True, kw_only=True)
+class ExternalSort(SpillingSort):
+    """Sorted runs, merged range by range."""
+
+    expected_bytes: int = 0
+    """What all rows will take, about: of each run one piece is in memory while ranges are merged, so many runs have small pieces."""
+    _runs: list[_Run] = field(default_factory=list)
+    _samples: list[pa.Table] = field(default_factory=list)
+
+    @property
+    def _piece_bytes(self) -> float:
+        runs = max(1.0, self.expected_bytes / (self.memory_bytes * ASIDE_SHARE))
+        return min(_PIECE_BYTES[1], max(_PIECE_BYTES[0], self.memory_bytes * _PIECES_SHARE / runs))
+
+    @property
+    def runs(self) -> int:
+        return len(self._runs)
+
+    def _from_disk(self) -> Iterator[pa.RecordBatch]:
+        for table in self._ranges():
+            yield from batches_in_order(table, self.keys, self.batch_bytes)
+
+    def _put_aside(self) -> None:
+        table = self._taken()
+        order, path = self.keys.order(table), self._place(f"run-{len(self._runs)}.arrow")
         rows = max(1, int(self._piece_bytes / max(1.0, table.nbytes / table.num_rows)))
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
             for begin in range(0, table.num_rows, rows):

@@ -7,10 +7,7 @@ keys stay in the order they came in. A range that the sample was wrong about, or
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,15 +15,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.ipc
 
-from thermocline.spark.kernels.compaction.external_sort import ExternalSort, KeyColumns, batches_in_order, one_piece
+from thermocline.spark.kernels.compaction.external_sort import ASIDE_SHARE, ExternalSort, SpillingSort, batches_in_order, one_piece
 from thermocline.spark.kernels.compaction.key_ranges import KeyRanges
 
-_PART_SHARE, _RANGE_SHARE, _MOST_SHARE = 0.12, 0.05, 0.1
+_RANGE_SHARE, _MOST_SHARE = 0.05, 0.1
 
 
 def ranges_for(expected_bytes: int, memory_bytes: int) -> int:
     """How many ranges rows are cut into that take about so much; one when they surely stay in memory."""
-    return 1 if 2 * expected_bytes <= memory_bytes * _PART_SHARE else int(np.ceil(expected_bytes / (memory_bytes * _RANGE_SHARE)))
+    return 1 if 2 * expected_bytes <= memory_bytes * ASIDE_SHARE else int(np.ceil(expected_bytes / (memory_bytes * _RANGE_SHARE)))
 
 
 @dataclass(slots=True)
@@ -38,73 +35,37 @@ class _Part:
     batches: npt.NDArray[np.int64]
 
 
-@dataclass(slots=True)
-class RangeSort:
-    """Takes batches of one schema, gives them back in order."""
+@dataclass(slots=True, kw_only=True)
+class RangeSort(SpillingSort):
+    """Rows laid out by ranges, each sorted once."""
 
-    keys: KeyColumns
     ranges: KeyRanges
-    memory_bytes: int
-    scratch: str | None = None
-    batch_bytes: int = 4 << 20
-    """About the size of the batches given back."""
-    _buffer: list[pa.RecordBatch] = field(default_factory=list)
-    _buffer_bytes: int = 0
     _parts: list[_Part] = field(default_factory=list)
     _range_bytes: npt.NDArray[np.int64] = field(init=False)
-    _directory: str | None = None
     _runs: int = 0
 
     def __post_init__(self) -> None:
         self._range_bytes = np.zeros(len(self.ranges), dtype=np.int64)
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        if not batch.num_rows:
-            return
-        self._buffer.append(batch)
-        self._buffer_bytes += batch.nbytes
-        if self._buffer_bytes >= self.memory_bytes * _PART_SHARE:
-            self._lay_out()
-
     @property
     def runs(self) -> int:
-        """How many times rows went to disk so far."""
         return len(self._parts) + self._runs
-
-    def sorted_batches(self) -> Generator[pa.RecordBatch, None, None]:
-        """All rows in order; what was written to disk is gone afterwards."""
-        try:
-            if not self._parts:
-                if self._buffer:
-                    yield from batches_in_order(self._taken(), self.keys, self.batch_bytes)
-                return
-            if self._buffer:
-                self._lay_out()
-            for number in range(len(self.ranges)):
-                yield from self._sorted_range(number)
-        finally:
-            self.close()
 
     def close(self) -> None:
         for part in self._parts:
             part.source.close()
-        if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
-            self._directory = None
+        SpillingSort.close(self)
 
-    def _taken(self) -> pa.Table:
-        table = one_piece(pa.Table.from_batches(self._buffer))
-        self._buffer, self._buffer_bytes = [], 0
-        return table
+    def _from_disk(self) -> Iterator[pa.RecordBatch]:
+        for number in range(len(self.ranges)):
+            yield from self._sorted_range(number)
 
-    def _lay_out(self) -> None:
+    def _put_aside(self) -> None:
         table = self._taken()
         numbers = self.ranges.numbers(self.keys.columns(table))
         ends = np.cumsum(np.bincount(numbers, minlength=len(self.ranges)))
         order = None if bool(np.all(numbers[1:] >= numbers[:-1])) else np.argsort(numbers, kind="stable")
-        if self._directory is None:
-            self._directory = tempfile.mkdtemp(prefix="thermocline-sort-", dir=self.scratch)
-        path = os.path.join(self._directory, f"part-{len(self._parts)}.arrow")
+        path = self._place(f"part-{len(self._parts)}.arrow")
         batches, begin, written = np.full(len(self.ranges), -1, dtype=np.int64), 0, 0
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             for number in np.flatnonzero(np.diff(ends, prepend=0)):
