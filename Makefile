@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup java run test lint types format bench faults soak clean
+.PHONY: help setup java run test quick lint types format bench faults soak clean
 
 PYTHON ?= python3
 DIR ?= .thermocline
@@ -34,6 +34,13 @@ run: setup ## start everything with a demo table and stay up until Ctrl-C
 # files start in the order tests/conftest.py gives them, longest first.
 test: setup lint types ## linters, types, import layers and all tests
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations 15
+
+# One tiering cycle with writes across both tiers, one fold, the gateway's reads of a lake, the guards of the catalog, and every unit test.
+QUICK := tests/unit tests/e2e/test_walking_skeleton.py \
+  tests/e2e/test_fold.py::test_corrections_read_the_same_before_and_after_the_fold tests/gateway/test_reading.py tests/postgres/test_guards.py
+
+quick: setup lint types ## the loop while editing, 3 minutes at most: linters, types, unit tests, a tiering, a fold, a gateway
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -q $(QUICK)
 
 lint: setup ## ruff, formatting and import layers
 	@$(BIN)/ruff check .
