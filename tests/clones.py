@@ -43,6 +43,8 @@ class Original:
             with closing(connect(dsn, autocommit=True)) as conn:
                 if claimed:
                     conn.execute("select thermocline.claim_home()")
+                    # Other clones have committed beside the original's files; their versions are no commits that this database lost.
+                    conn.execute("update thermocline.home set lakes_checked = pg_postmaster_start_time()")
                 conn.execute(
                     sql.SQL("alter server {} options (set port {})").format(sql.Identifier(SERVER), sql.Literal(str(gateway.port)))
                 )

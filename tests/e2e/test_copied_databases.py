@@ -16,6 +16,7 @@ from thermocline.locations import without_file_scheme
 from thermocline.ops.init_database import claim_database
 from thermocline.ops.janitor import remove_leftover_lakes, remove_stray_files
 from thermocline.ops.maintain.run import PassWish, run_pass
+from thermocline.ops.recover import recover
 from thermocline.ops.register import RegisterRequest, register
 from thermocline.ops.unregister import unregister
 from thermocline.pg import connect
@@ -71,6 +72,7 @@ def test_a_copy_may_be_left_and_the_lake_stays(copy: Spanning) -> None:
 
 def test_a_copy_that_is_claimed_goes_on(copy: Spanning) -> None:
     claim_database(copy.dsn)
+    assert recover(copy.dsn).is_complete  # other copies committed beside the original's files
     copy.both("update events set v = v + 1 where id = 7 returning *")
     assert copy.fold().op_id is not None
     copy.assert_same_rows()

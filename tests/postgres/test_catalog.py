@@ -123,8 +123,9 @@ def test_the_database_rejects_a_partition_that_goes_back_or_is_dropped_untiered(
         for new in STATES:
             shop.conn.execute("delete from thermocline.partitions")
             shop.conn.execute(
-                "insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state) values (%s, 'a', 'b', 1, 0, 1, %s)",
-                [table_id, old],
+                "insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state)"
+                " values (%s, 'a', 'b', %s, 0, 1, %s)",
+                [table_id, 0 if old == "dropped" else 1, old],
             )
             legal = STATES.index(new) >= STATES.index(old) and (new != "dropped" or old in ("tiered", "dropped"))
             try:

@@ -33,6 +33,7 @@ COMMANDS = [
     "explain",
     "profile",
     "resume",
+    "recover",
     "verify",
     "sync-grants",
     "advise",

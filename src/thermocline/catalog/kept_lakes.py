@@ -74,7 +74,7 @@ def adopt_kept(conn: Connection, table_id: int, *, snapshot: int, r: int | None,
     conn.execute(_QUERIES["adopt_cutline"], where)
     conn.execute(_QUERIES["adopt_snapshot"], where)
     for gone in past:
-        place = {"schema": gone.name.schema, "name": gone.name.table, "relid": gone.relid, "lo": gone.lo, "hi": gone.hi}
+        place = {"schema": gone.name.schema, "name": gone.name.table, "lo": gone.lo, "hi": gone.hi}
         conn.execute(_QUERIES["adopt_partition"], where | place | {"rows": gone.rows})
 
 

@@ -16,9 +16,10 @@ _QUERIES = load_queries("thermocline.catalog", "queries/lake_ops.sql")
 
 
 @contextmanager
-def lake_lock(conn: Connection, lake_id: int, name: str) -> Iterator[None]:
+def lake_lock(conn: Connection, lake_id: int, name: str, *, even_copied: bool = False) -> Iterator[None]:
     """One writer of ours per lake table at a time; the lock dies with the connection."""
-    check_home(conn)
+    if not even_copied:
+        check_home(conn)
     if conn.execute(_QUERIES["try_lock_lake"], {"lake_id": lake_id}).fetchone() != (True,):
         raise AnotherWriter(f"Another pass commits to {name}.")
     try:

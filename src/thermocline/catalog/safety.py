@@ -87,6 +87,11 @@ def forget_published(conn: Connection, table_id: int, snapshots: Sequence[int]) 
     conn.execute(_QUERIES["forget_published"], {"table_id": table_id, "snapshots": list(snapshots)})
 
 
+def forget_published_but(conn: Connection, table_id: int, snapshots: Sequence[int]) -> None:
+    """The history of S names these snapshots and no others."""
+    conn.execute(_QUERIES["forget_published_but"], {"table_id": table_id, "snapshots": list(snapshots)})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantined:
     """An orphan that was moved aside, and where it is until it is deleted."""

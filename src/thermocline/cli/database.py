@@ -44,8 +44,10 @@ def init(
     patience = loaded.values.connect_timeout_seconds
     report = ops.init_database(require_dsn(loaded), ops.GatewayAddress(host=host, port=port), connect_timeout_seconds=patience)
     if claim:
-        ops.claim_database(require_dsn(loaded), connect_timeout_seconds=patience)
+        unbound = ops.claim_database(require_dsn(loaded), connect_timeout_seconds=patience)
         tell("the lake belongs to this database from now on")
+        for left in unbound:
+            tell(f"{left.table} is not the table that was registered ({left.reason}); nothing of it moves. Unregister it.")
     if rotate_logins:
         forget_password(loaded.values.dir, "gateway_password")
         roles = ops.rotate_logins(require_dsn(loaded), connect_timeout_seconds=patience)

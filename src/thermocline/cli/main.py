@@ -24,6 +24,7 @@ from thermocline.cli import (
     pins,
     processes,
     profiles,
+    recover,
     register,
     show,
     stack,
@@ -43,7 +44,24 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (stack, database, advise, register, tables, show, moves, maintain, pause, pins, processes, profiles, explain, verify, grants):
+for module in (
+    stack,
+    database,
+    advise,
+    register,
+    tables,
+    show,
+    moves,
+    maintain,
+    pause,
+    pins,
+    processes,
+    profiles,
+    explain,
+    verify,
+    recover,
+    grants,
+):
     module.add_commands(app)
 
 

@@ -64,10 +64,14 @@ def write_evolved(told: Mapping[str, Any], location: str, columns: Sequence[Lake
         "metadata-log": [*told.get("metadata-log", ()), {"metadata-file": location, "timestamp-ms": told["last-updated-ms"]}],
     }
     folder, _, name = location.rpartition("/")
-    version = int(found[1]) + 1 if (found := _VERSION.match(name)) else 1
+    return write_metadata(changed, folder, int(found[1]) + 1 if (found := _VERSION.match(name)) else 1)
+
+
+def write_metadata(told: Mapping[str, Any], folder: str, version: int) -> str:
+    """Write a metadata file under a new name with this version; its location. No catalog points at it yet."""
     successor = f"{folder}/{version:05d}-{uuid.uuid4()}.metadata.json"
     try:
-        _write(successor, json.dumps(changed).encode())
+        _write(successor, json.dumps(told).encode())
     except OSError as problem:
         raise LakeNotWritable(f"The lake's metadata {successor} cannot be written: {problem}.") from problem
     return successor

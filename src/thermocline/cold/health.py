@@ -11,9 +11,9 @@ from thermocline.cold.storage import LakeReader
 from thermocline.core.maintenance.clustering import overlap_depth
 from thermocline.core.maintenance.files import DataSeen
 from thermocline.core.maintenance.health import HealthFacts
+from thermocline.core.op_stamp import OP_KEY
 from thermocline.errors import LakeFileUnreadable
 
-_OP_KEY = "thermocline.op-id"
 _INTEGER_KINDS = frozenset({"int", "long", "date", "time", "timestamp", "timestamptz"})
 _BYTES_KINDS = frozenset({"string", "uuid", "binary"})
 _MOST_FOREIGN = 5
@@ -138,7 +138,7 @@ def _foreign(metadata: TableMetadata, published: int | None) -> tuple[str, ...]:
             break
         said = snapshot.summary.additional_properties if snapshot.summary is not None else {}
         operation = _operation(snapshot)
-        if _OP_KEY not in said and operation is not Operation.REPLACE:
+        if OP_KEY not in said and operation is not Operation.REPLACE:
             told.append(f"snapshot {at} ({operation.value if operation else 'unknown'})")
         at = snapshot.parent_snapshot_id
     return tuple(told)

@@ -65,6 +65,23 @@ class CopiedDatabase(RefusedError):
     )
 
 
+class LakeAhead(RefusedError):
+    """The lake holds commits that this database does not know: the database was restored to an earlier moment."""
+
+    code = "TC412"
+    hint = (
+        "Nothing is written to the lake and nothing is deleted until `thermocline recover` has run: it brings the lake to the newest state"
+        " that agrees with this database, or says what is missing. Reading is safe as far as the files are there."
+    )
+
+
+class LakesNotCompared(TryAgainError):
+    """The lakes were not compared with the journal since Postgres started."""
+
+    code = "TC413"
+    hint = "The worker compares them in its next cycle, `thermocline recover` at once."
+
+
 class Paused(RefusedError):
     """The table is paused."""
 

@@ -59,6 +59,11 @@ def swap_metadata(conn: Connection, namespace: str, name: str, *, before: str, a
     return conn.execute(_QUERIES["swap_metadata"], where).rowcount == 1
 
 
+def note_lake_behind(conn: Connection, table_id: int) -> None:
+    """The lake's schema may not be the table's: the next cycle compares them."""
+    conn.execute(_QUERIES["lake_behind"], {"table_id": table_id})
+
+
 def apply_lake_columns(conn: Connection, table_id: int) -> None:
     """The lake has the columns: the foreign table and the view read them there."""
     conn.execute(_QUERIES["quiet"])

@@ -37,6 +37,7 @@ from thermocline.hot.odd_values import read_key_of_value
 from thermocline.hot.partitions import why_not_forget
 from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
 from thermocline.ops.follow_schema import check_followed, follow_schema
+from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.lake_listing import read_files
 from thermocline.ops.move_report import MoveReport
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
@@ -112,6 +113,7 @@ def fold(
     report = FoldReport(table=str(name), dry_run=dry_run)
     with connect(dsn, autocommit=True, application_name="thermocline fold") as conn:
         registered = tables.find_table(conn, name)
+        check_lakes(conn)
         with journal.table_lock(conn, registered.id, str(name)):
             report.notes += () if dry_run else follow_schema(conn, registered, settings)
             table = read_spanning(conn, name)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from thermocline import pg
-from thermocline.catalog.home import claim_home
+from thermocline.catalog.home import Unbound, claim_home
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.errors import MissingPrivilege
 from thermocline.hot.gateway_server import GatewayTls, apply_gateway_server, apply_tls
-from thermocline.hot.seam import SERVER
+from thermocline.hot.seam import SERVER, apply_templates
 
 _LOCK_KEY = 7_461_001_914
 _QUERIES = pg.load_queries("thermocline.ops", "queries/init_database.sql")
@@ -60,10 +60,14 @@ def init_database(dsn: str, gateway: GatewayAddress, *, connect_timeout_seconds:
     return InitReport(catalog_version=version, gateway_login=role, gateway=f"{gateway.host}:{gateway.port}")
 
 
-def claim_database(dsn: str, *, connect_timeout_seconds: int = 5) -> None:
-    """The lake belongs to this database from now on; the one it was copied from must be gone."""
+def claim_database(dsn: str, *, connect_timeout_seconds: int = 5) -> tuple[Unbound, ...]:
+    """The lake belongs to this database from now on; the one it was copied from must be gone.
+
+    Object numbers of a restored dump are bound anew by name, in one transaction; the tables that are not found stay unbound.
+    """
     with pg.connect(dsn, connect_timeout_seconds=connect_timeout_seconds, application_name="thermocline init") as conn:
-        claim_home(conn)
+        apply_templates(conn)
+        return claim_home(conn)
 
 
 def rotate_logins(dsn: str, *, connect_timeout_seconds: int = 5) -> tuple[str, ...]:

@@ -10,11 +10,13 @@ from thermocline.catalog import journal, kept_lakes
 from thermocline.catalog.home import check_home
 from thermocline.cold.create import remove_lake_files
 from thermocline.lake_files import delete_file
+from thermocline.ops.lake_ahead import check_lakes
 from thermocline.pg import Connection
 
 
 def remove_stray_files(conn: Connection, grace_seconds: float) -> int:
     """Delete what abandoned and retried tasks left behind; how many files went."""
+    check_lakes(conn)
     check_home(conn)
     removed = 0
     for path in journal.read_stray_files(conn, grace_seconds):
@@ -26,6 +28,7 @@ def remove_stray_files(conn: Connection, grace_seconds: float) -> int:
 
 def remove_leftover_lakes(conn: Connection, grace_seconds: float) -> int:
     """Delete the directories of lake tables that a killed registration never made known, or a killed unregistration did not finish."""
+    check_lakes(conn)
     check_home(conn)
     removed = 0
     for location in kept_lakes.read_leftovers(conn, grace_seconds):

@@ -37,6 +37,7 @@ from thermocline.hot.seam import SeamDefinition, apply_grants, apply_seam_object
 from thermocline.hot.truncation import apply_truncation
 from thermocline.ops.adopt import Adoption
 from thermocline.ops.init_database import check_privileges
+from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.register_plan import (
     RegisterPlan,
     RegisterRequest,
@@ -87,6 +88,7 @@ def register(dsn: str, request: RegisterRequest, *, settings: Settings, talk: Ta
             heap = read_heap(conn, request.table, existing.pk if existing and request.pk is None else request.pk)
             if existing:
                 return _already(conn, existing, heap, request)
+            check_lakes(conn)
             check_home(conn)
             plan = plan_registration(conn, heap, request, settings)
             check_owner(conn, heap)

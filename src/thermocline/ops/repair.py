@@ -17,6 +17,7 @@ from thermocline.core.names import TableName
 from thermocline.core.verification import CheckedRange, VerifyReport
 from thermocline.errors import NothingToRepairFrom
 from thermocline.hot.seam import key_expression, key_matches
+from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.spanning import SpanningTable, read_spanning
 from thermocline.ops.verify import read_ranges
 from thermocline.pg import Connection, connect, load_queries
@@ -55,6 +56,7 @@ def repair(dsn: str, name: TableName, ranges: Sequence[str]) -> RepairReport:
     with connect(dsn, autocommit=True, application_name="thermocline repair") as conn:
         table = read_spanning(conn, name)
         rows = 0
+        check_lakes(conn)
         with journal.table_lock(conn, table.registered.id, str(name)):
             for part in read_ranges(conn, table, journal.read_cutline(conn, table.registered.id)):
                 if part.name in ranges and part.in_heap:

@@ -40,6 +40,7 @@ from thermocline.hot.premake import apply_premake, read_grid
 from thermocline.hot.retention import read_line
 from thermocline.hot.snapshot import ExportedSnapshot, closing_on_error, export_snapshot
 from thermocline.ops.follow_schema import check_followed, follow_schema
+from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.move_report import MoveReport
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.retain import retain
@@ -108,6 +109,7 @@ def tier(
     report = TierReport(table=str(name), dry_run=dry_run)
     with connect(dsn, autocommit=True, application_name="thermocline tier") as conn:
         registered = tables.find_table(conn, name)
+        check_lakes(conn)
         with journal.table_lock(conn, registered.id, str(name)):
             followed = () if dry_run else follow_schema(conn, registered, settings)
             report.notes += followed

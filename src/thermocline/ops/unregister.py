@@ -26,6 +26,7 @@ from thermocline.hot.seam import SERVER, SeamObjects, remove_seam_objects
 from thermocline.hot.truncation import remove_truncation
 from thermocline.ops.fold import fold
 from thermocline.ops.follow_schema import follow_schema
+from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.register import SEAM_SCHEMA_COMMENT
 from thermocline.ops.resolve import resolve_unfinished
 from thermocline.ops.restore import Restoring, attach_restored, drop_all_filled, fill_history, note_restored
@@ -111,6 +112,8 @@ def _leave(work: Leaving) -> UnregisterReport:
     conn, table = work.conn, work.table
     if work.dry_run:
         return _report(table.name, work, keep_lake=_keeps_lake(work))
+    if not _keeps_lake(work):
+        check_lakes(conn)
     with journal.table_lock(conn, table.id, str(table.name), even_copied=_keeps_lake(work)):
         cut = journal.claim(conn, table.id, even_paused=True)
         if work.restore_heap or not work.drop_lake:
@@ -188,6 +191,7 @@ def _drop_kept(conn: Connection, name: TableName, *, dry_run: bool) -> Unregiste
     if (kept := kept_lakes.find_kept(conn, name.schema, name.table)) is None:
         return _report(name, None)
     if not dry_run:
+        check_lakes(conn)
         check_home(conn)
         with conn.transaction():
             tables.delete_lake_table(conn, kept.namespace, kept.name)

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName
+from thermocline.core.op_stamp import KIND_KEY, OP_KEY, T_KEY, TABLE_KEY
 from thermocline.errors import CommitFailed, CommitUnknown, LakeLayoutUnsupported, LakeTableMissing, LostRace, RangeAlreadyInLake
 from thermocline.lake_files import flush_commit
 from thermocline.spark.java_values import java_class, list_of_longs
@@ -28,10 +29,6 @@ from thermocline.spark.kernels.parquet_out import LakeFile
 from thermocline.spark.session import lake_catalog
 from thermocline.spark.staged_metadata import remove_staged_metadata
 
-OP_KEY = "thermocline.op-id"
-KIND_KEY = "thermocline.kind"
-TABLE_KEY = "thermocline.table"
-T_KEY = "thermocline.t"
 FENCE_PROPERTY = "thermocline.fence"
 
 

@@ -93,9 +93,12 @@ create table thermocline.partitions (
     rows_in_lake bigint,
     tiered_xid xid8,
     changed_at timestamptz not null default now(),
-    primary key (table_id, relid),
-    check (lo < hi)
+    check (lo < hi),
+    check ((state = 'dropped') = (relid = 0))
 );
+-- A dropped partition has no relation: the number it had may be given to another one.
+create unique index partitions_by_relation on thermocline.partitions (table_id, relid) where state <> 'dropped';
+create index partitions_by_range on thermocline.partitions (table_id, lo);
 
 create function thermocline.forbid_partition_regression() returns trigger
     language plpgsql set search_path = pg_catalog as $$
@@ -108,6 +111,7 @@ begin
     if new.state = 'dropped' and old.state not in ('tiered', 'dropped') then
         raise exception 'partition % is %, and only a tiered one can be dropped', old.name, old.state using errcode = 'check_violation';
     end if;
+    if new.state = 'dropped' then new.relid := 0; end if;
     new.changed_at := now();
     return new;
 end $$;

@@ -726,6 +726,11 @@ begin
     update thermocline.tables x set lake_behind = false where x.id = of_table;
 end $$;
 
+-- The tables that event triggers follow; 0012 leaves out those whose object numbers are another database's.
+create view thermocline.tables_here as
+select t.id, t.schema_name, t.table_name, t.object_name, t.heap_oid, t.key_type, t.keep_heap from thermocline.tables t;
+revoke all on thermocline.tables_here from public;
+
 -- A column that a view uses can be neither dropped nor given another type, so a seam lets go before a statement that may want to, and
 -- takes hold again behind it; both in that statement's transaction. The text only decides whether to let go: what changed is read off
 -- the catalogs afterwards. Where it says nothing of the table (a call of a function), Postgres refuses, as for any view.
@@ -736,7 +741,7 @@ declare
     lets_go boolean := current_query() ~* '\m(drop|type)\M';
 begin
     if current_setting('thermocline.following', true) = 'on' or not (lets_go or current_query() ~* '\m(add|rename)\M') then return; end if;
-    for t in select r.id from thermocline.tables r join pg_class h on h.oid = r.heap_oid
+    for t in select r.id from thermocline.tables_here r join pg_class h on h.oid = r.heap_oid
               where current_query() ~* ('(^|[^\w$])' || regexp_replace(r.table_name, '(\W)', '\\\1', 'g') || '($|[^\w$])')
                 and pg_has_role(session_user, h.relowner, 'member')
     loop
@@ -757,7 +762,7 @@ declare
     t record;
 begin
     if current_setting('thermocline.following', true) = 'on' then return; end if;
-    for t in select r.id from thermocline.tables r
+    for t in select r.id from thermocline.tables_here r
               where r.id = any (loosened) or r.heap_oid in (select c.objid from pg_event_trigger_ddl_commands() c)
     loop
         perform set_config('thermocline.following', 'on', true);
@@ -777,14 +782,14 @@ begin
     if current_setting('thermocline.following', true) = 'on'
        or (tg_tag = 'ALTER TABLE' and not exists (select from pg_event_trigger_ddl_commands() c join pg_class r on r.oid = c.objid
                                                     join thermocline.type_shapes k on k.type_oid = r.reltype)) then return; end if;
-    for t in select r.id, thermocline.changed_type(r.id) as change from thermocline.tables r loop
+    for t in select r.id, thermocline.changed_type(r.id) as change from thermocline.tables_here r loop
         continue when t.change is null;
         if thermocline.has_rows_outside(t.id) then
             perform thermocline.refuse_change(t.id, t.change, null);
         end if;
     end loop;
     -- Only now: another table may use the same type.
-    perform thermocline.note_types(r.id) from thermocline.tables r;
+    perform thermocline.note_types(r.id) from thermocline.tables_here r;
 end $$;
 
 revoke all on function thermocline.on_alter_start(), thermocline.on_alter_end(), thermocline.on_type_end(), thermocline.note_types(bigint), thermocline.follow_schema(bigint, boolean),

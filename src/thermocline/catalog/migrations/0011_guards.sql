@@ -10,7 +10,7 @@ begin
     if current_setting('thermocline.following', true) = 'on' then return; end if;
     select format('%I.%I', t.schema_name, t.table_name) as heap, w.what, w.hint
       into refused
-      from thermocline.tables t
+      from thermocline.tables_here t
       join pg_event_trigger_ddl_commands() c on c.classid = 'pg_class'::regclass
       join lateral (
           select 'row-level security cannot be applied to rows in the lake' as what, 'Unregister the table first, or grant on views of its seam instead.' as hint
@@ -77,7 +77,7 @@ declare
     p record;
 begin
     if current_setting('thermocline.following', true) = 'on' then return; end if;
-    for p in select distinct k.relid from thermocline.tables t
+    for p in select distinct k.relid from thermocline.tables_here t
                join pg_event_trigger_ddl_commands() c on c.classid = 'pg_class'::regclass and c.objid = t.heap_oid
                join thermocline.partitions k on k.table_id = t.id
                join pg_trigger g on g.tgrelid = k.relid and g.tgname = 'thermocline_capture'
@@ -86,7 +86,7 @@ begin
         execute format('drop trigger thermocline_capture on %s', p.relid::regclass);
         execute format('drop trigger if exists thermocline_capture_truncate on %s', p.relid::regclass);
     end loop;
-    for p in select distinct t.id, i.inhrelid from thermocline.tables t
+    for p in select distinct t.id, i.inhrelid from thermocline.tables_here t
                join thermocline.cutline k on k.table_id = t.id
                join pg_inherits i on i.inhparent = t.heap_oid
                join pg_event_trigger_ddl_commands() c on c.classid = 'pg_class'::regclass and c.objid in (t.heap_oid, i.inhrelid)

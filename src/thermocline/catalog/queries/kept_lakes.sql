@@ -28,7 +28,7 @@ insert into thermocline.published (table_id, snapshot_id) values (%(table_id)s, 
 
 -- name: adopt_partition
 insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state, rows_in_lake)
-values (%(table_id)s, %(schema)s, %(name)s, %(relid)s, %(lo)s, %(hi)s, 'dropped', %(rows)s) on conflict do nothing
+values (%(table_id)s, %(schema)s, %(name)s, 0, %(lo)s, %(hi)s, 'dropped', %(rows)s)
 
 -- name: leave
 insert into thermocline.lake_leftovers (location) values (%(location)s) on conflict do nothing

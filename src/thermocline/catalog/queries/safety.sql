@@ -51,6 +51,9 @@ delete from thermocline.doomed_files where path = any(%(paths)s)
 -- name: forget_published
 delete from thermocline.published where table_id = %(table_id)s and snapshot_id = any(%(snapshots)s) and superseded_xid is not null
 
+-- name: forget_published_but
+delete from thermocline.published where table_id = %(table_id)s and snapshot_id <> all(%(snapshots)s) and superseded_xid is not null
+
 -- name: quarantine
 insert into thermocline.quarantined_files (path, kept_at, table_id, lake_id, size_bytes, until)
 values (%(path)s, %(kept_at)s, %(table_id)s, %(lake_id)s, %(size_bytes)s, %(until)s)

@@ -1,10 +1,10 @@
 -- name: known
-select relid, state from thermocline.partitions where table_id = %(table_id)s
+select relid, state from thermocline.partitions where table_id = %(table_id)s and state <> 'dropped'
 
 -- name: discover
 insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi)
 values (%(table_id)s, %(schema)s, %(name)s, %(relid)s, %(lo)s, %(hi)s)
-on conflict (table_id, relid) do update set schema_name = excluded.schema_name, name = excluded.name, lo = excluded.lo, hi = excluded.hi
+on conflict (table_id, relid) where state <> 'dropped' do update set schema_name = excluded.schema_name, name = excluded.name, lo = excluded.lo, hi = excluded.hi
  where (partitions.schema_name, partitions.name, partitions.lo, partitions.hi)
        is distinct from (excluded.schema_name, excluded.name, excluded.lo, excluded.hi)
 

@@ -25,3 +25,6 @@ update thermocline_iceberg.iceberg_tables set metadata_location = %(after)s, pre
 
 -- name: finish
 select thermocline.finish_following(%(table_id)s)
+
+-- name: lake_behind
+update thermocline.tables set lake_behind = true where id = %(table_id)s

@@ -13,6 +13,7 @@ from thermocline.catalog.tables import insert_event
 from thermocline.core.maintenance.iceberg import ICEBERG
 from thermocline.core.names import TableName
 from thermocline.maintenance_errors import LakeTableIsRegistered, LakeTableUnknown
+from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.maintain.plugins import plugin_named
 from thermocline.ops.maintain.quarantine import restore_quarantined
 from thermocline.ops.maintain.targets import find_target
@@ -61,6 +62,7 @@ def remove_table(dsn: str, name: TableName) -> LakeChange:
         entry = lake_tables.read_lake_table_entry(conn, name)
         if entry is None:
             raise LakeTableUnknown(f"{name} was not added by `thermocline lake add`.")
+        check_lakes(conn)
         with pass_lock(conn, Owner(lake_id=entry.id), str(name)), conn.transaction():
             lake_tables.remove_lake_table(conn, entry.id)
             insert_event(conn, None, "lake remove", f"{name} is no longer under maintenance.")

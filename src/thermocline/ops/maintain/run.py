@@ -33,6 +33,7 @@ from thermocline.core.maintenance.record import PassStatus, checked, counters_to
 from thermocline.core.maintenance.resolve import policy_record
 from thermocline.core.names import TableName
 from thermocline.errors import Paused, ThermoclineError
+from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.engines import MaintenanceEngine
 from thermocline.ops.maintain.formats import LakeFormat, Target
@@ -167,6 +168,7 @@ def run_pass_on(
         return _run_unrecorded(run, resolved.warnings)
     if seen.owner.table_id is not None and (since := read_paused_since(conn, seen.owner.table_id)) is not None:
         raise Paused(f"{seen.label} is paused since {since:%Y-%m-%d %H:%M:%S}; nothing of it moves.")
+    check_lakes(conn)
     with passes.pass_lock(conn, seen.owner, seen.label, beside=wish.beside):
         return _run_recorded(run, resolved.warnings)
 
