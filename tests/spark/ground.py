@@ -118,14 +118,15 @@ class Ground:
     def lake_by_pyiceberg(self, name: TableName) -> pa.Table:
         return StaticTable.from_metadata(load_table(self.spark, name).metadata_location.replace("file:/", "file:///", 1)).scan().to_arrow()
 
-    def lake_by_duckdb(self, name: TableName) -> pa.Table:
+    def lake_by_duckdb(self, name: TableName, condition: str = "true") -> pa.Table:
         head = load_table(self.spark, name)
         with closing(duckdb.connect()) as conn:
             for extension in ("avro", "iceberg"):
                 conn.execute(f"load '{_extension_path(extension)}'")
             conn.execute("set timezone = 'UTC'")
             return conn.execute(
-                "select * from iceberg_scan(?, snapshot_from_id => ?)", [head.metadata_location.replace("file:", ""), head.snapshot_id]
+                f"select * from iceberg_scan(?, snapshot_from_id => ?) where {condition}",
+                [head.metadata_location.replace("file:", ""), head.snapshot_id],
             ).to_arrow_table()
 
 

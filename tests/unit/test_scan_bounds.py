@@ -40,10 +40,13 @@ def test_a_comparison_is_certain_only_when_the_outermost_bounds_satisfy_it(op: O
 
 
 @pytest.mark.parametrize(
-    "odd", [_file({}, {}), _keys(0, 1, nulls=1), _keys(0, 1, nulls=10)], ids=["a file without bounds", "a null", "only nulls"]
+    "odd",
+    [_file({}, {}), _keys(0, 1, nulls=1), _keys(0, 1, nulls=10), _file({2: bytes(4)}, {2: bytes(4)})],
+    ids=["a file without bounds", "a null", "only nulls", "days, of a column that is a timestamp by now"],
 )
 def test_nothing_is_certain_of_rows_that_no_bound_speaks_of(odd: LakeFile) -> None:
-    assert not is_certain((_keys(0, 1), odd), Bound(field=KEY, op="<", values=(100,)))
+    for op, value in (("<", 100), ("<=", 2**63 - 1), (">=", -(2**63)), (">", -1)):
+        assert not is_certain((_keys(0, 1), odd), Bound(field=KEY, op=op, values=(value,)))  # type: ignore[arg-type]
 
 
 def test_a_column_without_nulls_is_certainly_not_null() -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thermocline.cold.metadata import LakeField, LakeFile, LakeTable, SnapshotFiles
+from thermocline.core.column_bounds import ColumnType, decode_bound
 
 Op = Literal["=", "<", "<=", ">", ">=", "is null", "is not null"]
 BoundValue = int | Decimal | bytes
@@ -86,15 +87,19 @@ def is_certain(data: Sequence[LakeFile], bound: Bound) -> bool:
         return True
     if len(bound.values) != 1 or not isinstance(value := bound.values[0], int):
         return False
+    kind = ColumnType(kind=bound.field.kind)
+    # A file without a bound counts as one that reaches to the end of all numbers, so nothing is certain of it.
+    highest = max((_int(kind, file.upper.get(field_id), _HIGHEST) for file in data), default=_LOWEST)
+    lowest = min((_int(kind, file.lower.get(field_id), _LOWEST) for file in data), default=_HIGHEST)
     match bound.op:
         case "<":
-            return all(_int(file.upper.get(field_id), _HIGHEST) < value for file in data)
+            return highest < value
         case "<=":
-            return all(_int(file.upper.get(field_id), _HIGHEST) <= value for file in data)
+            return highest <= value < _HIGHEST
         case ">":
-            return all(_int(file.lower.get(field_id), _LOWEST) > value for file in data)
+            return lowest > value
         case ">=":
-            return all(_int(file.lower.get(field_id), _LOWEST) >= value for file in data)
+            return lowest >= value > _LOWEST
     return False
 
 
@@ -158,17 +163,19 @@ class _Ends:
 
 
 @lru_cache(maxsize=512)
-def _ends(files: SnapshotFiles, field_id: int) -> _Ends:
+def _ends(files: SnapshotFiles, field_id: int, kind: ColumnType) -> _Ends:
     return _Ends(
-        np.array([_int(file.lower.get(field_id), _LOWEST) for file in files.data], dtype=np.int64),
-        np.array([_int(file.upper.get(field_id), _HIGHEST) for file in files.data], dtype=np.int64),
+        np.array([_int(kind, file.lower.get(field_id), _LOWEST) for file in files.data], dtype=np.int64),
+        np.array([_int(kind, file.upper.get(field_id), _HIGHEST) for file in files.data], dtype=np.int64),
         np.array([_is_all_null(file, field_id) for file in files.data], dtype=bool),
         np.array([file.null_counts.get(field_id) == 0 for file in files.data], dtype=bool),
     )
 
 
-def _int(encoded: bytes | None, otherwise: int) -> int:
-    return otherwise if encoded is None else int.from_bytes(encoded, "little", signed=True)
+def _int(kind: ColumnType, encoded: bytes | None, otherwise: int) -> int:
+    """A bound, or the end of all numbers where there is none or none of this type: days, say, of what is a timestamp by now."""
+    found = decode_bound(kind, encoded) if encoded is not None else None
+    return found if isinstance(found, int) else otherwise
 
 
 def _is_all_null(file: LakeFile, field_id: int) -> bool:
@@ -176,7 +183,7 @@ def _is_all_null(file: LakeFile, field_id: int) -> bool:
 
 
 def _may_match_ints(files: SnapshotFiles, bound: Bound) -> Mask:
-    ends = _ends(files, bound.field.field_id)
+    ends = _ends(files, bound.field.field_id, ColumnType(kind=bound.field.kind))
     match bound.op:
         case "is null":
             return ~ends.no_null

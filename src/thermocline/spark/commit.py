@@ -18,10 +18,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
+from thermocline.core.metrics_modes import current_schema, plan_metrics_modes
 from thermocline.core.names import TableName
 from thermocline.core.op_stamp import KIND_KEY, OP_KEY, T_KEY, TABLE_KEY
 from thermocline.errors import CommitFailed, CommitUnknown, LakeLayoutUnsupported, LakeTableMissing, LostRace, RangeAlreadyInLake
 from thermocline.lake_files import flush_commit
+from thermocline.parquet_metrics import FooterFacts, plan_metrics, position_delete_metrics, read_footer_facts
+from thermocline.spark.file_metrics import java_metrics
 from thermocline.spark.java_values import java_class, list_of_longs
 from thermocline.spark.kernels.fold_deletes import DeleteFile
 from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue
@@ -296,13 +299,13 @@ def _data_files(head: LakeHead, files: Sequence[LakeFile]) -> list[Any]:
     jvm: Any = head.spark._jvm
     iceberg = jvm.org.apache.iceberg
     # Every step of a dotted name is a round trip to the JVM, so names are looked up once and not for each file.
-    builder_of, file_metrics, new_input = iceberg.DataFiles.builder, iceberg.parquet.ParquetUtil.fileMetrics, head.table.io().newInputFile
-    spec, parquet, metrics_config = head.table.spec(), iceberg.FileFormat.PARQUET, iceberg.MetricsConfig.forTable(head.table)
+    builder_of, spec, parquet = iceberg.DataFiles.builder, head.table.spec(), iceberg.FileFormat.PARQUET
+    schema, modes = current_schema(head.told), plan_metrics_modes(head.told)
     made = []
     for file in files:
-        metrics = file_metrics(new_input(file.path, file.size_bytes), metrics_config)
-        if (counted := metrics.recordCount()) != file.rows:
-            raise LakeLayoutUnsupported(f"The lake file {file.path} has {counted} rows, and {file.rows} were written.")
+        facts = read_footer_facts(file.path, schema)
+        check_rows(file.path, facts, file.rows)
+        metrics = java_metrics(jvm, plan_metrics(facts, modes, file.nan_counts))
         # By the path as it was registered: an input file would spell it its own way, and two spellings of one file look like two files.
         builder = builder_of(spec).withPath(file.path).withFileSizeInBytes(file.size_bytes).withFormat(parquet).withMetrics(metrics)
         builder = builder.withSplitOffsets(list_of_longs(jvm, file.split_offsets))
@@ -312,21 +315,21 @@ def _data_files(head: LakeHead, files: Sequence[LakeFile]) -> list[Any]:
     return made
 
 
+def check_rows(path: str, facts: FooterFacts, rows: int) -> None:
+    """Refuse a file whose footer tells of other rows than were written."""
+    if facts.rows != rows:
+        raise LakeLayoutUnsupported(f"The lake file {path} has {facts.rows} rows, and {rows} were written.")
+
+
 def _delete_files(head: LakeHead, deletes: Sequence[DeleteFile]) -> list[Any]:
     jvm: Any = head.spark._jvm
     iceberg = jvm.org.apache.iceberg
-    builder_of, file_metrics, new_input = (
-        iceberg.FileMetadata.deleteFileBuilder,
-        iceberg.parquet.ParquetUtil.fileMetrics,
-        head.table.io().newInputFile,
-    )
-    spec, parquet, metrics_config = head.table.spec(), iceberg.FileFormat.PARQUET, iceberg.MetricsConfig.forPositionDelete()
+    builder_of, spec, parquet = iceberg.FileMetadata.deleteFileBuilder, head.table.spec(), iceberg.FileFormat.PARQUET
     partitions: dict[PartitionValue, Any] = {}
     made = []
     for file in deletes:
-        metrics = file_metrics(new_input(file.path, file.size_bytes), metrics_config)
-        builder = builder_of(spec).ofPositionDeletes().withPath(file.path)
-        builder = builder.withFileSizeInBytes(file.size_bytes).withFormat(parquet).withMetrics(metrics)
+        builder = builder_of(spec).ofPositionDeletes().withPath(file.path).withFileSizeInBytes(file.size_bytes).withFormat(parquet)
+        builder = builder.withMetrics(java_metrics(jvm, position_delete_metrics(file.path)))
         if file.partition is not None:
             if file.partition not in partitions:
                 partitions[file.partition] = _partition_struct(head, file.partition)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from py4j.java_gateway import JavaClass
@@ -32,14 +32,6 @@ def list_of_longs(jvm: Any, numbers: Sequence[int]) -> Any:
     texts = java_class(jvm, f"{_GUAVA}.base.Splitter").on(",").omitEmptyStrings().splitToList(",".join(map(str, numbers)))
     as_longs = java_class(jvm, f"{_GUAVA}.primitives.Longs").stringConverter()
     return java_class(jvm, f"{_GUAVA}.collect.Lists").transform(texts, as_longs)
-
-
-def map_of_longs(jvm: Any, numbers: Mapping[int, int]) -> Any:
-    """A java.util.Map from Integers to Longs; for a few."""
-    texts, as_longs = java_class(jvm, "java.util.HashMap")(), java_class(jvm, f"{_GUAVA}.primitives.Longs").stringConverter()
-    for key, number in numbers.items():
-        texts.put(key, str(number))
-    return java_class(jvm, "java.util.HashMap")(java_class(jvm, f"{_GUAVA}.collect.Maps").transformValues(texts, as_longs))
 
 
 def text_of(jvm: Any, loader: Any, class_name: str, method: str) -> Any:

@@ -14,9 +14,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from thermocline.core.maintenance.files import DataSeen, DeleteSeen
+from thermocline.core.metrics_modes import MetricsMode, current_schema, plan_metrics_modes
 from thermocline.errors import LakeLayoutUnsupported
-from thermocline.spark.commit import LakeHead, OpStamp, commit_snapshot, find_op
-from thermocline.spark.java_values import by_text, is_among, java_class, list_of_longs, map_of_longs, text_of, those
+from thermocline.parquet_metrics import (
+    CopiedInput,
+    FooterFacts,
+    KnownEnds,
+    copied_ends,
+    plan_metrics,
+    position_delete_metrics,
+    read_footer_facts,
+    unvouched_fields,
+)
+from thermocline.spark.commit import LakeHead, OpStamp, check_rows, commit_snapshot, find_op
+from thermocline.spark.file_metrics import java_metrics, read_bounds
+from thermocline.spark.java_values import by_text, is_among, java_class, list_of_longs, text_of, those
 
 _FOOTERS_AT_ONCE = 4
 
@@ -33,6 +45,8 @@ class NewData:
     sort_order_id: int = 0
     nan_counts: Mapping[int, int] | None = None
     """NaN in columns of floats, which a Parquet footer does not tell; None where they are not known."""
+    copied: tuple[DataSeen, ...] = ()
+    """The files whose row groups it holds, all of them and no others, where they were copied undecoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +81,10 @@ class PickedData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a new file's footer says, as Iceberg's metrics, read while there was time. Which columns it tells of is the table's to say."""
+    """What a new file's footer says of the columns of a schema, read while there was time."""
 
-    asked: tuple[object, ...]
-    metrics: Any = field(repr=False, compare=False)
+    schema_id: int
+    facts: FooterFacts = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +121,9 @@ def rewrite_files(head: LakeHead, rewrite: Rewrite, stamp: OpStamp) -> int:
     found = _by_location(head, data)
     by_path = {like.path: _partition_of(found, deletes, like) for like in {like.path: like for like in likes}.values()}
     added, new_deletes = (java_class(jvm, "java.util.HashSet")() for _ in range(2))
+    adding = _Adding(head=head, modes=plan_metrics_modes(head.told), found=found, partitions=by_path, begun=rewrite.measured)
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="footers") as pool:
-        for made in pool.map(lambda file: _data_file(head, file, by_path[file.like.path], rewrite.measured), rewrite.added):
+        for made in pool.map(adding.data_file, rewrite.added):
             added.add(made)
     for delete in rewrite.new_deletes:
         new_deletes.add(_delete_file(head, delete, by_path[delete.like.path]))
@@ -209,54 +224,51 @@ def _partition_of(data: Any, deletes: Any, like: DataSeen | DeleteSeen) -> Any:
     return next(file.partition() for file in deletes if str(file.location()) == like.path)
 
 
-def measure(head: LakeHead, path: str, size_bytes: int) -> Measured:
+def measure(head: LakeHead, path: str) -> Measured:
     """Read the footer of a new data file."""
-    jvm: Any = head.spark._jvm
-    config = java_class(jvm, "org.apache.iceberg.MetricsConfig").forTable(head.table)
-    source = head.table.io().newInputFile(path, size_bytes)
-    metrics = java_class(jvm, "org.apache.iceberg.parquet.ParquetUtil").fileMetrics(source, config)
-    return Measured(asked=_asked_metrics(head), metrics=metrics)
+    return Measured(schema_id=head.told["current-schema-id"], facts=read_footer_facts(path, current_schema(head.told)))
 
 
-def _asked_metrics(head: LakeHead) -> tuple[object, ...]:
-    """All that decides which metrics the table keeps."""
-    told = head.told
-    properties = sorted(pair for pair in head.properties.items() if pair[0].startswith("write.metadata.metrics."))
-    return (told.get("current-schema-id"), told.get("default-sort-order-id"), *properties)
-
-
-def _measured_or_measure(head: LakeHead, file: NewData, begun: Mapping[str, Future[Measured]]) -> Any:
+def _measured_or_measure(head: LakeHead, file: NewData, begun: Mapping[str, Future[Measured]]) -> FooterFacts:
     found = begun.get(file.path)
-    if found is not None and found.exception() is None and found.result().asked == _asked_metrics(head):
-        return found.result().metrics
-    return measure(head, file.path, file.size_bytes).metrics
+    if found is not None and found.exception() is None and found.result().schema_id == head.told["current-schema-id"]:
+        return found.result().facts
+    return measure(head, file.path).facts
 
 
-def _data_file(head: LakeHead, file: NewData, partition: Any, begun: Mapping[str, Future[Measured]]) -> Any:
-    jvm: Any = head.spark._jvm
-    metrics = _measured_or_measure(head, file, begun)
-    if (counted := metrics.recordCount()) != file.rows:
-        raise LakeLayoutUnsupported(f"The lake file {file.path} has {counted} rows, and {file.rows} were written.")
-    if file.nan_counts:
-        metrics = _with_nan_counts(jvm, metrics, file.nan_counts)
-    spec = head.table.specs().get(file.like.spec_id)
-    builder = java_class(jvm, "org.apache.iceberg.DataFiles").builder(spec).withPath(file.path).withFileSizeInBytes(file.size_bytes)
-    builder = builder.withFormat("parquet").withMetrics(metrics).withSplitOffsets(list_of_longs(jvm, file.split_offsets))
-    if spec.isPartitioned():
-        builder = builder.withPartition(partition)
-    if file.sort_order_id:
-        builder = builder.withSortOrder(head.table.sortOrders().get(file.sort_order_id))
-    return builder.build()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Adding:
+    """What every new data file of a commit is made with; `found` are the table's own entries by location."""
 
+    head: LakeHead
+    modes: Mapping[int, MetricsMode]
+    found: Any
+    partitions: Mapping[str, Any]
+    begun: Mapping[str, Future[Measured]]
 
-def _with_nan_counts(jvm: Any, metrics: Any, counts: Mapping[int, int]) -> Any:
-    """The footer's metrics, and these counts for the columns that the table keeps counts of."""
-    values = metrics.valueCounts()
-    kept = {field_id: count for field_id, count in counts.items() if values is not None and values.containsKey(field_id)}
-    return java_class(jvm, "org.apache.iceberg.Metrics")(
-        metrics.recordCount(), metrics.columnSizes(), values, metrics.nullValueCounts(), map_of_longs(jvm, kept),
-        metrics.lowerBounds(), metrics.upperBounds(),
-    )  # fmt: skip
+    def data_file(self, file: NewData) -> Any:
+        jvm: Any = self.head.spark._jvm
+        facts = _measured_or_measure(self.head, file, self.begun)
+        check_rows(file.path, facts, file.rows)
+        metrics = java_metrics(jvm, plan_metrics(facts, self.modes, file.nan_counts, self._copied_ends(file, facts)))
+        spec = self.head.table.specs().get(file.like.spec_id)
+        builder = java_class(jvm, "org.apache.iceberg.DataFiles").builder(spec).withPath(file.path).withFileSizeInBytes(file.size_bytes)
+        builder = builder.withFormat("parquet").withMetrics(metrics).withSplitOffsets(list_of_longs(jvm, file.split_offsets))
+        if spec.isPartitioned():
+            builder = builder.withPartition(self.partitions[file.like.path])
+        if file.sort_order_id:
+            builder = builder.withSortOrder(self.head.table.sortOrders().get(file.sort_order_id))
+        return builder.build()
+
+    def _copied_ends(self, file: NewData, facts: FooterFacts) -> dict[int, KnownEnds]:
+        """What a copy's inputs know of columns that the copied statistics do not vouch for. Few files have any, so it may take time."""
+        if not file.copied or not (field_ids := unvouched_fields(facts)):
+            return {}
+        inputs, schema = [], current_schema(self.head.told)
+        for copied in file.copied:
+            lower, upper = read_bounds(self.head.spark._jvm, self.found.get(copied.path), self.head.table.specs().get(copied.spec_id))
+            inputs.append(CopiedInput(facts=read_footer_facts(copied.path, schema), lower=lower, upper=upper))
+        return copied_ends(inputs, field_ids)
 
 
 def _carried_file(head: LakeHead, copy: CarriedDelete, deletes: Any) -> Any:
@@ -280,8 +292,7 @@ def _delete_file(head: LakeHead, file: NewDelete, partition: Any) -> Any:
         builder = builder.withFormat(iceberg.FileFormat.PUFFIN).withRecordCount(file.rows)
         builder = builder.withContentOffset(file.offset).withContentSizeInBytes(file.length)
     else:
-        source = head.table.io().newInputFile(file.path, file.size_bytes)
-        metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forPositionDelete())
+        metrics = java_metrics(jvm, position_delete_metrics(file.path))
         builder = builder.withFormat(iceberg.FileFormat.PARQUET).withMetrics(metrics)
     if spec.isPartitioned():
         builder = builder.withPartition(partition)

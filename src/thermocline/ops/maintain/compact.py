@@ -123,7 +123,7 @@ def _run_bins(
             continue
         fault_point("compact-bin")
         progress.pending.append(Finished(bin=bins[result.number], result=result))
-        replacing.measuring |= {file.path: pool.submit(measure, head, file.path, file.size_bytes) for file in result.outputs}
+        replacing.measuring |= {file.path: pool.submit(measure, head, file.path) for file in result.outputs}
         waiting = sum(found.bin.size_bytes for found in progress.pending)
         if done < total and waiting >= share and time.monotonic() - progress.last_commit >= _COMMIT_EVERY_SECONDS:
             replacing.commit(progress.pending)

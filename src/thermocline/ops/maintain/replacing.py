@@ -323,6 +323,7 @@ def _new_data(found: Finished, live: dict[str, DataSeen], plan: CompactionPlan) 
     order_id = plan.clustering.order_id if plan.clustering is not None and found.result.kernel == "sort" else 0
     if len(found.bin.files) == 1 and found.result.kernel in _IN_ORDER:
         order_id = found.bin.files[0].sort_order_id  # rows of one file, in the order they were in
+    copied = [_copied_inputs(found, live, number) for number in range(len(found.result.outputs))]
     return [
         NewData(
             path=output.path,
@@ -331,23 +332,28 @@ def _new_data(found: Finished, live: dict[str, DataSeen], plan: CompactionPlan) 
             split_offsets=output.split_offsets,
             like=live[found.bin.files[0].path],
             sort_order_id=order_id,
-            nan_counts=output.nan_counts if output.nan_counts is not None else _copied_nan_counts(found, number),
+            nan_counts=output.nan_counts if output.nan_counts is not None else _copied_nan_counts(copied[number]),
+            copied=copied[number],
         )
         for number, output in enumerate(found.result.outputs)
     ]
 
 
-def _copied_nan_counts(found: Finished, output: int) -> Counter[int] | None:
-    """What the inputs that were copied into an output say together; None when one of them says nothing."""
+def _copied_inputs(found: Finished, live: dict[str, DataSeen], output: int) -> tuple[DataSeen, ...]:
+    """The inputs that were copied undecoded into an output; none where rows were decoded."""
     if found.result.kernel not in _COPIED:
-        return None
-    inputs = {copied.input_path for copied in found.result.row_maps if copied.output == output}
+        return ()
+    paths = {copied.input_path for copied in found.result.row_maps if copied.output == output}
+    return tuple(live[file.path] for file in found.bin.files if file.path in paths)
+
+
+def _copied_nan_counts(inputs: Sequence[DataSeen]) -> Counter[int] | None:
+    """What the inputs that were copied into an output say together; None when one of them says nothing."""
     total: Counter[int] = Counter()
     counted: Set[int] | None = None
-    for file in found.bin.files:
-        if file.path in inputs:
-            if file.nan_counts is None:
-                return None
-            total.update(file.nan_counts)  # not by +, which leaves zeros out
-            counted = file.nan_counts.keys() if counted is None else counted & file.nan_counts.keys()
+    for file in inputs:
+        if file.nan_counts is None:
+            return None
+        total.update(file.nan_counts)  # not by +, which leaves zeros out
+        counted = file.nan_counts.keys() if counted is None else counted & file.nan_counts.keys()
     return Counter({field_id: total[field_id] for field_id in counted or ()})  # what one file does not say is not zero

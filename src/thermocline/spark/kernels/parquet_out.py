@@ -7,7 +7,8 @@ found again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,9 +19,11 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from thermocline.core.coltypes import LakeColumn
+from thermocline.core.column_bounds import FLOATS
 from thermocline.errors import LakeFileNotWritten
 from thermocline.lake_files import flush_to_disk, make_folder
 from thermocline.lake_files import open_location as open_location
+from thermocline.parquet_metrics import group_offset
 from thermocline.spark.kernels.checksum import RowSum, sum_of_table
 from thermocline.spark.kernels.lake_form import arrow_schema
 from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue, key_numbers, ordinals, partition_value
@@ -44,6 +47,8 @@ class LakeFile:
     lower_key: int
     upper_key: int
     split_offsets: tuple[int, ...]
+    nan_counts: Mapping[int, int] = field(default_factory=dict)
+    """NaN in columns of floats, by field id: no footer tells of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +76,7 @@ class _Open:
     rows: int = 0
     lower: int = 2**63 - 1
     upper: int = -(2**63)
+    nans: Counter[int] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -148,6 +154,9 @@ class LakeWriter:
             raise not_written(target.path, problem) from problem
         target.rows += table.num_rows
         target.lower, target.upper = min(target.lower, keys[0]), max(target.upper, keys[1])
+        for column in self._target.columns:
+            if column.lake_type in FLOATS:
+                target.nans[column.field_id] += int(pc.sum(pc.is_nan(table.column(column.name))).as_py() or 0)
         del table
         if size >= self._target.target_file_bytes:
             self._finish(ordinal)
@@ -203,6 +212,7 @@ class LakeWriter:
                 lower_key=done.lower,
                 upper_key=done.upper,
                 split_offsets=offsets,
+                nan_counts=dict(done.nans),
             )
         )
 
@@ -214,13 +224,8 @@ class LakeWriter:
             file = pq.ParquetFile(source, read_dictionary=texts)
             for group in range(file.metadata.num_row_groups):
                 seen += sum_of_table(file.read_row_group(group, use_threads=False), self._target.columns)
-            offsets = tuple(_group_offset(file.metadata.row_group(group)) for group in range(file.metadata.num_row_groups))
+            offsets = tuple(group_offset(file.metadata.row_group(group)) for group in range(file.metadata.num_row_groups))
         return size, offsets, seen
-
-
-def _group_offset(group: pq.RowGroupMetaData) -> int:
-    first = group.column(0)
-    return int(first.dictionary_page_offset or first.data_page_offset)
 
 
 def _sorted(table: pa.Table, tier_key: str) -> pa.Table:

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from thermocline.lake_files import open_location
 from thermocline.maintenance_errors import OutsideThePlan
+from thermocline.parquet_metrics import group_offset
 from thermocline.spark.kernels.compaction.in_order import check_in_order
 from thermocline.spark.kernels.compaction.run import run_bin
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask, OutputFile
@@ -139,10 +140,5 @@ def _checked(task: BinTask, path: str) -> OutputFile:
     found = {int((field.metadata or {}).get(_FIELD_ID, b"-1")) for field in footer.schema.to_arrow_schema()}
     if found != wanted:
         raise OutsideThePlan(f"The columns of {path} do not carry the table's field ids.")
-    offsets = tuple(_start_of(footer.row_group(at)) for at in range(footer.num_row_groups))
+    offsets = tuple(group_offset(footer.row_group(at)) for at in range(footer.num_row_groups))
     return OutputFile(path=path, size_bytes=size, rows=footer.num_rows, split_offsets=offsets)
-
-
-def _start_of(group: Any) -> int:
-    first = group.column(0)
-    return int(first.dictionary_page_offset if first.has_dictionary_page else first.data_page_offset)

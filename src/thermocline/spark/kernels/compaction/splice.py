@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.parquet as pq
 
+from thermocline.parquet_metrics import group_offset
 from thermocline.spark.kernels.compaction.files import Pace, Register, Sink, Source
 from thermocline.spark.kernels.compaction.footer import (
     MAGIC,
@@ -267,8 +268,5 @@ def check_output(path: str, rows: int, groups: int) -> OutputFile:
         metadata = pq.ParquetFile(source).metadata
     if metadata.num_rows != rows or metadata.num_row_groups != groups:
         raise damaged(path, f"{metadata.num_rows} rows in {metadata.num_row_groups} row groups instead of {rows} in {groups}")
-    offsets = []
-    for number in range(metadata.num_row_groups):
-        first = metadata.row_group(number).column(0)
-        offsets.append(int(first.dictionary_page_offset or first.data_page_offset))
-    return OutputFile(path=path, size_bytes=size, rows=rows, split_offsets=tuple(offsets))
+    offsets = tuple(group_offset(metadata.row_group(number)) for number in range(metadata.num_row_groups))
+    return OutputFile(path=path, size_bytes=size, rows=rows, split_offsets=offsets)

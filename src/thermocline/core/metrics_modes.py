@@ -1,0 +1,99 @@
+"""Which metrics a table wants of each column: `write.metadata.metrics.*`, read as Iceberg reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_PREFIX = "write.metadata.metrics."
+_TRUNCATE = re.compile(r"truncate\((\d+)\)")
+_DEFAULT_LENGTH = 16
+_DEFAULT_COLUMNS = 100
+_ORDERED = re.compile(r"identity|truncate\[\d+\]|year|month|day|hour")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsMode:
+    """`length` is how many characters of text and bytes of binary a bound keeps; None: all."""
+
+    counts: bool
+    bounds: bool
+    length: int | None = None
+
+
+NO_METRICS = MetricsMode(counts=False, bounds=False)
+FULL = MetricsMode(counts=True, bounds=True)
+TRUNCATED = MetricsMode(counts=True, bounds=True, length=_DEFAULT_LENGTH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaLeaf:
+    """A column that holds values: its Iceberg type in text, its full name, and whether it lies within a list or a map."""
+
+    field_id: int
+    name: str
+    kind: str
+    is_repeated: bool = False
+
+
+def schema_leaves(schema: Mapping[str, Any]) -> Iterator[SchemaLeaf]:
+    """The columns of values of a schema in Iceberg's JSON, in their order."""
+    for field in schema["fields"]:
+        yield from _leaves(field["id"], field["name"], field["type"], repeated=False)
+
+
+def _leaves(field_id: int, name: str, kind: Any, *, repeated: bool) -> Iterator[SchemaLeaf]:
+    if isinstance(kind, str):
+        yield SchemaLeaf(field_id=field_id, name=name, kind=kind, is_repeated=repeated)
+    elif kind["type"] == "struct":
+        for child in kind["fields"]:
+            yield from _leaves(child["id"], f"{name}.{child['name']}", child["type"], repeated=repeated)
+    elif kind["type"] == "list":
+        yield from _leaves(kind["element-id"], f"{name}.element", kind["element"], repeated=True)
+    elif kind["type"] == "map":
+        yield from _leaves(kind["key-id"], f"{name}.key", kind["key"], repeated=True)
+        yield from _leaves(kind["value-id"], f"{name}.value", kind["value"], repeated=True)
+
+
+def current_schema(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The current schema in a table's metadata."""
+    found: Mapping[str, Any] = next(schema for schema in told["schemas"] if schema["schema-id"] == told["current-schema-id"])
+    return found
+
+
+def plan_metrics_modes(told: Mapping[str, Any]) -> dict[int, MetricsMode]:
+    """What a table's metadata asks for, by the column's field id."""
+    properties: Mapping[str, str] = told.get("properties", {})
+    leaves = list(schema_leaves(current_schema(told)))
+    default = _parse(properties.get(f"{_PREFIX}default"))
+    limit = len(leaves) if default is not None else int(properties.get(f"{_PREFIX}max-inferred-column-defaults", _DEFAULT_COLUMNS))
+    modes = {leaf.field_id: (default or TRUNCATED) if at < limit else NO_METRICS for at, leaf in enumerate(leaves)}
+    for field_id in _ordered_by(told):
+        if field_id in modes and not modes[field_id].bounds:
+            modes[field_id] = TRUNCATED
+    for leaf in leaves:
+        if (asked := _parse(properties.get(f"{_PREFIX}column.{leaf.name}"))) is not None:
+            modes[leaf.field_id] = asked
+    return modes
+
+
+def _ordered_by(told: Mapping[str, Any]) -> Iterator[int]:
+    for order in told.get("sort-orders", ()):
+        if order["order-id"] == told.get("default-sort-order-id"):
+            yield from (int(field["source-id"]) for field in order["fields"] if _ORDERED.fullmatch(field["transform"]))
+
+
+def _parse(text: str | None) -> MetricsMode | None:
+    """None where nothing is said, or nothing that Iceberg knows: it goes by its default then."""
+    match (text or "").strip().lower():
+        case "none":
+            return NO_METRICS
+        case "counts":
+            return MetricsMode(counts=True, bounds=False)
+        case "full":
+            return FULL
+        case said if found := _TRUNCATE.fullmatch(said):
+            return MetricsMode(counts=True, bounds=True, length=int(found[1])) if int(found[1]) > 0 else None
+    return None

@@ -1,0 +1,334 @@
+"""Bounds of columns hold every value: random columns of every type with wild values, in any row groups, written by every writer."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.bins import Bin, iceberg_schema, lake_field
+
+from thermocline.core.coltypes import LakeColumn
+from thermocline.core.column_bounds import ColumnType, Value, decode_bound, lower_bound, parse_type, upper_bound
+from thermocline.core.metrics_modes import FULL, NO_METRICS, TRUNCATED, MetricsMode, plan_metrics_modes
+from thermocline.parquet_metrics import (
+    CopiedInput,
+    FileMetrics,
+    FooterFacts,
+    copied_ends,
+    plan_metrics,
+    read_footer_facts,
+    unvouched_fields,
+)
+from thermocline.spark.kernels.compaction import merge_plan
+from thermocline.spark.kernels.compaction.task import BinResult, SortField
+from thermocline.spark.kernels.parquet_out import FileTarget, LakeWriter
+
+PREFIX = "twenty letters alike"
+WILD_TEXTS = (
+    "", "\0", "a", PREFIX, PREFIX + "a", PREFIX + "\U0010ffff", "\U0010ffff" * 17, "\ud7ff" * 17, "\ue000" * 16 + "z", "\xff" * 20,
+)  # fmt: skip
+TEXTS = st.one_of(
+    st.sampled_from(WILD_TEXTS),
+    st.text(st.characters(codec="utf-8"), max_size=40),
+    st.text(st.sampled_from("a\uffff\U00010000\U0010ffff\ud7ff"), min_size=15, max_size=18),
+    st.integers(4_090, 6_000).map(lambda length: "m" * length),
+)
+BYTES = st.one_of(st.sampled_from([b"", b"\xff" * 16, b"\xff" * 17, b"\x7f" * 17, b"\x80", b"\xff" * 5_000]), st.binary(max_size=30))
+WILD_NUMBERS = (math.nan, 0.0, -0.0, math.inf, -math.inf)
+
+
+def whole(bits: int) -> st.SearchStrategy[int]:
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    return st.one_of(st.sampled_from([low, high, 0, -1, 127, 128]), st.integers(low, high))
+
+
+def unscaled(precision: int) -> st.SearchStrategy[int]:
+    top = 10**precision - 1
+    return st.one_of(st.sampled_from([top, -top, 0, 127, 128, -128, -129, 255, 256]), st.integers(-top, top))
+
+
+COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Value]]] = {
+    "boolean": (pa.bool_(), st.integers(0, 1)),
+    "int": (pa.int32(), whole(32)),
+    "long": (pa.int64(), whole(64)),
+    "float": (pa.float32(), st.one_of(st.sampled_from(WILD_NUMBERS), st.floats(width=32))),
+    "double": (pa.float64(), st.one_of(st.sampled_from(WILD_NUMBERS), st.floats())),
+    "date": (pa.date32(), whole(32)),
+    "time": (pa.time64("us"), st.integers(0, 86_399_999_999)),
+    "timestamp": (pa.timestamp("us"), whole(64)),
+    "timestamptz": (pa.timestamp("us", "UTC"), whole(64)),
+    "decimal(9, 2)": (pa.decimal128(9, 2), unscaled(9)),
+    "decimal(18, 0)": (pa.decimal128(18, 0), unscaled(18)),
+    "decimal(38, 38)": (pa.decimal128(38, 38), unscaled(38)),
+    "string": (pa.string(), TEXTS.map(str.encode)),
+    "binary": (pa.binary(), BYTES),
+    "uuid": (pa.uuid(), st.binary(min_size=16, max_size=16)),
+    "fixed[20]": (pa.binary(20), st.binary(min_size=20, max_size=20)),
+}
+Group = Sequence[Value | None]
+FILES = st.one_of(
+    *(
+        st.tuples(
+            st.just(kind),
+            st.lists(
+                st.lists(st.lists(st.one_of(st.none(), values), min_size=1, max_size=6), min_size=1, max_size=3), min_size=1, max_size=3
+            ),
+        )
+        for kind, (_, values) in COLUMNS.items()
+    )
+)
+
+
+def array_of(kind: str, values: Group) -> pa.Array:
+    """The column in Arrow, of values as `column_bounds` holds them."""
+    arrow = COLUMNS[kind][0]
+    if pa.types.is_decimal(arrow):
+        digits = [None if v is None else Decimal((int(v < 0), tuple(map(int, str(abs(int(v))))), -arrow.scale)) for v in values]  # type: ignore[operator]
+        return pa.array(digits, arrow)
+    if pa.types.is_boolean(arrow):
+        return pa.array([None if value is None else bool(value) for value in values], arrow)
+    if pa.types.is_string(arrow):
+        return pa.array(values, pa.binary()).cast(arrow)
+    if pa.types.is_temporal(arrow):
+        return pa.array(values, pa.int32() if arrow == pa.date32() else pa.int64()).view(arrow)
+    if arrow == pa.uuid():
+        return pa.ExtensionArray.from_storage(arrow, pa.array(values, pa.binary(16)))
+    return pa.array(values, arrow)
+
+
+def schema_of(kind: str) -> pa.Schema:
+    return pa.schema([lake_field("id", pa.int64(), 1), lake_field("v", COLUMNS[kind][0], 2)])
+
+
+def write_groups(path: Path, kind: str, groups: Iterable[Group]) -> int:
+    """A file of these row groups; how many rows it has."""
+    rows = 0
+    with pq.ParquetWriter(path, schema_of(kind), compression="zstd", store_schema=False, store_decimal_as_integer=True) as writer:
+        for group in groups:
+            ids = pa.array(range(rows, rows + len(group)), pa.int64())
+            writer.write_table(pa.Table.from_arrays([ids, array_of(kind, group)], schema=schema_of(kind)))
+            rows += len(group)
+    return rows
+
+
+def facts_of(path: str, kind: str) -> FooterFacts:
+    return read_footer_facts(path, json.loads(iceberg_schema((1, "id", "long"), (2, "v", kind))))
+
+
+def is_nan(value: Value | None) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def check_holds(metrics: FileMetrics, kind: str, values: Sequence[Value | None], *, counted: bool = True) -> None:
+    """No value lies outside, and a bound that is not cut is a value that is there."""
+    column = parse_type(kind)
+    assert column is not None
+    there = [value for value in values if value is not None]
+    numbers = [value for value in there if not is_nan(value)]
+    if counted:
+        assert (metrics.value_counts[2], metrics.null_counts[2]) == (len(values), len(values) - len(there))
+    if (low := metrics.lower.get(2)) is not None:
+        bound = decode_bound(column, low)
+        assert bound is not None
+        assert all(bound <= value for value in numbers), (bound, numbers)  # type: ignore[operator]
+        assert not is_zero(bound) or math.copysign(1, bound) < 0  # type: ignore[arg-type]
+    if (high := metrics.upper.get(2)) is not None:
+        bound = decode_bound(column, high)
+        assert bound is not None
+        assert all(value <= bound for value in there), (bound, there)  # type: ignore[operator]
+        assert not is_zero(bound) or math.copysign(1, bound) > 0  # type: ignore[arg-type]
+    if is_fully_told(column, there):
+        assert (low is not None, high is not None) == (bool(there), bool(there))
+
+
+def is_zero(bound: Value) -> bool:
+    return isinstance(bound, float) and bound == 0.0
+
+
+def is_fully_told(column: ColumnType, there: Sequence[Value]) -> bool:
+    """Whether nothing stands in the way of bounds: no NaN, no text that is too long, none that cannot be raised."""
+    if column.kind in ("float", "double"):
+        return False
+    return all(not isinstance(value, bytes) or len(value) <= 16 for value in there)
+
+
+@settings(max_examples=400, deadline=None)
+@given(FILES)
+def test_bounds_of_a_footer_hold_every_value_in_any_row_groups(made: tuple[str, list[list[Group]]]) -> None:
+    kind, files = made
+    groups = [group for file in files for group in file]
+    values = [value for group in groups for value in group]
+    with TemporaryDirectory() as directory:
+        write_groups(Path(directory) / "a.parquet", kind, groups)
+        facts = facts_of(f"{directory}/a.parquet", kind)
+    for mode in (FULL, TRUNCATED, MetricsMode(counts=True, bounds=True, length=1)):
+        for nans in (None, {2: sum(map(is_nan, values))} if kind in ("float", "double") else None):
+            check_holds(plan_metrics(facts, {1: mode, 2: mode}, nans), kind, values)
+    assert not plan_metrics(facts, {1: TRUNCATED, 2: NO_METRICS}).lower.get(2)
+
+
+@settings(max_examples=150, deadline=None)
+@given(FILES)
+def test_bounds_of_what_tiering_and_folding_write_hold_every_value(made: tuple[str, list[list[Group]]]) -> None:
+    kind, files = made
+    if kind == "fixed[20]":
+        kind, files = "string", [[[b"m" * 5_000, None], [b"x"]]]
+    values = [value for file in files for group in file for value in group]
+    columns = (lake_column("id", 1, "long"), lake_column("v", 2, kind))
+    with TemporaryDirectory() as directory:
+        target = FileTarget(
+            columns=columns, tier_key="id", partition=None, directory=f"file://{directory}", stem="s", target_file_bytes=1 << 30,
+            compression_level=1, row_group_bytes=1,
+        )  # fmt: skip
+        writer = LakeWriter(target, lambda _: None)
+        for file in files:
+            for group in file:
+                arrays = [pa.array(range(len(group)), pa.int64()), array_of(kind, group)]
+                writer.write(pa.RecordBatch.from_arrays(arrays, names=["id", "v"]))
+        writer.close()
+        (written,) = writer.files
+        metrics = plan_metrics(facts_of(written.path, kind), {1: TRUNCATED, 2: TRUNCATED}, written.nan_counts)
+    check_holds(metrics, kind, values)
+    if kind in ("float", "double"):
+        assert (2 in metrics.upper) == (any(v is not None for v in values) and not any(map(is_nan, values)))
+
+
+def lake_column(name: str, field_id: int, kind: str) -> LakeColumn:
+    return LakeColumn(name=name, field_id=field_id, base_type="", pg_type="", lake_type=kind, form="native", required=False)
+
+
+SORT = (SortField(field_id=2), SortField(field_id=1))
+KERNELS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "splice": ("splice", {}),
+    "merge": ("splice", {"splice_min_row_group_bytes": 1 << 30}),
+    "reencode": ("reencode", {}),
+    "sort": ("sort", {"sort": SORT}),
+    "zorder": ("zorder", {"sort": SORT}),
+}
+
+
+@pytest.mark.parametrize("wanted", KERNELS)
+@settings(max_examples=60, deadline=None)
+@given(FILES)
+def test_bounds_of_what_compaction_writes_hold_every_value(wanted: str, made: tuple[str, list[list[Group]]]) -> None:
+    kind, files = made
+    kernel, changes = KERNELS[wanted]
+    values = [value for file in files for group in file for value in group]
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merge_plan, "MIN_PAGE_VALUES", 0)  # so that merge copies pages as small as these
+        patch.setattr(merge_plan, "LEAST_COPIED", 0.0)
+        bin = Bin(Path(directory), iceberg_schema((1, "id", "long"), (2, "v", kind)))
+        for number, groups in enumerate(files):
+            path = Path(directory) / f"in-{number}.parquet"
+            bin.add_file(path, write_groups(path, kind, groups))
+        result = bin.run(kernel, **changes)
+        (output,) = result.outputs
+        facts, nans = facts_of(output.path, kind), output.nan_counts
+        known: dict[int, Any] = {}
+        if nans is None:
+            nans, known = copied_facts(bin, kind, files, facts)
+    metrics = plan_metrics(facts, {1: TRUNCATED, 2: TRUNCATED}, nans, known)
+    assert_kernel(result, wanted)
+    check_holds(metrics, kind, values)
+
+
+def copied_facts(bin: Bin, kind: str, files: Sequence[Sequence[Group]], facts: FooterFacts) -> tuple[dict[int, int], dict[int, Any]]:
+    """NaN counts and bounds of the inputs as a writer that knew every value has put them in the manifest."""
+    column = parse_type(kind)
+    assert column is not None
+    inputs, nans = [], 0
+    for file, groups in zip(bin.inputs, files, strict=True):
+        there = [value for group in groups for value in group if value is not None]
+        nans += sum(map(is_nan, there))
+        numbers = sorted(value for value in there if not is_nan(value))
+        low = lower_bound(column, numbers[0], 16) if numbers else None
+        high = upper_bound(column, numbers[-1], 16) if numbers else None
+        inputs.append(
+            CopiedInput(
+                facts=facts_of(file.path, kind), lower={2: low} if low is not None else {}, upper={2: high} if high is not None else {}
+            )
+        )
+    return {2: nans} if column.kind in ("float", "double") else {}, copied_ends(inputs, unvouched_fields(facts))
+
+
+def assert_kernel(result: BinResult, wanted: str) -> None:
+    """Merge may leave what it cannot do to re-encoding; every other kernel is the one that was asked."""
+    assert result.kernel == wanted or wanted == "merge", (result.kernel, result.note)
+
+
+LONG = b"m" * 6_000
+
+
+def test_a_chunk_without_statistics_takes_the_bounds_of_its_column_and_no_others(tmp_path: Path) -> None:
+    write_groups(tmp_path / "a.parquet", "string", [[b"m", LONG], [b"x", b"y"]])
+    facts = facts_of(str(tmp_path / "a.parquet"), "string")
+    metrics = plan_metrics(facts, {1: TRUNCATED, 2: TRUNCATED})
+    assert (set(metrics.lower), set(metrics.upper)) == ({1}, {1})
+    assert (metrics.value_counts[2], metrics.null_counts[2]) == (4, 0)
+    assert unvouched_fields(facts) == (2,)
+
+
+def test_a_row_group_of_null_throughout_needs_no_bounds(tmp_path: Path) -> None:
+    write_groups(tmp_path / "a.parquet", "string", [[None, None], [b"x", b"y"]])
+    metrics = plan_metrics(facts_of(str(tmp_path / "a.parquet"), "string"), {2: TRUNCATED})
+    assert (metrics.lower[2], metrics.upper[2], metrics.null_counts[2]) == (b"x", b"y", 2)
+
+
+def test_an_inputs_manifest_is_believed_only_where_none_of_its_chunks_vouches(tmp_path: Path) -> None:
+    """Bounds that a chunk without statistics had no part in are what older programs wrote into manifests."""
+    write_groups(tmp_path / "none.parquet", "string", [[b"m", LONG]])
+    write_groups(tmp_path / "some.parquet", "string", [[b"m", LONG], [b"x", b"y"]])
+    write_groups(tmp_path / "all.parquet", "string", [[b"q"], [b"x", b"z"]])
+
+    def copied(name: str, low: bytes = b"", high: bytes = b"") -> CopiedInput:
+        facts = facts_of(str(tmp_path / f"{name}.parquet"), "string")
+        return CopiedInput(facts=facts, lower={2: low} if low else {}, upper={2: high} if high else {})
+
+    assert copied_ends([copied("none", b"m", b"n"), copied("all", b"wrong", b"wrong")], [2]) == {2: (b"m", b"z")}
+    assert copied_ends([copied("none"), copied("all")], [2]) == {2: (None, None)}
+    assert copied_ends([copied("none", b"m"), copied("all")], [2]) == {2: (b"m", None)}
+    assert copied_ends([copied("some", b"x", b"y"), copied("all")], [2]) == {2: (None, None)}
+
+
+def test_text_is_cut_at_a_character_and_the_upper_bound_is_raised_past_what_no_text_holds() -> None:
+    text = parse_type("string")
+    assert text is not None
+    assert lower_bound(text, ("é" * 20).encode(), 16) == ("é" * 16).encode()
+    assert upper_bound(text, (PREFIX + "!").encode(), 16) == b"twenty letters b"
+    assert upper_bound(text, ("a" + "\ud7ff" * 20).encode(), 2) == "a\ue000".encode()
+    assert upper_bound(text, ("a" + "\U0010ffff" * 20).encode(), 16) == b"b"
+    assert upper_bound(text, ("\uffff" * 20).encode(), 3) == ("\uffff" * 2 + "\U00010000").encode()
+    assert upper_bound(text, ("\U0010ffff" * 20).encode(), 16) is None
+    assert upper_bound(text, ("\U0010ffff" * 16).encode(), 16) == ("\U0010ffff" * 16).encode()
+    assert (lower_bound(text, b"ab\xf0\x9f", 16), upper_bound(text, b"ab\xf0\x9f", 16)) == (None, None)
+    binary = parse_type("binary")
+    assert binary is not None
+    assert upper_bound(binary, b"a\xff\xffz", 3) == b"b"
+    assert upper_bound(binary, b"\xff" * 4, 3) is None
+
+
+def test_metrics_modes_are_read_as_iceberg_reads_them() -> None:
+    columns = [{"id": at, "name": f"c{at}", "required": False, "type": "int"} for at in range(1, 104)]
+    order = [{"source-id": 103, "transform": "identity"}, {"source-id": 102, "transform": "bucket[4]"}]
+    told: dict[str, Any] = {
+        "current-schema-id": 0, "schemas": [{"schema-id": 0, "fields": columns}],
+        "default-sort-order-id": 1, "sort-orders": [{"order-id": 1, "fields": order}],
+    }  # fmt: skip
+    modes = plan_metrics_modes(told)
+    assert (modes[1], modes[100], modes[101], modes[102], modes[103]) == (TRUNCATED, TRUNCATED, NO_METRICS, NO_METRICS, TRUNCATED)
+    told["properties"] = {"write.metadata.metrics.default": "counts", "write.metadata.metrics.column.c7": "full"}
+    modes = plan_metrics_modes(told)
+    assert (modes[101].counts, modes[101].bounds, modes[7], modes[103]) == (True, False, FULL, TRUNCATED)
+    told["properties"] = {"write.metadata.metrics.default": "truncate(4)", "write.metadata.metrics.column.c103": "none"}
+    modes = plan_metrics_modes(told)
+    assert (modes[101].length, modes[103]) == (4, NO_METRICS)
