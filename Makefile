@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup java run test quick lint types format bench faults soak clean
+.PHONY: help setup java run test quick lint types format bench faults soak mutants clean
 
 PYTHON ?= python3
 DIR ?= .thermocline
@@ -60,7 +60,10 @@ bench: setup ## benchmarks; NAME=tiering runs one
 faults: setup ## the tests that kill and break things on purpose, at every point
 	@THERMOCLINE_TEST_ALL_FAULTS=1 $(BIN)/pytest -m faults
 
-soak: setup ## the property tests, for long, and a backlog of a million corrections
+mutants: setup ## break each guard of tests/mutants in a copy of the tree: its tests must notice; NAME=fence runs some
+	@$(BIN)/python -m tests.mutants.run $(NAME)
+
+soak: setup mutants ## the property tests, for long, a backlog of a million corrections, and the mutants
 	@THERMOCLINE_TEST_HISTORIES=3000 $(BIN)/pytest -m property --timeout 7200
 	@THERMOCLINE_TEST_BACKLOG_ROWS=1000000 $(BIN)/pytest tests/e2e/test_backlog.py --timeout 1800
 

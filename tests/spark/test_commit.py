@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tests.spark.ground import Ground
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName
-from thermocline.errors import CommitUnknown, LakeTableMissing, LostRace, RangeAlreadyInLake
+from thermocline.errors import CommitUnknown, LakeLayoutUnsupported, LakeTableMissing, LostRace, RangeAlreadyInLake
 from thermocline.locations import without_file_scheme
 from thermocline.pg import connect, with_database
 from thermocline.spark.commit import (
@@ -108,6 +109,15 @@ def test_a_range_enters_the_lake_once(ground: Ground, january: Any) -> None:
     with pytest.raises(RangeAlreadyInLake, match="already has rows with ts"):
         append_range(load_table(ground.spark, EVENTS), january, stamp(), JANUARY)
     assert lake_rows(ground) == 4001
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+def test_a_file_with_other_rows_than_were_written_is_not_committed(ground: Ground, january: Any, more: int) -> None:
+    first, *others = january
+    head = load_table(ground.spark, EVENTS)
+    with pytest.raises(LakeLayoutUnsupported, match=f"has {first.rows} rows, and {first.rows + more} were written"):
+        append_range(head, [replace(first, rows=first.rows + more), *others], stamp(), JANUARY)
+    assert load_table(ground.spark, EVENTS).metadata_location == head.metadata_location
 
 
 @pytest.mark.parametrize(

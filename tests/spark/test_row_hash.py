@@ -131,6 +131,19 @@ def test_the_sum_notices_two_rows_that_swapped_a_value() -> None:
     assert sum_of_table(right, columns) == sum_of_table(turned, columns)
 
 
+@pytest.mark.parametrize(
+    ("base_type", "lake_type", "bits"), [("float8", "double", 0xFFF8_0000_0000_0001), ("float4", "float", 0xFFC0_0001)]
+)
+def test_a_nan_of_any_bits_hashes_as_in_postgres(conn: psycopg.Connection[Any], base_type: str, lake_type: str, bits: int) -> None:
+    """A heap may hold a NaN with a sign or a payload, which binary COPY hands over as it is; Postgres takes all of them for one."""
+    column = lake_column(0, base_type, lake_type)
+    width = np.uint64 if lake_type == "double" else np.uint32
+    odd = pa.array(np.array([bits], dtype=width).view(np.float64 if lake_type == "double" else np.float32))
+    assert sum_of_table(pa.table([odd], schema=arrow_schema([column])), (column,)) == sum_of(
+        np.array(hashed_by_postgres(conn, [column], [[float("nan")]]), dtype=np.int64)
+    )
+
+
 def test_a_dictionary_hashes_as_its_values_do() -> None:
     column = lake_column(0, "text", "string")
     plain = pa.array(["a", None, "b", "a", "long" * 100])

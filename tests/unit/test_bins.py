@@ -11,7 +11,16 @@ import pytest
 
 from thermocline.core.maintenance.bins import DELETES_NOT_APPLIED, NOTHING, CompactionPlan, pack, plan_compaction
 from thermocline.core.maintenance.clustering import Clustering, OrderTerm, overlap_depth, parse_sort_order
-from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, PartitionField, TableSeen, unneeded_deletes
+from thermocline.core.maintenance.files import (
+    DataSeen,
+    DeleteIndex,
+    DeleteSeen,
+    PartitionField,
+    TableSeen,
+    endangered_deletes,
+    is_same_entry,
+    unneeded_deletes,
+)
 from thermocline.core.maintenance.policy import Policy
 from thermocline.core.maintenance.scope import parse_where
 from thermocline.maintenance_errors import BadWhere, SortOrderUnreadable
@@ -253,6 +262,51 @@ def test_a_vector_takes_the_place_of_older_position_deletes() -> None:
     old, vector = delete("position", 2, referenced_file=data[0].path), delete("vector", 3, referenced_file=data[0].path, offset=4)
     index = DeleteIndex(table(data, [old, vector]))
     assert index.of(data[0]) == (vector,)
+
+
+def test_a_position_delete_reaches_a_file_of_its_own_commit() -> None:
+    data = [replace(file, sequence_number=2) for file in files(1)]
+    by_name, by_range = (
+        delete("position", 2, referenced_file=data[0].path),
+        delete("position", 2, lowest_path="/lake/", highest_path="/lake/z"),
+    )
+    older = delete("position", 1, paths={data[0].path: 1})
+    for found in (by_name, by_range):
+        assert DeleteIndex(table(data, [found, older])).of(data[0]) == (found,)
+
+
+def test_an_equality_delete_of_null_meets_a_file_with_nulls_whatever_their_ranges() -> None:
+    (file,) = files(1, ends={1: (0, 5)}, null_counts={1: 3}, value_counts={1: 10})
+    found = delete("equality", 2, equality_ids=(1,), ends={1: (8, 9)}, null_counts={1: 1}, value_counts={1: 2})
+    assert DeleteIndex(table([file], [found])).of(file) == (found,)
+    assert DeleteIndex(table([file], [replace(found, null_counts={1: 0})])).of(file) == ()
+    unknown = replace(found, null_counts={})
+    assert DeleteIndex(table([file], [unknown])).of(file) == (unknown,)
+
+
+@pytest.mark.parametrize(("low", "high"), [(5, 9), (-3, 0)])
+def test_an_equality_delete_whose_range_touches_a_files_meets_it(low: int, high: int) -> None:
+    (file,) = files(1, ends={1: (0, 5)}, null_counts={1: 0}, value_counts={1: 10})
+    found = delete("equality", 2, equality_ids=(1,), ends={1: (low, high)}, null_counts={1: 0}, value_counts={1: 2})
+    assert DeleteIndex(table([file], [found])).of(file) == (found,)
+
+
+def test_a_file_that_left_and_came_back_is_another_entry() -> None:
+    (file,) = files(1, partition=("us",))
+    assert is_same_entry(replace(file, order=7), file)
+    for other in (replace(file, sequence_number=2), replace(file, partition=("eu",)), replace(file, first_row_id=0)):
+        assert not is_same_entry(other, file)
+
+
+def test_equality_deletes_that_iceberg_would_drop_are_found() -> None:
+    """Iceberg drops delete files older than the oldest file that stays: a file that comes with an older age would get its rows back."""
+    old, young = (replace(file, sequence_number=sequence) for file, sequence in zip(files(1, 1), (1, 5), strict=True))
+    needed, vector = delete("equality", 3, equality_ids=(1,)), delete("vector", 3, referenced_file=old.path)
+    seen = table([old, young], [needed, vector])
+    assert endangered_deletes(seen, [old.path], (), last_sequence=9) == (needed,)
+    assert endangered_deletes(seen, [old.path], (needed,), last_sequence=9) == ()
+    assert endangered_deletes(seen, [], (), last_sequence=9) == ()
+    assert endangered_deletes(seen, [old.path, young.path], (), last_sequence=3) == ()
 
 
 @pytest.mark.parametrize("count", [5000])

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back, read_by_duckdb
 
-from thermocline.spark.kernels.compaction import key_words, reading, writing
+from thermocline.spark.kernels.compaction import equality, key_words, reading, writing
 from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable, RewriteUnsupported
 from thermocline.spark.kernels.compaction.row_map import moved_rows, removed_positions
 from thermocline.spark.kernels.compaction.task import BinResult, DeleteSource
@@ -115,6 +115,18 @@ def test_keys_that_share_one_hash_are_told_apart_by_their_values(tmp_path: Path,
     keys = [text for n, text in enumerate(texts) if n % 3 == 0]
     lake.delete_equal(pa.table([[*keys, *keys[:5], "none"]], schema=pa.schema([SCHEMA.field(1)])), [2])
     assert [row[0] for row in rows_of(lake.run("reencode"))] == [n for n in range(200) if n % 3]
+
+
+def test_keys_of_several_columns_that_share_one_word_are_told_apart_and_null_equals_null_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(equality, "combined", lambda columns: np.zeros(len(columns[0]), dtype=np.uint64))
+    rows: list[Any] = [(number, text, None) for number in (None, 1, 2) for text in (None, "x", "y")]
+    keys: list[Any] = [(None, "x"), (1, None), (2, "y")]
+    lake = Bin(tmp_path, schema=JSON)
+    lake.add(table(rows))
+    lake.delete_equal(table(keys, pa.schema([SCHEMA.field(0), SCHEMA.field(1)])), [1, 2])
+    assert same_rows(rows_of(lake.run("reencode")), [row for row in rows if row[:2] not in keys])
 
 
 @pytest.mark.conforms("M-209")

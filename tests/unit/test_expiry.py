@@ -94,6 +94,13 @@ def test_a_rolled_back_snapshot_expires_by_age_and_a_missing_parent_ends_the_wal
     assert expire(orphaned) == []
 
 
+def test_a_young_snapshot_of_no_branch_stays() -> None:
+    snapshots = [*chain(DAY * 4, DAY * 3), SnapshotFact(id=9, parent=1, sequence=9, at_ms=NOW - HOUR)]
+    rolled_back = RefFact(name="main", snapshot_id=2, is_branch=True, min_snapshots=1)
+    assert expire(snapshots, rolled_back, keep=0, hours=24) == [1]
+    assert expire(snapshots, rolled_back, keep=0, hours=1) == [1, 9]
+
+
 def test_a_staged_snapshot_waits_a_week_for_its_audit() -> None:
     snapshots = [*chain(DAY * 3, DAY), SnapshotFact(id=7, parent=1, sequence=3, at_ms=NOW - DAY * 2, is_staged=True)]
     kept = RefFact(name="main", snapshot_id=2, is_branch=True)

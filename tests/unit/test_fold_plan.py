@@ -51,6 +51,7 @@ def test_a_range_looks_only_into_files_whose_bounds_meet_it() -> None:
     files = [FileBounds(path=name, lower=low, upper=high) for name, low, high in (("a", 0, 9), ("b", 10, 19), ("c", 5, 15), ("d", 20, 29))]
     assert [file.path for file in files_of(FoldRange(lo=10, hi=20, rows=1), files)] == ["b", "c"]
     assert [file.path for file in files_of(FoldRange(lo=AXIS_MIN, hi=5, rows=1), files)] == ["a"]
+    assert [file.path for file in files_of(FoldRange(lo=9, hi=10, rows=1), files)] == ["a", "c"], "bounds take in both ends"
 
 
 def test_a_fold_plan_is_told_in_sentences() -> None:

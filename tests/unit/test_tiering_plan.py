@@ -92,6 +92,19 @@ def test_only_a_tiered_partition_behind_the_reclaim_lag_is_dropped(state: Partit
     assert bool(plan.drop) is dropped
 
 
+def test_a_tiered_partition_above_the_cut_line_is_not_dropped() -> None:
+    """A state that no publication gives, should it ever be there: rows at or above T are read from the heap alone."""
+    plan = plan_tiering(seen(10, partition(0, 10, "tiered", reclaim=True), partition(10, 20, "tiered", behind=False, reclaim=True)))
+    assert [p.hi for p in plan.drop] == [10]
+
+
+@pytest.mark.conforms("C-002")
+def test_a_kept_heap_drops_nothing() -> None:
+    at = seen(10, partition(0, 10, "tiered", reclaim=True), partition(10, 20, behind=False))
+    assert plan_tiering(at).drop
+    assert plan_tiering(dataclasses.replace(at, keep_heap=True)).drop == ()
+
+
 def test_an_interrupted_move_is_taken_up_again() -> None:
     plan = plan_tiering(seen(0, partition(0, 10, "tiering"), partition(10, 20, "sealing"), partition(20, 30, behind=False)))
     assert moved(plan) == [(0, 10), (10, 20)]

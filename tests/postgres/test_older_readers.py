@@ -1,0 +1,162 @@
+"""Who may still need what a transaction replaced: every snapshot that cannot see it, to the very transaction, wherever it is held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from tests.postgres.conftest import Shop
+from tests.postgres.test_journal import _begun, _publish
+from tests.postgres.test_register_options import MONTHS
+
+from thermocline.catalog.safety import Owner, read_needs
+from thermocline.hot.floor import plan_floor
+from thermocline.hot.partitions import why_not_drop, why_not_forget
+from thermocline.hot.seam import CAPTURE_TRIGGER
+from thermocline.maintenance_errors import SafetyInputsUnreadable
+from thermocline.pg import Connection
+
+
+@pytest.fixture
+def events(shop: Shop) -> Shop:
+    """public.events by month, registered, with its first snapshot published."""
+    shop.run(*MONTHS)
+    shop.register(premake=0)
+    _publish(shop.conn, _begun(shop.conn), snapshot=100)
+    return shop
+
+
+@contextmanager
+def _reading(shop: Shop) -> Iterator[Connection]:
+    """A session whose snapshot is taken now and held."""
+    reader = shop.session(autocommit=False)
+    reader.execute("set transaction isolation level repeatable read")
+    reader.execute("select 1")
+    yield reader
+    reader.rollback()
+
+
+def _next_transaction(shop: Shop) -> str:
+    ((xid,),) = shop.rows("select pg_current_xact_id()::text")
+    return str(xid)
+
+
+def test_a_snapshot_taken_right_before_a_transaction_may_need_what_it_replaced(shop: Shop) -> None:
+    """Its oldest transaction is the very one that comes next."""
+    with _reading(shop) as reader:
+        xid = _next_transaction(shop)
+        assert "may still read it" in str(why_not_forget(shop.conn, xid))
+        assert f"session {reader.info.backend_pid}" in str(why_not_forget(shop.conn, xid))
+    assert why_not_forget(shop.conn, xid) is None
+
+
+def test_a_snapshot_taken_after_a_transaction_needs_nothing_of_before(shop: Shop) -> None:
+    xid = _next_transaction(shop)
+    with _reading(shop):
+        assert why_not_forget(shop.conn, xid) is None
+
+
+def test_a_transaction_under_way_elsewhere_in_the_cluster_holds_nothing_back(shop: Shop, bare_database: str) -> None:
+    other = shop.session(bare_database, autocommit=False)
+    other.execute("set transaction isolation level repeatable read")
+    other.execute("select 1")
+    assert why_not_forget(shop.conn, _next_transaction(shop)) is None
+
+
+def test_who_cannot_see_other_sessions_lets_nothing_go(shop: Shop) -> None:
+    shop.run("create role blind_worker")
+    try:
+        shop.run("set role blind_worker")
+        assert "GRANT pg_read_all_stats" in str(why_not_forget(shop.conn, "1"))
+        with pytest.raises(SafetyInputsUnreadable):
+            read_needs(shop.conn, Owner(table_id=1), None, 0)
+    finally:
+        shop.run("reset role", "drop role blind_worker")
+
+
+def test_a_partition_waits_for_readers_and_for_its_capture_trigger(events: Shop) -> None:
+    _seal_and_publish(events)
+    assert why_not_drop(events.conn, 1, _oid(events, "public.e1"), 0) is None
+    with _reading(events) as reader:
+        _seal_and_publish(events, "e2")
+        assert f"session {reader.info.backend_pid}" in str(why_not_drop(events.conn, 1, _oid(events, "public.e2"), 0))
+    assert why_not_drop(events.conn, 1, _oid(events, "public.e2"), 0) is None
+    for change in (f"disable trigger {CAPTURE_TRIGGER}", f"enable trigger {CAPTURE_TRIGGER}", f"enable replica trigger {CAPTURE_TRIGGER}"):
+        events.run(f"alter table public.e2 {change}")
+        assert "capture trigger is gone or disabled" in str(why_not_drop(events.conn, 1, _oid(events, "public.e2"), 0))
+    events.run(f"alter table public.e2 enable always trigger {CAPTURE_TRIGGER}")
+    assert why_not_drop(events.conn, 1, _oid(events, "public.e2"), 0) is None
+
+
+def test_the_floor_of_the_seam_waits_for_readers_of_an_older_t(events: Shop) -> None:
+    ((t,),) = events.rows("select t from thermocline.cutline")
+    events.run(f"update thermocline.cutline set seam_line = {t + 10}")
+    with _reading(events):
+        _publish(events.conn, _begun(events.conn, t=t + 10), snapshot=101)
+        assert plan_floor(events.conn, 1, 0) is None
+    assert plan_floor(events.conn, 1, 0) == t + 10
+
+
+def test_a_superseded_snapshot_is_needed_while_somebody_cannot_see_what_superseded_it(events: Shop) -> None:
+    def needed() -> dict[int, str]:
+        return read_needs(events.conn, Owner(table_id=1), None, 0).snapshots
+
+    assert needed() == {100: "published"}
+    with _reading(events) as reader:
+        _publish(events.conn, _begun(events.conn), snapshot=101)
+        assert needed().keys() == {100, 101}
+        assert f"reader {reader.info.backend_pid}" in needed()[100]
+        with _reading(events):
+            _publish(events.conn, _begun(events.conn), snapshot=102)
+            assert needed().keys() == {100, 101, 102}
+        assert needed().keys() == {100, 101, 102}, "the older reader's transaction is older than both"
+    assert needed() == {102: "published"}
+
+
+def test_the_base_and_the_result_of_an_unfinished_op_are_needed(events: Shop) -> None:
+    op = _begun(events.conn)
+    _publish(events.conn, op, snapshot=101)
+    later = _begun(events.conn)
+    events.conn.execute("update thermocline.op_log set base_snapshot = 100, result_snapshot = 102 where op_id = %s", [later.op_id])
+    needed = read_needs(events.conn, Owner(table_id=1), None, 0).snapshots
+    assert needed.keys() == {100, 101, 102}
+    assert str(later.op_id) in needed[100]
+    assert read_needs(events.conn, Owner(table_id=1), later.op_id, 0).snapshots.keys() == {101}, "the asking pass itself is no one else"
+    events.run("update thermocline.op_log set phase = 'abandoned' where phase = 'intent'")
+    assert read_needs(events.conn, Owner(table_id=1), None, 0).snapshots.keys() == {101}
+
+
+def test_a_pin_keeps_its_snapshot_until_it_expires(events: Shop) -> None:
+    ((pin,),) = events.rows(
+        "insert into thermocline.read_pins (table_id, snapshot_id, metadata_location, holder, expires_at)"
+        " values (1, 77, '/lake/7.metadata.json', 'reader', clock_timestamp() + interval '1 hour') returning id"
+    )
+    needs = read_needs(events.conn, Owner(table_id=1), None, 0)
+    assert (needs.snapshots[77], needs.metadata_files) == (f"pin {pin} of reader", frozenset({"/lake/7.metadata.json"}))
+    events.run("update thermocline.read_pins set expires_at = clock_timestamp() - interval '1 second'")
+    needs = read_needs(events.conn, Owner(table_id=1), None, 0)
+    assert 77 not in needs.snapshots
+    assert needs.metadata_files == frozenset()
+
+
+def _oid(shop: Shop, name: str) -> int:
+    ((oid,),) = shop.rows(f"select '{name}'::regclass::oid")
+    return int(oid)
+
+
+def _seal_and_publish(shop: Shop, name: str = "e1") -> None:
+    """A partition as tiering leaves it: captured, and published below T."""
+    ((function,),) = shop.rows("select oid::regproc from pg_proc where proname = 'public__events_capture'")
+    shop.run(
+        f"create trigger {CAPTURE_TRIGGER} after insert or update or delete on public.{name} for each row execute function {function}()",
+        f"alter table public.{name} enable always trigger {CAPTURE_TRIGGER}",
+        "insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state)"
+        f" select 1, 'public', '{name}', 'public.{name}'::regclass, 0, (select t from thermocline.cutline), 'tiering'",
+    )
+    _publish(shop.conn, _begun(shop.conn), snapshot=None)
+
+
+def test_an_unfinished_op_of_another_table_holds_nothing_back(events: Shop) -> None:
+    _begun(events.conn)
+    assert read_needs(events.conn, Owner(lake_id=5), None, 0).snapshots == {}
