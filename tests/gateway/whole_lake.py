@@ -112,3 +112,15 @@ def raw(conn: psycopg.Connection[Any], statement: str, form: int = 0, *, ordered
     rows = [tuple(result.get_value(row, at) for at in range(result.nfields)) for row in range(result.ntuples)]
     fields = [(result.fname(at), result.ftype(at), result.fmod(at)) for at in range(result.nfields)]
     return fields, rows if ordered else sorted(rows, key=repr)
+
+
+def outcome(conn: psycopg.Connection[Any], statement: str | bytes, form: int = 0, *, ordered: bool = False) -> tuple[Any, ...]:
+    """All that a client hears of a statement: tag, names, types and bytes; or the error's state, message and place."""
+    text = statement.encode() if isinstance(statement, str) else statement
+    result = conn.pgconn.exec_params(text, [], result_format=form) if form else conn.pgconn.exec_(text)
+    if result.status in (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE):
+        told = (pq.DiagnosticField.SQLSTATE, pq.DiagnosticField.MESSAGE_PRIMARY, pq.DiagnosticField.STATEMENT_POSITION)
+        return "error", *(result.error_field(field) for field in told)
+    rows = [tuple(result.get_value(row, at) for at in range(result.nfields)) for row in range(result.ntuples)]
+    fields = [(result.fname(at), result.ftype(at), result.fmod(at)) for at in range(result.nfields)]
+    return "rows", result.command_status, fields, rows if ordered else sorted(rows, key=repr)

@@ -169,6 +169,8 @@ class Connection:
                 if not data:
                     return None
                 frames.feed(data)
+            if not isinstance(frame, Frame):
+                raise ProtocolViolation("message of an impossible length")
             return frame
 
         upstream, pieces = await Upstream.open(await self._server.read_place()), ServerPieces()
@@ -176,8 +178,11 @@ class Connection:
         visitor = Visitor(user=user, encrypted=encrypted, read=next_frame, send=self._send)
         try:
             await upstream.start([(name, value) for name, value in startup.parameters if not name.startswith("_pq_.")])
-            if await Login(upstream, pieces, visitor).run(self.key):
+            login = Login(upstream, pieces, visitor)
+            if await login.run(self.key):
                 line = Line(upstream, pieces, self._send_whole)
+                for frame in login.parameters:
+                    line.note_parameter(frame)
                 talk = Conversation(self._server.whole, line, self._send_whole, self._stopping)
                 is_here = startup.parameter("database") == upstream.place.database and startup.parameter("replication") is None
                 self._relay = Relay(line, frames, lambda: self._reader.read(_READ_BYTES), self._send_whole, talk if is_here else None)

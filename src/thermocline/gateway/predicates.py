@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from thermocline.cold.scan import Bound, BoundValue, Op
 from thermocline.gateway.facts import ColumnFacts
+from thermocline.gateway.trees import bare, chained
 from thermocline.gateway.values import Constant, ConstantType, Infinity, NotProvable, Value, parse_array, parse_value
 
 Parameter = bool | int | float | str | bytes | list[str] | list[int]
@@ -140,27 +141,14 @@ def constant_type(kind: exp.DataType) -> ConstantType | None:
     return None if kind.expressions else _CONSTANT_TYPES.get(kind.this)
 
 
-def bare(node: exp.Expression) -> exp.Expression:
-    """The expression inside its parentheses."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
-
-
-def conjuncts(node: exp.Expression) -> list[exp.Expression]:
-    """The parts of a condition that must all hold."""
-    node = bare(node)
-    return conjuncts(node.this) + conjuncts(node.expression) if isinstance(node, exp.And) else [node]
-
-
 def compile_condition(node: exp.Expression, scope: Scope) -> Fragment:
     """The condition for DuckDB."""
     node = bare(node)
     match node:
         case exp.And():
-            return join(" AND ", [compile_condition(node.this, scope), compile_condition(node.expression, scope)])
+            return join(" AND ", [compile_condition(part, scope) for part in chained(node, exp.And)])
         case exp.Or():
-            return join(" OR ", [compile_condition(node.this, scope), compile_condition(node.expression, scope)])
+            return join(" OR ", [compile_condition(part, scope) for part in chained(node, exp.Or)])
         case exp.Not():
             return wrap("NOT ", compile_condition(node.this, scope))
         case exp.Is():

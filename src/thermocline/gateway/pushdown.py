@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from string import ascii_lowercase, ascii_uppercase
 
 import sqlglot
 from sqlglot import exp
@@ -18,12 +19,15 @@ from thermocline.core.names import TableName
 from thermocline.errors import SnapshotMissing, StatementRefused
 from thermocline.gateway.facts import SNAPSHOT_COLUMN, TYPE_SIZES, ColumnFacts, TableFacts
 from thermocline.gateway.known import check_known_condition, check_known_statement
-from thermocline.gateway.predicates import Fragment, Scope, bare, bounds_of, compile_condition, conjuncts
+from thermocline.gateway.predicates import Fragment, Scope, bounds_of, compile_condition
+from thermocline.gateway.trees import bare, conjuncts
 from thermocline.gateway.values import Constant, NotProvable, parse_int
 from thermocline.gateway.wire.messages import Field
 
 FactsOf = Callable[[TableName], TableFacts]
 
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+_NAME_BYTES = 63
 _ORDERED_KINDS = frozenset({"boolean", "int", "long", "decimal", "date", "time", "timestamp", "timestamptz", "uuid", "binary", "string"})
 _MIN_MAX_KINDS = frozenset({"int", "long", "date", "timestamp", "timestamptz"})
 
@@ -100,8 +104,9 @@ def _table_name(table: exp.Table) -> TableName:
 
 
 def fold(name: exp.Identifier) -> str:
-    """An identifier as Postgres means it."""
-    return str(name.this) if name.args.get("quoted") else str(name.this).lower()
+    """An identifier as Postgres means it: only letters of ASCII are folded, and names are cut at 63 bytes."""
+    text = str(name.this) if name.args.get("quoted") else str(name.this).translate(_LOWER)
+    return text if len(text) <= _NAME_BYTES // 4 else text.encode()[:_NAME_BYTES].decode("utf-8", "ignore")
 
 
 def plan_select(
@@ -118,7 +123,7 @@ def plan_select(
         if len(tables) != 1:
             raise NotProvable("more than one table")
         return _plan_lake_query(tree, tables[0], scans[0], parameters)
-    except NotProvable as why:
+    except (NotProvable, RecursionError) as why:
         return PostgresQuery(sql=sql, scans=scans, reason=str(why))
 
 
@@ -161,7 +166,7 @@ def _plan_table(
             condition.append(compile_condition(part, scope))
             if bound := bounds_of(part, scope):
                 bounds.append(bound)
-        except NotProvable:
+        except (NotProvable, RecursionError):
             continue
     if not snapshots:
         if snapshot_if_unsaid is None:

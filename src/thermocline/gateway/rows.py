@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thermocline.gateway.binary import to_binary
+from thermocline.gateway.floats import floats_to_text
 
 _MICROS_PER_DAY = 86_400_000_000
 _FIRST_PLAIN_DAY, _LAST_PLAIN_DAY = -719_162, 2_932_896
@@ -142,7 +143,7 @@ def to_text(column: pa.Array) -> pa.Array:
     if pa.types.is_boolean(kind):
         return pc.if_else(column, "t", "f").cast(pa.large_string())
     if pa.types.is_floating(kind):
-        return _floats(column)
+        return floats_to_text(column)
     if pa.types.is_decimal(kind):
         return _decimals(column)
     if pa.types.is_date32(kind):
@@ -150,7 +151,7 @@ def to_text(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind):
         return _timestamps(column)
     if pa.types.is_time64(kind):
-        return _trimmed(column.cast(pa.time64("us")).cast(pa.large_string()))
+        return _times(column)
     if _is_bytes(kind):
         return _hex(column)
     if pa.types.is_integer(kind) or pa.types.is_null(kind):
@@ -162,15 +163,6 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
-def _floats(column: pa.Array) -> pa.Array:
-    text = column.cast(pa.large_string())
-    odd = pc.invert(pc.is_finite(column))
-    if not pc.any(odd).as_py():
-        return text
-    named = pc.if_else(pc.is_nan(column), "NaN", pc.if_else(pc.greater(column, pa.scalar(0, column.type)), "Infinity", "-Infinity"))
-    return pc.if_else(odd, named.cast(pa.large_string()), text)
-
-
 def _decimals(column: pa.Array) -> pa.Array:
     text = column.cast(pa.large_string())
     if not pc.any(pc.match_substring(text, "E")).as_py():
@@ -180,6 +172,18 @@ def _decimals(column: pa.Array) -> pa.Array:
 
 def _trimmed(text: pa.Array) -> pa.Array:
     return pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), ".")
+
+
+def _times(column: pa.Array) -> pa.Array:
+    micros = column.cast(pa.time64("us")).cast(pa.int64())
+    if not _all_within(micros, 0, _MICROS_PER_DAY):
+        raise ValueError("a time of day beyond 24:00")
+    if _all_within(micros, 0, _MICROS_PER_DAY - 1):
+        return _trimmed(column.cast(pa.time64("us")).cast(pa.large_string()))
+    # Arrow prints an error text for the end of a day.
+    ends = pc.fill_null(pc.equal(micros, _MICROS_PER_DAY), False)
+    others = _times(pc.if_else(ends, pa.scalar(0, pa.int64()), micros).cast(pa.time64("us")))
+    return pc.if_else(ends, pa.scalar("24:00:00", pa.large_string()), others)
 
 
 def _dates(column: pa.Array) -> pa.Array:

@@ -34,6 +34,8 @@ def read_aggregate(expressions: Expressions, node: exp.Expr) -> Aggregate:
         condition = expressions.condition(node.args["expression"].this)
         node = node.this
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
+        if condition is not None and not expressions.names.owns(condition.uses):
+            raise NotProvable("an aggregate over columns of the query around it, which may be that query's own")
         return _made(INT8, "count(*)", None, condition, combine="CAST(coalesce(sum({}), 0) AS BIGINT)")
     argument, distinct = node.this, False
     if isinstance(argument, exp.Distinct):
@@ -41,6 +43,8 @@ def read_aggregate(expressions: Expressions, node: exp.Expr) -> Aggregate:
             raise NotProvable("DISTINCT over several columns is left to Postgres")
         argument, distinct = argument.expressions[0], True
     term = expressions.term(argument)
+    if not all(expressions.names.owns(part.uses) for part in (term, condition) if part is not None):
+        raise NotProvable("an aggregate over columns of the query around it, which may be that query's own")
     if distinct and not term.kind.has_equality:
         raise NotProvable("DISTINCT of floats is left to Postgres")
     word = "DISTINCT " if distinct else ""

@@ -42,6 +42,7 @@ class Asked:
     parameters: tuple[Given, ...]
     computed: tuple[Given, ...]
     column_oids: tuple[int, ...]
+    column_names: tuple[str, ...]
     is_text: bool
     snapshot: str | None
 
@@ -156,11 +157,21 @@ class Answer:
 
     def _check_types(self, statement: Statement) -> None:
         """Postgres itself said what the statement returns: whoever understands it otherwise must not answer it."""
-        if statement.finish is not None or self._asked.candidate.is_explained:
+        if self._asked.candidate.is_explained or self._snapshot is None:
+            return
+        if statement.finish is not None:
+            try:
+                types = self._snapshot.result_types(statement.finish.sql)
+            except psycopg.Error as problem:
+                raise NotProvable(f"Postgres does not take the last step: {str(problem).splitlines()[0][:200]}") from problem
+            if types != self._asked.column_oids:
+                raise NotProvable("Postgres types the last step otherwise")
             return
         found = tuple(kind.oid for kind in statement.query.kinds)
         if found != self._asked.column_oids:
             raise NotProvable(f"types {found} were expected, and Postgres says {self._asked.column_oids}")
+        if any(name is not None and name != said for name, said in zip(statement.query.names, self._asked.column_names, strict=True)):
+            raise NotProvable("Postgres names the columns otherwise")
         if self._asked.is_text and not self._asked.session.prints_plainly:
             raise NotProvable("the session prints values in a way of its own")
 
@@ -178,6 +189,7 @@ def check_spanning(snapshot: Snapshot, asked: Asked, directory: LakeDirectory) -
         parameters=asked.parameters,
         computed=dict(zip(asked.candidate.constants, asked.computed, strict=True)),
         utc=asked.session.utc,
+        text_is_c=snapshot.rows(QUERIES["default_is_c"], {}) == [(True,)],
     )
     return plan_statement(tree, setting, tables)
 

@@ -85,7 +85,7 @@ def heap_groups(statement: Statement, core: Core) -> tuple[sql.Composable, list[
     """The heap's part of a GROUP BY."""
     made = statement.uses[0]
     values = [term.heap for term in core.groups] + [aggregate.heap for aggregate in core.aggregates]
-    listed = [travelling(value, kind) for value, kind in zip(values, core.kinds, strict=True) if value is not None]
+    listed = [travelling(value, kind, is_column=False) for value, kind in zip(values, core.kinds, strict=True) if value is not None]
     places = [sql.SQL(str(at + 1)) for at in range(len(core.groups))]
     group = sql.SQL(" group by {}").format(sql.SQL(", ").join(places)) if places else sql.SQL("")
     query = sql.SQL("select {} from {} h{}{}").format(

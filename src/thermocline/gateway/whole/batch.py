@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from thermocline.gateway.whole.frames import Frame
-from thermocline.gateway.wire.messages import Bind, Reader, encode, text
+from thermocline.gateway.wire.messages import Bind, ProtocolViolation, Reader, encode, text
 from thermocline.gateway.wire.protocol import decode_bind, decode_parse
 
 
@@ -29,27 +29,42 @@ class Batch:
 
 
 def read_prepared(frame: Frame) -> tuple[str, str] | None:
-    """The name and text of a Parse."""
+    """The name and text of a Parse; `None` for what is none, or is malformed: that is Postgres' to refuse."""
     if frame.tag != b"P":
         return None
-    made = decode_parse(Reader(frame.body))
+    try:
+        fields = Reader(frame.body)
+        made = decode_parse(fields)
+        fields.end()
+    except ProtocolViolation:
+        return None
     return made.name, made.sql
 
 
 def read_batch(frames: Sequence[Frame], prepared: Mapping[str, str]) -> Batch | None:
-    """The execution, or `None` when the messages are anything else."""
+    """The execution, or `None` when the messages are anything else: malformed ones are Postgres' to refuse."""
+    try:
+        return _read_execution(frames, prepared)
+    except ProtocolViolation:
+        return None
+
+
+def _read_execution(frames: Sequence[Frame], prepared: Mapping[str, str]) -> Batch | None:
     tags = b"".join(frame.tag for frame in frames)
     if tags.count(b"B") != 1 or tags.count(b"E") != 1 or tags.count(b"P") > 1 or b"C" in tags or not tags.endswith(b"E"):
         return None
     if b"P" in tags and not tags.startswith(b"P"):
         return None
-    known = dict(prepared)
-    for frame in frames:
-        if (made := read_prepared(frame)) is not None:
-            known[made[0]] = made[1]
+    made = read_prepared(frames[0])
+    if made is None and b"P" in tags:
+        return None
     bind_frame = next(frame for frame in frames if frame.tag == b"B")
-    bind = decode_bind(Reader(bind_frame.body))
+    fields = Reader(bind_frame.body)
+    bind = decode_bind(fields)
+    fields.end()
     portal, max_rows = _execution(frames[-1])
+    # The unnamed statement cannot be looked up in Postgres, so it must come with its text.
+    known = {name: sql for name, sql in prepared.items() if name} | dict([made] if made is not None else [])
     if portal != bind.portal or max_rows > 0 or bind.statement not in known:
         return None
     before = frames[:-1]
@@ -68,4 +83,5 @@ def _execution(frame: Frame) -> tuple[str, int]:
     fields = Reader(frame.body)
     portal = fields.text()
     (max_rows,) = struct.unpack(">i", fields.take(4))
+    fields.end()
     return portal, max_rows

@@ -141,8 +141,8 @@ def _columns(rows: list[tuple[Any, ...]], facts: TableFacts | None) -> dict[str,
 
 
 def _column(row: tuple[Any, ...], facts: TableFacts | None) -> SourceColumn:
-    _, name, position, oid, modifier, is_c, is_deterministic, is_default, _ = row
-    kind = kind_of_column(oid, modifier, is_c=is_c, is_deterministic=is_deterministic, is_default=is_default)
+    _, name, position, oid, modifier, is_c, is_deterministic, collation, _ = row
+    kind = kind_of_column(oid, modifier, is_c=is_c, is_deterministic=is_deterministic, collation=collation)
     if facts is None:
         return SourceColumn(name=name, position=position, kind=kind, field=None)
     known = facts.columns.get(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from psycopg import sql
@@ -30,6 +30,7 @@ _MAKERS = {
 _NO_SECONDS = re.compile(r"(\d{4,}-\d\d-\d\d[ T]\d\d:\d\d)(Z|[+-]\d\d(?::?\d\d)?)?")
 _OUTERMOST_MICROS = 9_000_000_000_000_000_000
 _OUTERMOST_DAYS = 100_000_000
+MAX_DIGITS = 45
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def _parsed(kind: Kind, text: str) -> Value:
 
 def number(text: str) -> Term:
     """A number as Postgres types it: integer where it fits, bigint where that fits, else numeric with the digits written."""
-    if text.lstrip("-").isdigit():
+    if len(text) <= MAX_DIGITS and (text.isascii() and text.lstrip("-").isdigit()):
         value = int(text)
         for kind, bits in ((INT4, 31), (INT8, 63)):
             if -(2**bits) <= value < 2**bits:
@@ -91,9 +92,11 @@ def number(text: str) -> Term:
 
 def decimal(text: str) -> Term:
     """A numeric constant with the digits it is written with."""
+    if "e" in text.lower() or len(text) > MAX_DIGITS:
+        raise NotProvable("a number with an exponent or many digits")
     value = parse_value("decimal", Constant(text, "number"))
-    if not isinstance(value, Decimal) or "e" in text.lower():
-        raise NotProvable("a number with an exponent")
+    if not isinstance(value, Decimal):
+        raise NotProvable("no number")
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))
     if len(digits) > 38 or scale > 38:
@@ -102,11 +105,12 @@ def decimal(text: str) -> Term:
     return Term(kind=kind, duck=Fragment(f"CAST(? AS {kind.duckdb})", (format(value, "f"),)), heap=_cast(text, kind))
 
 
-def given(value: Given, *, utc: bool) -> Term:
+def given(value: Given, *, utc: bool, text_is_c: bool) -> Term:
     """A value with a type of Postgres'."""
     kind = numeric(1, 0) if value.oid == 1700 else plain_kind(value.oid)
     if kind is None:
         raise NotProvable(f"a value of type {value.oid}")
+    kind = replace(kind, is_c=text_is_c) if kind.family == "text" else kind
     if value.text is None:
         if kind.family == "numeric":
             raise NotProvable("a numeric NULL")

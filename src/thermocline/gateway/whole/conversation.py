@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,16 +22,23 @@ from thermocline.gateway.whole import session as probe
 from thermocline.gateway.whole.answering import Answer, Asked, NotSpanning, WholeQueries
 from thermocline.gateway.whole.constants import Given
 from thermocline.gateway.whole.frames import Frame
-from thermocline.gateway.whole.line import Line
+from thermocline.gateway.whole.line import Line, LineClosed
 from thermocline.gateway.whole.reading import Candidate, may_read, read_candidate
 from thermocline.gateway.whole.upstream import SYNC
 from thermocline.gateway.wire import messages as wire
 from thermocline.gateway.wire.messages import Bind, Field
 
+log = logging.getLogger(__name__)
+
 Send = Callable[[bytes | memoryview], Awaitable[None]]
 
-_PROBE, _CONSTANTS, _FINISH, _EXPORT = "thermocline_probe", "thermocline_constants", "thermocline_finish", "thermocline_export"
+_OWN = f"thermocline_{secrets.token_hex(12)}_"
+"""How the names of the gateway's own prepared statements begin: no client can have one of these names."""
+_PROBE, _CONSTANTS, _FINISH, _EXPORT = (_OWN + word for word in ("probe", "constants", "finish", "export"))
 _ENGINES = ("auto", "duckdb", "postgres")
+_DESCRIPTION_ANSWERS = 2
+_TEXT_OID = 25
+_PASSED_ON = (Cancelled, SessionError, LineClosed, ConnectionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +46,7 @@ class Wish:
     """One statement of the client, ready to be judged: what is sent to Postgres for it, without running it."""
 
     candidate: Candidate
+    text: str
     prepared: bytes
     name: str
     bind: Bind | None = None
@@ -87,7 +97,7 @@ class Conversation:
 
     async def candidate(self, sql: str) -> Candidate | None:
         """The statement, when it is worth a closer look."""
-        if not self._line.is_quiet or self._line.status == "E":
+        if not self._line.is_quiet or self._line.status == "E" or not self._line.speaks_utf8:
             return None
         names = await self._stopping.blocking(self._queries.spanning_names)
         if not may_read(sql, names):
@@ -129,23 +139,31 @@ class Conversation:
             f"x{at}::pg_catalog.text, pg_catalog.pg_typeof(x{at})::pg_catalog.oid" for at in range(len(wish.candidate.constants))
         )
         listed = ", ".join(f"{text} as x{at}" for at, text in enumerate(wish.candidate.constants))
-        parts = [wish.prepared, probe.describe_statement(wish.name), *_asked(_PROBE, probe.PROBE)]
+        named = wish.name.encode() or None
+        parts = [wish.prepared, probe.describe_statement(wish.name), *_asked(_PROBE, probe.PROBE, [named])]
         if wish.candidate.constants:
             parts += _asked(_CONSTANTS, f"select {computed} from (select {listed}) c")  # noqa: S608  # the statement's own constants
         frames = await self._line.ask(b"".join([*parts, SYNC]))
-        if any(frame.tag == b"E" for frame in frames):
-            raise Refusal(frames)
+        failed = next((at for at, frame in enumerate(frames) if frame.tag == b"E"), None)
+        if failed is not None:
+            # The first answers are to the client's own messages and their description, the others to the gateway's questions.
+            if failed < wish.answers + (1 if wish.bind is None else 0) + _DESCRIPTION_ANSWERS or self._line.status != "I":
+                raise Refusal(frames)
+            raise Declined("Postgres did not answer the gateway's own questions", own=frames[: wish.answers])
         own, rest = frames[: wish.answers], frames[wish.answers :]
         rows = [probe.values_of(frame) for frame in rest if frame.tag == b"D"]
         description = next((frame for frame in rest if frame.tag == b"T"), None)
         oids = next((probe.oids_of(frame) for frame in rest if frame.tag == b"t"), ())
         facts = probe.facts_of(rows[0])
+        if wish.name and facts.prepared_text != wish.text:
+            raise Declined("the prepared statement has another text", own=own, engine=facts.engine)
         asked = Asked(
             candidate=wish.candidate,
             session=facts,
             parameters=_given(wish.bind, oids, own, facts.engine),
             computed=tuple(probe.given_of(rows[1])) if wish.candidate.constants else (),
             column_oids=probe.column_oids(description) if description is not None else (),
+            column_names=probe.column_names(description) if description is not None else (),
             is_text=not wish.shape.all_binary(len(probe.column_oids(description)) if description is not None else 0),
             snapshot=None,
         )
@@ -167,20 +185,33 @@ class Conversation:
         answer = Answer(self._queries, told.asked)
         try:
             try:
-                if wish.candidate.is_explained:
-                    lines = await self._stopping.blocking(answer.explain, answer)
-                    return await self._said(wish, told, lines)
-                await self._stopping.blocking(answer.open, answer)
-                if answer.statement is not None and answer.statement.finish is not None:
-                    arrays = await self._stopping.blocking(answer.arrays, answer)
-                    return await self._finished(wish, told, answer.statement.finish.sql, arrays)
+                ready = await self._opened(wish, told, answer)
             except NotSpanning:
                 raise decline("no spanning table is read", silent=True) from None
             except NotProvable as why:
                 raise decline(str(why)) from why
-            return await self._streamed(wish, told, answer)
+            except _PASSED_ON:
+                raise
+            except Exception as problem:
+                # Nothing was said to the client yet, so Postgres can answer, whatever went wrong here.
+                log.warning("a whole query was left to Postgres after an internal error", exc_info=problem)
+                raise decline(f"the gateway failed at it ({type(problem).__name__})") from problem
+            return await ready()
         finally:
             await self._stopping.letting_go(answer.close)
+
+    async def _opened(self, wish: Wish, told: Told, answer: Answer) -> Callable[[], Awaitable[bytes]]:
+        """Computes the statement up to its first rows, in the form they are sent in; what is returned sends them."""
+        if wish.candidate.is_explained:
+            lines = await self._stopping.blocking(answer.explain, answer)
+            return partial(self._said, wish, told, lines)
+        await self._stopping.blocking(answer.open, answer)
+        if answer.statement is not None and answer.statement.finish is not None:
+            arrays = await self._stopping.blocking(answer.arrays, answer)
+            return partial(self._finished, wish, told, answer.statement.finish.sql, arrays)
+        stream = ResultStream(answer.rows([Field(name="", type_oid=oid) for oid in told.asked.column_oids]))
+        await self._stopping.blocking(partial(stream.advance, wish.shape), stream)
+        return partial(self._streamed, wish, told, stream)
 
     async def _exported(self) -> str:
         frames = await self._line.ask(b"".join([*_asked(_EXPORT, "select pg_catalog.pg_export_snapshot()"), SYNC]))
@@ -196,10 +227,18 @@ class Conversation:
         if head:
             await self._send(head)
 
-    async def _streamed(self, wish: Wish, told: Told, answer: Answer) -> bytes:
-        stream = ResultStream(answer.rows([Field(name="", type_oid=oid) for oid in told.asked.column_oids]))
+    async def _streamed(self, wish: Wish, told: Told, stream: ResultStream) -> bytes:
         await self._begin(wish, told)
-        sent = await self._send_rows(stream, wish.shape)
+        try:
+            sent = await self._send_rows(stream, wish.shape)
+        except _PASSED_ON:
+            raise
+        except Exception as problem:
+            log.warning("a whole query failed after its first rows", exc_info=problem)
+            raise WholeQueryRefused(
+                f"DuckDB failed after the first rows were sent: {str(problem).splitlines()[0][:200] or type(problem).__name__}",
+                hint="SET thermocline.engine = postgres and ask again: Postgres answers then.",
+            ) from problem
         metrics.WHOLE_QUERIES.labels("duckdb").inc()
         return wire.command_complete(f"SELECT {sent}")
 
@@ -219,15 +258,10 @@ class Conversation:
             metrics.BYTES_SENT.inc(len(data))
 
     async def _finished(self, wish: Wish, told: Told, sql: str, arrays: Sequence[bytes]) -> bytes:
-        """The last step on the client's own connection; its types must be those of the statement itself."""
-        described = await self._line.ask(b"".join([probe.parse(_FINISH, sql), probe.describe_statement(_FINISH), SYNC]))
-        shape = next((probe.column_oids(frame) for frame in described if frame.tag == b"T"), None)
-        if shape != told.asked.column_oids:
-            await self._line.ask(probe.close_statement(_FINISH) + SYNC)
-            raise Declined("Postgres types the last step otherwise", own=told.own, engine=told.asked.session.engine)
+        """The last step on the client's own connection; `Answer` has seen that Postgres takes it and gives the statement's own types."""
         await self._begin(wish, told)
-        run = [probe.bind(_FINISH, arrays, wish.shape.formats), probe.execute(), probe.close_statement(_FINISH), SYNC]
-        frames = await self._line.ask(b"".join(run), frozenset({b"D", b"C", b"E"}))
+        run = [probe.parse(_FINISH, sql), probe.bind(_FINISH, arrays, wish.shape.formats), probe.execute(), probe.close_statement(_FINISH)]
+        frames = await self._line.ask(b"".join([*run, SYNC]), frozenset({b"D", b"C", b"E"}))
         if not any(frame.tag == b"3" for frame in frames):
             await self._line.ask(probe.close_statement(_FINISH) + SYNC)
         metrics.WHOLE_QUERIES.labels("duckdb").inc()
@@ -244,9 +278,9 @@ class Conversation:
         return wire.command_complete("EXPLAIN")
 
 
-def _asked(name: str, sql: str) -> list[bytes]:
+def _asked(name: str, sql: str, values: Sequence[bytes | None] = ()) -> list[bytes]:
     """A question of the gateway's own, leaving nothing behind."""
-    return [probe.parse(name, sql), probe.bind(name), probe.execute(), probe.close_statement(name)]
+    return [probe.parse(name, sql, [_TEXT_OID] * len(values)), probe.bind(name, values), probe.execute(), probe.close_statement(name)]
 
 
 def _given(bind: Bind | None, oids: Sequence[int], own: Sequence[Frame], engine: str) -> tuple[Given, ...]:

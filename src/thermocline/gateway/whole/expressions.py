@@ -5,6 +5,7 @@ Whatever is not known to mean the same in both engines raises `NotProvable`, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -16,7 +17,20 @@ from thermocline.cold.scan import Bound, Op
 from thermocline.gateway.predicates import Fragment, _bound_value
 from thermocline.gateway.values import NotProvable
 from thermocline.gateway.whole.constants import Given, Untyped, constant_of, decimal, given, null_of, number, value_of
-from thermocline.gateway.whole.kinds import BOOL, DATE, FLOAT8, INT4, TEXT, TIMESTAMP, TIMESTAMPTZ, Kind, as_numeric, numeric
+from thermocline.gateway.whole.kinds import (
+    BOOL,
+    DATE,
+    FLOAT8,
+    INT4,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    Kind,
+    as_numeric,
+    check_meet,
+    meet_collations,
+    numeric,
+)
 from thermocline.gateway.whole.terms import Term, dual, merged
 from thermocline.gateway.whole.vocabulary import bare
 
@@ -36,6 +50,9 @@ class Names(Protocol):
 
     def column(self, node: exp.Column) -> Term: ...
     def bound(self, plain: tuple[int, str], op: Op, values: tuple[object, ...]) -> tuple[int, Bound] | None: ...
+    def owns(self, uses: frozenset[int]) -> bool:
+        """Whether all that is used stands in the FROM of this very SELECT."""
+        ...
 
 
 class Queries(Protocol):
@@ -48,11 +65,20 @@ class Queries(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a statement runs in: parameter values, constants that Postgres computed (by their text), whether the session is in UTC."""
+    """What a statement runs in: parameter values, constants that Postgres computed (by their text), whether the session is in UTC.
+
+    `text_is_c`: the database's own collation orders text by its bytes.
+    """
 
     parameters: Sequence[Given] = ()
     computed: Mapping[str, Given] = field(default_factory=dict)
     utc: bool = True
+    text_is_c: bool = False
+
+    @property
+    def text(self) -> Kind:
+        """The kind of text without a column: it has the database's own collation."""
+        return replace(TEXT, is_c=self.text_is_c)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +105,7 @@ class Expressions:
         found = self.any(node)
         if not isinstance(found, Untyped):
             return found
-        kind = wanted or TEXT
+        kind = wanted or self.setting.text
         return null_of(kind) if found.text is None else constant_of(kind, found.text, utc=self.setting.utc)
 
     def any(self, node: exp.Expr) -> Term | Untyped:
@@ -88,7 +114,7 @@ class Expressions:
             if known == node:
                 return term
         if (computed := self.computed(node)) is not None:
-            return given(computed, utc=self.setting.utc)
+            return given(computed, utc=self.setting.utc, text_is_c=self.setting.text_is_c)
         match node:
             case exp.Null():
                 return Untyped(None)
@@ -126,7 +152,10 @@ class Expressions:
 
     def _met(self, first: Term, second: Term) -> tuple[Term, Term]:
         one, two = first.kind, second.kind
-        if one.family == two.family or (one.is_number and two.is_number):
+        if one.is_number and two.is_number:
+            check_meet(one, two)
+            return first, second
+        if one.family == two.family:
             return first, second
         if (one.is_float or one.is_number) and (two.is_float or two.is_number):
             return as_double(first), as_double(second)
@@ -148,7 +177,7 @@ class Expressions:
         at = int(str(node.this.this)) - 1
         if not 0 <= at < len(self.setting.parameters):
             raise NotProvable("a parameter without a value")
-        return given(self.setting.parameters[at], utc=self.setting.utc)
+        return given(self.setting.parameters[at], utc=self.setting.utc, text_is_c=self.setting.text_is_c)
 
     def _compound(self, node: exp.Expr) -> Term:
         match node:
@@ -178,15 +207,28 @@ class Expressions:
         first, second = self.any(left), self.any(right)
         if any(isinstance(side, Untyped) and side.text is None for side in (first, second)):
             return null_of(BOOL)
+        if not isinstance(first, Untyped) and not isinstance(second, Untyped) and (first.kind.is_float or second.kind.is_float):
+            return self._compared_floats(left, first, op, right, second)
         one, two = self.pair(left, right)
         if one.kind.is_float or two.kind.is_float:
-            return _compared_floats(one, op, two)
-        check_comparable(one.kind, op)
-        check_comparable(two.kind, op)
-        if one.kind.family == "text" and (one.kind.is_c, one.kind.is_default) != (two.kind.is_c, two.kind.is_default):
-            check_comparable(replace(one.kind, is_c=one.kind.is_c and two.kind.is_c), op)
+            return compare_floats(one, op, two)
+        check_comparable(meet_collations(one.kind, two.kind), op)
+        check_comparable(meet_collations(two.kind, one.kind), op)
         compared = dual(BOOL, f"({{}} {op} {{}})", one, two)
         return replace(compared, bound=self._bound(left, one, op, right, two))
+
+    def _compared_floats(self, left: exp.Expr, one: Term, op: str, right: exp.Expr, two: Term) -> Term:
+        """A number written with digits is a numeric that Postgres makes the nearest float of; so does Python, and DuckDB not always."""
+        if one.plain is None:
+            left, one, op, right, two = right, two, _MIRRORED[op], left, one
+        if one.plain is None or two.uses or one.kind.family == "numeric":
+            raise NotProvable("floats are compared with constants only")
+        if not two.kind.is_float:
+            text = self._text_of(right)
+            if text is None or not two.kind.is_number:
+                raise NotProvable("floats are compared with plain constants only")
+            two = constant_of(FLOAT8, text, utc=self.setting.utc)
+        return compare_floats(one, op, two)
 
     def _bound(self, left: exp.Expr, one: Term, op: str, right: exp.Expr, two: Term) -> tuple[int, Bound] | None:
         if op not in _BOUND_OPS:
@@ -302,17 +344,22 @@ def as_timestamp(term: Term) -> Fragment:
     return merged("CAST({} AS TIMESTAMP)", [term.duck]) if term.kind.family == "date" else term.duck
 
 
-def _compared_floats(one: Term, op: str, two: Term) -> Term:
-    """A column of floats beside a finite constant: NaN, the greatest of all, is spelt out, because statistics leave it out."""
+def compare_floats(one: Term, op: str, two: Term) -> Term:
+    """A column beside a float constant: NaN, the greatest of all, is spelt out, because statistics leave it out."""
     if one.plain is None:
         one, two, op = two, one, _MIRRORED[op]
-    if one.plain is None or two.uses:
-        raise NotProvable("floats are compared with constants only")
+    if one.plain is None or two.uses or not _is_finite(two):
+        raise NotProvable("floats are compared with finite constants only")
     plain = f"CAST({{}} AS DOUBLE) {op} CAST({{}} AS DOUBLE)"
-    duck = f"(isnan({{}}) OR {plain})" if op in ("<>", ">", ">=") else f"(NOT isnan({{}}) AND {plain})"
+    odd = "isnan(CAST({} AS DOUBLE))"
+    duck = f"({odd} OR {plain})" if op in ("<>", ">", ">=") else f"(NOT {odd} AND {plain})"
     heap = f"(CAST({{}} AS double precision) {op} CAST({{}} AS double precision))"
     both = dual(BOOL, f"({{}} {op} {{}})", one, two, heap=heap)
     return replace(both, duck=merged(duck, [one.duck, one.duck, two.duck]))
+
+
+def _is_finite(constant: Term) -> bool:
+    return all(isinstance(value, float) and math.isfinite(value) for value in constant.duck.parameters)
 
 
 def check_comparable(kind: Kind, op: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sqlglot import exp, parse_one
 
 from thermocline.gateway.predicates import Fragment
+from thermocline.gateway.pushdown import fold
 from thermocline.gateway.values import NotProvable
 from thermocline.gateway.whole.expressions import Expressions
 from thermocline.gateway.whole.grouping import CORE, Core, Grouped, aggregates_in, call_of, output_name, output_place
@@ -35,7 +36,7 @@ def plan_finish(compiler: Compiler, node: exp.Expr) -> tuple[Query, Finish]:
         raise NotProvable("only the end of a GROUP BY is left to Postgres")
     scope = Scope(None)
     for cte in node.args["with_"].expressions if node.args.get("with_") else ():
-        compiler.ctes[cte.args["alias"].this.name.lower()] = compiler.query(cte.this)
+        compiler.ctes[fold(cte.args["alias"].this)] = compiler.query(cte.this)
     source = compiler.source_of(node, scope)
     averages = [part for part in aggregates_in(node) if isinstance(call_of(part), exp.Avg)]
     more = [made for part in averages for made in _parts_of_average(part)]
@@ -49,11 +50,8 @@ def plan_finish(compiler: Compiler, node: exp.Expr) -> tuple[Query, Finish]:
     columns = ", ".join(core.names)
     arrays = ", ".join(f"${at + 1}::{kind.postgres}[]" for at, kind in enumerate(core.kinds))
     rest = _Rest(compiler, core).of(node, having=having, limited=limited)
-    text = rest.sql(dialect="postgres").replace(_PLACE, f"unnest({arrays}) AS {CORE}({columns})")
+    text = f"WITH {CORE}({columns}) AS (SELECT * FROM unnest({arrays})) {rest.sql(dialect='postgres')}"  # noqa: S608
     return query, Finish(sql=text, kinds=core.kinds)
-
-
-_PLACE = '"thermocline groups"'
 
 
 def _reduced(compiler: Compiler, node: exp.Select, core: Core) -> tuple[Query, bool, bool]:
@@ -102,7 +100,7 @@ class _Rest:
 
     def of(self, node: exp.Select, *, having: bool, limited: bool) -> exp.Select:
         rest = exp.Select(expressions=[self._over_groups(part) for part in node.expressions])
-        rest.set("from_", exp.From(this=exp.Table(this=exp.Identifier(this=_PLACE.strip('"'), quoted=True))))
+        rest.set("from_", exp.From(this=exp.Table(this=exp.Identifier(this=CORE, quoted=True))))
         if having:
             rest.set("where", exp.Where(this=self._over_groups(node.args["having"].this)))
         if node.args.get("order") is not None:

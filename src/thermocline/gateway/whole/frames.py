@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from thermocline.gateway.wire.messages import ProtocolViolation
 
-MAX_CLIENT_FRAME_BYTES = 64 * 1024 * 1024
+LARGE_FRAME_BYTES = 1024 * 1024
+"""A message larger than this is passed on in parts as it arrives: no statement that long is ever read here."""
 _DATA = (ord("D"), ord("d"))
 _HEADER_BYTES = 5
 
@@ -31,6 +32,14 @@ class Rows:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of one large message of a client; only the first has its type."""
+
+    tag: bytes | None
+    data: bytes
+
+
 Piece = Frame | Rows
 
 
@@ -39,22 +48,34 @@ class ClientFrames:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+        self._rest_bytes = 0
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
-    def next_frame(self) -> Frame | None:
-        """The next whole message, or `None` when more bytes are needed."""
+    def next_frame(self) -> Frame | Part | None:
+        """The next whole message, or what is here of a large one; `None` when more bytes are needed."""
+        if self._rest_bytes:
+            return Part(None, self._taken(min(self._rest_bytes, len(self._buffer)))) if self._buffer else None
         if len(self._buffer) < _HEADER_BYTES:
             return None
         tag, length = struct.unpack_from(">ci", self._buffer)
-        if not 4 <= length <= MAX_CLIENT_FRAME_BYTES:
+        if length < 4:
             raise ProtocolViolation("message of an impossible length")
+        if length > LARGE_FRAME_BYTES:
+            self._rest_bytes = length + 1
+            return Part(tag, self._taken(min(self._rest_bytes, len(self._buffer))))
         if len(self._buffer) < length + 1:
             return None
         data = bytes(self._buffer[: length + 1])
         del self._buffer[: length + 1]
         return Frame(tag, data)
+
+    def _taken(self, count: int) -> bytes:
+        data = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        self._rest_bytes -= count
+        return data
 
 
 class ServerPieces:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 
 from sqlglot import exp
 
 from thermocline.gateway.values import NotProvable
 from thermocline.gateway.whole.constants import Untyped
 from thermocline.gateway.whole.expressions import Expressions, Reader, as_moment, as_timestamp, check_comparable
-from thermocline.gateway.whole.kinds import BOOL, DATE, INT4, INT8, TEXT, TIMESTAMP, TIMESTAMPTZ, Kind, as_numeric, numeric
+from thermocline.gateway.whole.kinds import BOOL, DATE, INT4, INT8, TEXT, TIMESTAMP, TIMESTAMPTZ, Kind, as_numeric, meet_collations, numeric
 from thermocline.gateway.whole.terms import Term, dual, merged
 from thermocline.gateway.whole.vocabulary import bare
 
@@ -37,7 +38,7 @@ def _is(expressions: Expressions, node: exp.Expr) -> Term:
 
 def _distinct(expressions: Expressions, node: exp.Expr) -> Term:
     left, right = expressions.pair(node.this, node.args["expression"])
-    check_comparable(left.kind, "=")
+    check_comparable(meet_collations(left.kind, right.kind), "=")
     check_comparable(right.kind, "=")
     sign = "IS NOT DISTINCT FROM" if isinstance(node, exp.NullSafeEQ) else "IS DISTINCT FROM"
     return dual(BOOL, f"({{}} {sign} {{}})", left, right)
@@ -55,6 +56,7 @@ def _in(expressions: Expressions, node: exp.Expr) -> Term:
         among = expressions.queries.among(expressions.term(node.this), node.args["query"], expressions.names)
         return dual(BOOL, "(NOT {})", among) if node.args.get("negate") else among
     left = expressions.term(node.this)
+    _check_list(expressions, left.kind, node.args["expressions"])
     parts = [expressions.condition(exp.EQ(this=node.this, expression=element)) for element in node.args["expressions"]]
     found = dual(BOOL, "(" + " OR ".join(["{}"] * len(parts)) + ")", *parts)
     if node.args.get("negate"):
@@ -62,12 +64,21 @@ def _in(expressions: Expressions, node: exp.Expr) -> Term:
     return replace(found, bound=expressions.bounded(left, "=", node.args["expressions"]) if left.plain else None)
 
 
+def _check_list(expressions: Expressions, kind: Kind, elements: list[exp.Expr]) -> None:
+    """Postgres seeks one type for a whole list: a string beside a typed element may be read as that element's type."""
+    found = [expressions.any(element) for element in elements]
+    if any(isinstance(part, Untyped) and part.text is not None for part in found) and any(
+        not isinstance(part, Untyped) and part.kind.family != kind.family for part in found
+    ):
+        raise NotProvable("strings beside elements of other types in one list")
+
+
 def _like(expressions: Expressions, node: exp.Expr) -> Term:
     left, pattern = expressions.term(node.this), expressions.any(node.args["expression"])
     text = pattern.text if isinstance(pattern, Untyped) else None
     if left.kind.family != "text" or text is None or "\\" in text:
         raise NotProvable("LIKE is followed for plain patterns only")
-    term = dual(BOOL, "({} LIKE {})", left, expressions.term(node.args["expression"], TEXT))
+    term = dual(BOOL, "({} LIKE {})", left, expressions.term(node.args["expression"], expressions.setting.text))
     return dual(BOOL, "(NOT {})", term) if node.args.get("negate") else term
 
 
@@ -76,7 +87,10 @@ def _case(expressions: Expressions, node: exp.Expr) -> Term:
     branches = []
     for branch in node.args["ifs"]:
         test = branch.this if subject is None else exp.EQ(this=subject, expression=branch.this)
-        branches.append((expressions.condition(test), branch.args["true"]))
+        condition = expressions.condition(test)
+        if not condition.uses:
+            raise NotProvable("CASE of a constant, which Postgres decides when it plans")
+        branches.append((condition, branch.args["true"]))
     results = [result for _, result in branches] + [node.args.get("default") or exp.Null()]
     kind = common_kind(expressions, results)
     terms = [_as_kind(expressions.term(result, kind), kind) for result in results]
@@ -87,6 +101,8 @@ def _case(expressions: Expressions, node: exp.Expr) -> Term:
 
 def _coalesce(expressions: Expressions, node: exp.Expr) -> Term:
     nodes = [node.this, *node.args.get("expressions", [])]
+    if any(not expressions.term(part).uses for part in nodes[:-1]):
+        raise NotProvable("COALESCE of a constant, which Postgres decides when it plans")
     kind = common_kind(expressions, nodes)
     terms = [_as_kind(expressions.term(part, kind), kind) for part in nodes]
     return dual(kind, "coalesce(" + ", ".join(["{}"] * len(terms)) + ")", *terms)
@@ -96,21 +112,27 @@ def _nullif(expressions: Expressions, node: exp.Expr) -> Term:
     left, right = expressions.pair(node.this, node.args["expression"])
     if left.kind.family != right.kind.family:
         raise NotProvable("NULLIF of different kinds is left to Postgres")
-    check_comparable(left.kind, "=")
+    check_comparable(meet_collations(left.kind, right.kind), "=")
     return dual(left.kind, "nullif({}, {})", left, right)
 
 
 def common_kind(expressions: Expressions, nodes: list[exp.Expr]) -> Kind:
-    """The one kind that all results have; numerics must show the same digits, integers take the widest."""
-    kinds = [found.kind for node in nodes if not isinstance(found := expressions.any(node), Untyped)]
+    """The one kind that all results have; numerics must show the same digits, integers take the widest.
+
+    A string among them is text: as a value of another type it is read by rules of its own, and shows digits of its own.
+    """
+    found = [expressions.any(node) for node in nodes]
+    kinds = [part.kind for part in found if not isinstance(part, Untyped)]
     if not kinds:
-        return TEXT
+        return expressions.setting.text
+    if kinds[0].family != "text" and any(isinstance(part, Untyped) and part.text is not None for part in found):
+        raise NotProvable("a string among results of another type is left to Postgres")
     if all(kind.is_integer for kind in kinds):
         return max(kinds, key=lambda kind: ("int2", "int4", "int8").index(kind.family))
     if all(kind.family == "numeric" for kind in kinds) and len({kind.scale for kind in kinds}) == 1:
         return max(kinds, key=lambda kind: kind.precision)
-    if len({(kind.family, kind.is_c, kind.is_default) for kind in kinds}) == 1 and kinds[0].family != "numeric":
-        return kinds[0]
+    if len({kind.family for kind in kinds}) == 1 and kinds[0].family != "numeric":
+        return reduce(meet_collations, kinds)
     raise NotProvable("results of different kinds are left to Postgres")
 
 
@@ -166,10 +188,15 @@ def _cast(expressions: Expressions, node: exp.Expr) -> Term:
     if kind is None or target.expressions:
         raise NotProvable(f"a cast to {target.sql(dialect='postgres')} is left to Postgres")
     if isinstance(found, Untyped):
-        return expressions.term(node.this, kind)
+        if found.text is not None and kind.family not in _CAST_LITERALS:
+            raise NotProvable(f"a string as {kind.family} is left to Postgres")
+        if kind.family == "numeric":
+            raise NotProvable("a numeric NULL")
+        return expressions.term(node.this, expressions.setting.text if kind.family == "text" else kind)
     source = found.kind
     if source.family == kind.family:
-        return found.typed(kind) if kind.family != "text" else found.typed(replace(source, oid=25))
+        # A cast without digits of its own leaves a numeric's digits as they are.
+        return found.typed(replace(source, oid=25)) if kind.family == "text" else found
     if source.is_integer and kind.is_integer:
         return _as_kind(found, kind)
     if source.is_integer and kind.family == "numeric":
@@ -181,7 +208,7 @@ def _cast(expressions: Expressions, node: exp.Expr) -> Term:
             return replace(dual(DATE, "{}", found, heap="CAST({} AS date)"), duck=merged("CAST({} AS DATE)", [as_timestamp(found)]))
         return as_moment(found, kind)
     if source.is_integer and kind.family == "text":
-        return dual(TEXT, "CAST({} AS VARCHAR)", found, heap="CAST({} AS text)")
+        return dual(expressions.setting.text, "CAST({} AS VARCHAR)", found, heap="CAST({} AS text)")
     raise NotProvable(f"a cast from {source.family} to {kind.family} is left to Postgres")
 
 
@@ -189,6 +216,7 @@ _CAST_KINDS: Mapping[exp.DType, Kind] = {
     exp.DType.INT: INT4, exp.DType.BIGINT: INT8, exp.DType.DECIMAL: numeric(1, 0), exp.DType.TEXT: TEXT, exp.DType.DATE: DATE,
     exp.DType.TIMESTAMP: TIMESTAMP, exp.DType.TIMESTAMPTZ: TIMESTAMPTZ, exp.DType.BOOLEAN: BOOL,
 }  # fmt: skip
+_CAST_LITERALS = frozenset({"int4", "int8", "text", "date", "timestamp", "timestamptz", "bool"})
 
 
 def _length(expressions: Expressions, node: exp.Expr) -> Term:
@@ -198,7 +226,7 @@ def _length(expressions: Expressions, node: exp.Expr) -> Term:
 def _substring(expressions: Expressions, node: exp.Expr) -> Term:
     start, length = node.args.get("start"), node.args.get("length")
     for bound in (start, length):
-        if bound is not None and not (isinstance(bound, exp.Literal) and str(bound.this).isdigit() and len(str(bound.this)) < 9):
+        if bound is not None and not _is_count(bound):
             raise NotProvable("SUBSTRING is followed for constant places only")
     if start is None or int(str(start.this)) < 1:
         raise NotProvable("SUBSTRING before the beginning is left to Postgres")
@@ -207,9 +235,15 @@ def _substring(expressions: Expressions, node: exp.Expr) -> Term:
     return dual(inner.kind, f"substring({{}}, {int(str(start.this))}{tail})", inner).typed(replace(inner.kind, oid=25))
 
 
+def _is_count(node: exp.Expr) -> bool:
+    """A whole number as such: a string in its place may mean another function, as in `substring(x from 'pattern')`."""
+    text = str(node.this)
+    return isinstance(node, exp.Literal) and not node.is_string and text.isascii() and text.isdigit() and len(text) < 9
+
+
 def _left(expressions: Expressions, node: exp.Expr) -> Term:
     count = node.args["expression"]
-    if not (isinstance(count, exp.Literal) and str(count.this).isdigit() and len(str(count.this)) < 9):
+    if not _is_count(count):
         raise NotProvable("LEFT is followed for constant lengths only")
     inner = _text(expressions, node.this)
     name = "left" if isinstance(node, exp.Left) else "right"
@@ -217,15 +251,15 @@ def _left(expressions: Expressions, node: exp.Expr) -> Term:
 
 
 def _concatenate(expressions: Expressions, node: exp.Expr) -> Term:
-    left, right = expressions.term(node.this, TEXT), expressions.term(node.args["expression"], TEXT)
+    text = expressions.setting.text
+    left, right = expressions.term(node.this, text), expressions.term(node.args["expression"], text)
     if left.kind.family != "text" or right.kind.family != "text":
         raise NotProvable("|| of other things than text is left to Postgres")
-    kind = replace(left.kind if left.uses else right.kind, oid=25)
-    return dual(kind, "({} || {})", left, right)
+    return dual(replace(meet_collations(left.kind, right.kind), oid=25), "({} || {})", left, right)
 
 
 def _text(expressions: Expressions, node: exp.Expr) -> Term:
-    term = expressions.term(node, TEXT)
+    term = expressions.term(node, expressions.setting.text)
     if term.kind.family != "text":
         raise NotProvable("a function of text, given something else")
     return term

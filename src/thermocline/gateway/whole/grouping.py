@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -16,6 +16,15 @@ from thermocline.gateway.whole.kinds import Kind
 from thermocline.gateway.whole.scope import Scope
 from thermocline.gateway.whole.terms import Term, merged
 from thermocline.gateway.whole.vocabulary import bare
+
+NAMELESS = "?column?"
+_NAMELESS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.DPipe, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Or,
+             exp.Not, exp.Literal, exp.Null, exp.Is, exp.In, exp.Between, exp.Like)  # fmt: skip
+_CALLED: Mapping[type[exp.Expr], str] = {
+    exp.Count: "count", exp.Sum: "sum", exp.Avg: "avg", exp.Min: "min", exp.Max: "max", exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or", exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank",
+    exp.Coalesce: "coalesce", exp.Nullif: "nullif", exp.Extract: "extract", exp.TimestampTrunc: "date_trunc",
+}  # fmt: skip
 
 CORE = "k"
 """The name of the outermost GROUP BY among the sources of a statement."""
@@ -101,6 +110,9 @@ class Grouped:
     def bound(self, plain: object, op: object, values: object) -> None:
         return None
 
+    def owns(self, uses: frozenset[int]) -> bool:
+        return False
+
 
 def call_of(node: exp.Expr) -> exp.Expr:
     """The aggregate within its FILTER."""
@@ -131,11 +143,16 @@ def aggregates_in(node: exp.Select) -> list[exp.Expr]:
 
 
 def output_name(node: exp.Expr) -> str | None:
-    """The name of an output, where it is plain."""
+    """The name of an output as Postgres gives it, or `None` where its rules are not followed."""
     if isinstance(node, exp.Alias):
         alias = node.args["alias"]
         return fold(alias) if isinstance(alias, exp.Identifier) else None
-    return fold(node.this) if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) else None
+    node = bare(node)
+    if isinstance(node, exp.Column):
+        return fold(node.this) if isinstance(node.this, exp.Identifier) else None
+    if isinstance(node, exp.Window | exp.Filter):
+        node = call_of(node.this)
+    return NAMELESS if isinstance(node, _NAMELESS) else _CALLED.get(type(node))
 
 
 def output_place(node: exp.Expr, names: Sequence[str | None]) -> int | None:
@@ -149,6 +166,8 @@ def output_place(node: exp.Expr, names: Sequence[str | None]) -> int | None:
         name = fold(node.this)
         if list(names).count(name) > 1:
             raise NotProvable("two outputs of one name")
+        if name not in names and None in names:
+            raise NotProvable("an output may have this name")
         return list(names).index(name) if name in names else None
     return None
 

@@ -8,26 +8,34 @@ from typing import Literal
 
 import pyarrow as pa
 
+from thermocline.gateway.values import NotProvable
+
 Family = Literal[
     "bool", "int2", "int4", "int8", "numeric", "float4", "float8", "text", "date", "time", "timestamp", "timestamptz", "uuid", "bytea"
 ]
 
 MAX_PRECISION = 38
+DEFAULT_COLLATION = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """A type. All values of a numeric kind show the same number of digits after the point, as Postgres prints them.
 
-    `is_c`: text is ordered by its bytes. `is_default`: it has the database's own collation.
+    `is_c`: text is ordered by its bytes. `collation`: its oid in Postgres; constants have the database's own.
     """
 
     family: Family
     oid: int
     precision: int = 0
     scale: int = 0
-    is_c: bool = True
-    is_default: bool = True
+    is_c: bool = False
+    collation: int = DEFAULT_COLLATION
+
+    @property
+    def is_default(self) -> bool:
+        """Whether text has the database's own collation."""
+        return self.collation == DEFAULT_COLLATION
 
     @property
     def duckdb(self) -> str:
@@ -118,7 +126,7 @@ def numeric(precision: int, scale: int) -> Kind:
     return Kind(family="numeric", oid=1700, precision=min(MAX_PRECISION, max(precision, scale, 1)), scale=scale)
 
 
-def kind_of_column(oid: int, modifier: int, *, is_c: bool, is_deterministic: bool, is_default: bool) -> Kind | None:
+def kind_of_column(oid: int, modifier: int, *, is_c: bool, is_deterministic: bool, collation: int) -> Kind | None:
     """The kind of a column as Postgres declares it, or `None` when DuckDB cannot hold it exactly."""
     if oid == 1700:
         precision, scale = ((modifier - 4) >> 16) & 0xFFFF, (modifier - 4) & 0x7FF
@@ -126,7 +134,7 @@ def kind_of_column(oid: int, modifier: int, *, is_c: bool, is_deterministic: boo
     kind = _PLAIN.get(oid)
     if kind is None or kind.family != "text":
         return kind
-    return replace(kind, is_c=is_c, is_default=is_default) if is_deterministic else None
+    return replace(kind, is_c=is_c, collation=collation) if is_deterministic else None
 
 
 def plain_kind(oid: int) -> Kind | None:
@@ -137,3 +145,20 @@ def plain_kind(oid: int) -> Kind | None:
 def as_numeric(kind: Kind) -> Kind:
     """An integer's kind as a numeric one."""
     return kind if kind.family == "numeric" else numeric({"int2": 5, "int4": 10, "int8": 19}[kind.family], 0)
+
+
+def check_meet(one: Kind, two: Kind) -> None:
+    """DuckDB compares two exact numbers in a decimal that holds both; where there is none it would take floats."""
+    first, second = as_numeric(one), as_numeric(two)
+    scale = max(first.scale, second.scale)
+    if max(first.precision - first.scale, second.precision - second.scale) + scale > MAX_PRECISION:
+        raise NotProvable("numbers that no decimal holds together are left to Postgres")
+
+
+def meet_collations(one: Kind, two: Kind) -> Kind:
+    """The first kind with the collation both have together: any other wins over the database's own, two others have none for certain."""
+    if one.collation == two.collation or two.is_default:
+        return one
+    if not one.is_default:
+        raise NotProvable("text of different collations is left to Postgres")
+    return replace(one, collation=two.collation, is_c=two.is_c)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from thermocline.gateway.whole.frames import Frame, Rows, ServerPieces
+from thermocline.gateway.whole.frames import Frame, Part, Rows, ServerPieces
 from thermocline.gateway.whole.upstream import Upstream
 
 _ALWAYS_PASSED = (b"A", b"N", b"S")
@@ -47,6 +47,12 @@ class Line:
         self._copying = False
         self.status: Status = "I"
         self.saved = False
+        self._parameters: dict[str, str] = {}
+
+    @property
+    def speaks_utf8(self) -> bool:
+        """Whether client, database and gateway mean the same by the bytes of a text, as Postgres itself reported."""
+        return self._parameters.get("client_encoding") == self._parameters.get("server_encoding") == "UTF8"
 
     @property
     def is_quiet(self) -> bool:
@@ -72,6 +78,17 @@ class Line:
         for frame in frames:
             self._count(frame.tag)
         await self._upstream.send(b"".join(frame.data for frame in frames))
+
+    async def forward_part(self, part: Part) -> None:
+        """Sends a part of a large message on, as it is."""
+        if part.tag is not None:
+            self._count(part.tag)
+        await self._upstream.send(part.data)
+
+    def note_parameter(self, frame: Frame) -> None:
+        """Remembers a ParameterStatus."""
+        name, _, rest = frame.body.partition(b"\0")
+        self._parameters[name.decode("utf-8", "replace")] = rest.rstrip(b"\0").decode("utf-8", "replace")
 
     async def ask(self, data: bytes, passed: frozenset[bytes] = frozenset()) -> list[Frame]:
         """Sends messages of the gateway's own, a Sync at their end, and waits for the answers."""
@@ -123,6 +140,8 @@ class Line:
                 self._copying = False
                 if self.status == "I":
                     self.saved = False
+            case b"S":
+                self.note_parameter(frame)
             case b"C" if frame.body.startswith(b"SAVEPOINT"):
                 self.saved = True
             case b"G" | b"W":

@@ -46,6 +46,8 @@ class Login:
         self._visitor = visitor
         self._waiting: list[Frame] = []
         self._asked = False
+        self.parameters: list[Frame] = []
+        """What Postgres reported of the session in its greeting."""
 
     async def run(self, key: tuple[int, int]) -> bool:
         """True when Postgres let the client in; its greeting is passed on with the gateway's own cancel key."""
@@ -76,6 +78,8 @@ class Login:
                 self._upstream.key = frame.body
                 await self._visitor.send(wire.backend_key_data(*key))
                 continue
+            if frame.tag == b"S":
+                self.parameters.append(frame)
             await self._visitor.send(frame.data)
             if frame.tag in (b"Z", b"E"):
                 return frame.tag == b"Z"

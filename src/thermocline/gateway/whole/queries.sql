@@ -31,7 +31,7 @@ select a.attrelid::bigint, a.attname::text, a.attnum::int, a.atttypid::bigint, a
                            from pg_database d where d.datname = current_database())
                      else n.nspname = 'pg_catalog' and l.collname in ('C', 'POSIX', 'ucs_basic') end, true),
        coalesce(l.collisdeterministic, true),
-       coalesce(l.collname = 'default', true),
+       coalesce(nullif(a.attcollation, 0), 100)::bigint,
        has_column_privilege(%(role)s::name, a.attrelid, a.attnum, 'select')
 from pg_attribute a
 left join pg_collation l on l.oid = a.attcollation
@@ -46,3 +46,7 @@ select exists (select 1 from pg_proc p join pg_namespace s on s.oid = p.pronames
     or exists (select 1 from pg_operator o join pg_namespace s on s.oid = o.oprnamespace
                where s.nspname = any(%(path)s::text[]) and s.nspname <> 'pg_catalog'
                  and o.oprleft = any(%(types)s::oid[]) and o.oprright = any(%(types)s::oid[]))
+
+-- name: default_is_c
+select case coalesce(to_jsonb(d) ->> 'datlocprovider', 'c') when 'c' then d.datcollate in ('C', 'POSIX') when 'b' then true else false end
+from pg_database d where d.datname = current_database()

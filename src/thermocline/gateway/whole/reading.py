@@ -8,18 +8,18 @@ from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from thermocline.gateway.statements import split_statements
 from thermocline.gateway.values import NotProvable
 from thermocline.gateway.whole.expressions import COMPUTED
-from thermocline.gateway.whole.vocabulary import bare
+from thermocline.gateway.whole.vocabulary import bare, check_known
 
 _BEGINS = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(select|with|explain)\b", re.IGNORECASE | re.DOTALL)
 _EXPLAIN = re.compile(r"\s*explain\s*(\([^()]*\)|(?:(?:analyze|verbose)\s+)*)\s*((?:select|with|\().*)", re.IGNORECASE | re.DOTALL)
 _TYPES = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.INTERVAL, exp.DType.TIME})
 _MOMENTS = (exp.Cast, exp.Interval, exp.CurrentDate, exp.CurrentTimestamp)
 MAX_STATEMENT_CHARACTERS = 200_000
+MAX_LEVELS = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,12 +55,34 @@ def read_candidate(sql: str) -> Candidate | str | None:
             return None
     try:
         tree = sqlglot.parse_one(text, dialect="postgres")
-    except (SqlglotError, RecursionError):
+        if _is_deep(tree):
+            return "the statement is nested too deeply"
+    except Exception:
+        # Whatever the parser stumbles over, Postgres can still judge the statement.
         return "the gateway cannot read this statement"
     if not isinstance(tree, exp.Select | exp.Union | exp.Subquery | exp.Intersect | exp.Except):
         return None
-    constants = tuple(dict.fromkeys(_constants(tree)))
+    constants = tuple(dict.fromkeys(_constants(tree))) if _is_known(tree) else ()
     return Candidate(text, tree, constants, is_explained=explained, is_analyzed=analyzed)
+
+
+def _is_deep(tree: exp.Expr) -> bool:
+    """Whether some expression has more levels than may be walked by recursion: a sum of a thousand terms has a thousand."""
+    level: list[exp.Expr] = [tree]
+    for _ in range(MAX_LEVELS):
+        level = [child for node in level for child in node.iter_expressions()]
+        if not level:
+            return False
+    return True
+
+
+def _is_known(tree: exp.Expr) -> bool:
+    """Whether the statement may be answered here at all: only then Postgres is asked for its constants."""
+    try:
+        check_known(check_statement(tree))
+    except NotProvable:
+        return False
+    return True
 
 
 def _constants(tree: exp.Expr) -> list[str]:

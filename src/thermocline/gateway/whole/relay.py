@@ -15,7 +15,7 @@ from thermocline.gateway.problems import render_problem
 from thermocline.gateway.whole import session as probe
 from thermocline.gateway.whole.batch import Batch, read_batch, read_prepared
 from thermocline.gateway.whole.conversation import Conversation, Declined, Refusal, Send, Wish
-from thermocline.gateway.whole.frames import ClientFrames, Frame
+from thermocline.gateway.whole.frames import ClientFrames, Frame, Part
 from thermocline.gateway.whole.line import Line, LineClosed
 from thermocline.gateway.whole.upstream import SYNC
 from thermocline.gateway.wire.messages import ProtocolViolation, ready_for_query
@@ -102,7 +102,10 @@ class Relay:
             if frame.tag == _TERMINATE:
                 return
             try:
-                await self._take(frame)
+                if isinstance(frame, Part):
+                    await self._pass_on(frame)
+                else:
+                    await self._take(frame)
             except LineClosed:
                 return
 
@@ -130,6 +133,12 @@ class Relay:
             case _:
                 raise ProtocolViolation(f"message type {frame.tag!r} is unknown")
 
+    async def _pass_on(self, part: Part) -> None:
+        """A part of a message that is too large to be judged, behind what is held; so is all that follows up to its Sync."""
+        await self._release()
+        self._passing = self._passing or part.tag in _EXTENDED
+        await self._line.forward_part(part)
+
     async def _release(self, *more: Frame) -> None:
         """Sends on what is held."""
         frames, self._held, self._held_bytes = [*self._held, *more], [], 0
@@ -144,17 +153,20 @@ class Relay:
 
     async def _query(self, frame: Frame) -> None:
         self._prepared.pop("", None)
-        talk = self._talk_about
-        sql = frame.body.rstrip(b"\0").decode("utf-8", "replace")
-        candidate = await talk.candidate(sql) if talk is not None else None
-        if talk is None or candidate is None:
+        talk, sql = self._talk_about, _text_of(frame)
+        candidate = await talk.candidate(sql) if talk is not None and sql is not None else None
+        if talk is None or sql is None or candidate is None:
             await self._line.forward(frame)
             return
-        wish = Wish(candidate=candidate, prepared=probe.parse("", candidate.sql), name="")
+        text = candidate.sql if candidate.is_explained else sql
+        wish = Wish(candidate=candidate, text=text, prepared=probe.parse("", text), name="")
         try:
             await self._ready(await talk.answer(wish))
         except Refusal as refused:
-            await self._refuse(refused, wish)
+            if self._line.status == "I":
+                await self._line.forward(frame)  # nothing has happened yet: Postgres says it itself
+            else:
+                await self._refuse(refused, wish)
         except Declined as declined:
             if not await self._is_refused(declined, wish):
                 await self._line.forward(frame)
@@ -172,7 +184,14 @@ class Relay:
             return False
         self._remember(self._held)
         self._held, self._held_bytes = [], 0
-        wish = Wish(candidate=candidate, prepared=batch.prepared, name=batch.bind.statement, bind=batch.bind, answers=batch.answers)
+        wish = Wish(
+            candidate=candidate,
+            text=batch.sql,
+            prepared=batch.prepared,
+            name=batch.bind.statement,
+            bind=batch.bind,
+            answers=batch.answers,
+        )
         try:
             await self._ready(await talk.answer(wish))
         except Refusal as refused:
@@ -215,3 +234,12 @@ class Relay:
 
     async def _ready(self, data: bytes) -> None:
         await self._send(data + ready_for_query(self._line.status))
+
+
+def _text_of(frame: Frame) -> str | None:
+    """The text of a Query; `None` when it is malformed or in another encoding, which Postgres has to judge."""
+    text, end, rest = frame.body.partition(b"\0")
+    try:
+        return text.decode("utf-8") if end and not rest else None
+    except UnicodeDecodeError:
+        return None

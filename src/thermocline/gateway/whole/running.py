@@ -65,6 +65,7 @@ class Run:
             text = self._divided(core) if divided and core is not None else self._undivided()
             self._batches = DuckBatches(self._cursor, text, self._engine.turns)
             if (first := self._batches.next_batch()) is not None:
+                check_types(first.schema, self._statement.query.kinds)
                 self._waiting.append(first)
         except NotProvable:
             raise
@@ -116,6 +117,8 @@ class Run:
             text = assembly.lake_groups(core, made, lake, delta=delta)
             computing = DuckBatches(self._cursor, text, self._engine.turns)
             batches = list(computing)
+            if batches:
+                check_types(batches[0].schema, core.kinds)
         finally:
             groups = heap.result()
         self.report.heap_rows += groups.num_rows
@@ -159,6 +162,19 @@ class Run:
     def _read(self, asked: Asked) -> pa.Table:
         query, names, kinds = asked
         return self._snapshot.read(query, names, kinds, limit_bytes=self._heap_limit_bytes)
+
+
+def check_types(schema: pa.Schema, kinds: Sequence[Kind]) -> None:
+    """DuckDB must give every column the type that was planned for it: a NULL without a type or other digits would print otherwise."""
+    for given, kind in zip(schema.types, kinds, strict=True):
+        if pa.types.is_decimal(given):
+            same = kind.family == "numeric" and given.scale == kind.scale
+        elif pa.types.is_timestamp(given):
+            same = kind.family == ("timestamp" if given.tz is None else "timestamptz") and given.unit == "us"
+        else:
+            same = given == kind.arrow
+        if not same:
+            raise NotProvable(f"DuckDB gives {given} where {kind.family} was planned")
 
 
 class _Background:

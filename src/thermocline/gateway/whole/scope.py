@@ -60,9 +60,10 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What one FROM item offers: a use of a table, or the columns of a query within."""
+    """What one FROM item offers: a use of a table, or the columns of a query within. `number` is what their terms use."""
 
     alias: str
+    number: int
     use: Use | None
     columns: Mapping[str, Term]
     is_complete: bool = True
@@ -96,6 +97,8 @@ class Scope:
         found = [term for relation in among if (term := relation.column(name)) is not None]
         if len(found) == 1:
             return found[0]
+        if not found and not all(relation.is_complete for relation in among):
+            raise NotProvable(f"{name} may be a column without a name of its own")
         if not found and self._outer is not None:
             return self._outer.column(node)
         raise NotProvable(f"column {name} is not one of a table that is read here")
@@ -107,6 +110,9 @@ class Scope:
                 kept = tuple(value for value in values if isinstance(value, BoundValue))
                 return (plain[0], Bound(field=known, op=op, values=kept)) if known is not None and len(kept) == len(values) else None
         return None
+
+    def owns(self, uses: frozenset[int]) -> bool:
+        return uses <= {relation.number for relation in self.relations}
 
     def stars(self) -> list[tuple[str, Term]]:
         """All columns, in order."""

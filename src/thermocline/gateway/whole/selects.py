@@ -7,7 +7,7 @@ named relation `k`, so that the heap's part of it can be computed where the heap
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -20,6 +20,7 @@ from thermocline.gateway.whole.expressions import Expressions, Names, Reading, S
 from thermocline.gateway.whole.functions import FUNCTIONS
 from thermocline.gateway.whole.grouping import (
     CORE,
+    NAMELESS,
     Core,
     Grouped,
     Source,
@@ -30,7 +31,7 @@ from thermocline.gateway.whole.grouping import (
     output_place,
     outputs_of,
 )
-from thermocline.gateway.whole.kinds import BOOL, Kind
+from thermocline.gateway.whole.kinds import BOOL, Kind, check_meet, meet_collations
 from thermocline.gateway.whole.scope import Relation, Scope, Use
 from thermocline.gateway.whole.terms import Term, merged
 from thermocline.gateway.whole.vocabulary import bare
@@ -95,8 +96,11 @@ class Compiler:
         inner = self.query(node, names)
         if len(inner.kinds) != 1 or not left.kind.has_equality or not inner.kinds[0].has_equality:
             raise NotProvable("IN of such a query is left to Postgres")
-        if left.kind.family != inner.kinds[0].family and not (left.kind.is_number and inner.kinds[0].is_number):
+        if left.kind.is_number and inner.kinds[0].is_number:
+            check_meet(left.kind, inner.kinds[0])
+        elif left.kind.family != inner.kinds[0].family:
             raise NotProvable("IN of different kinds is left to Postgres")
+        meet_collations(left.kind, inner.kinds[0])
         return Term(kind=BOOL, duck=merged("({} IN ({}))", [left.duck, inner.duck]), heap=None, uses=frozenset({-1}))
 
     def _select(self, node: exp.Select, outer: Names | None, *, top: bool) -> Query:
@@ -161,7 +165,7 @@ class Compiler:
                 return self._derived(self.ctes[table], name or table, scope)
             use = self.open_table(node)
             # Only a table without an alias can be named with its schema.
-            scope.relations.append(Relation(name or table, use, {}, schema=use.schema if name is None else None))
+            scope.relations.append(Relation(name or table, use.number, use, {}, schema=use.schema if name is None else None))
             return Fragment(f"t{use.number}")
         if isinstance(node, exp.Subquery) and name is not None:
             return self._derived(self.query(node.this), name, scope)
@@ -174,9 +178,9 @@ class Compiler:
         for at, (name, kind) in enumerate(zip(query.names, query.kinds, strict=True)):
             if name is not None and name in columns:
                 raise NotProvable("a query within, with two columns of one name")
-            if name is not None:
+            if name is not None and name != NAMELESS:
                 columns[name] = Term(kind=kind, duck=Fragment(f"r{number}.o{at}"), heap=None, uses=frozenset({-1 - number}))
-        scope.relations.append(Relation(alias, None, columns, is_complete=len(columns) == len(query.names)))
+        scope.relations.append(Relation(alias, -1 - number, None, columns, is_complete=len(columns) == len(query.names)))
         return merged(f"({{}}) AS r{number}", [query.duck])
 
     def _where(self, node: exp.Select, scope: Scope, tables: Fragment) -> Source:
@@ -280,14 +284,15 @@ class Compiler:
         left, right = self.query(node.this, outer), self.query(node.expression, outer)
         if [_shape(kind) for kind in left.kinds] != [_shape(kind) for kind in right.kinds]:
             raise NotProvable("UNION of different kinds is left to Postgres")
+        kinds = tuple(_widest(meet_collations(one, two), two) for one, two in zip(left.kinds, right.kinds, strict=True))
         distinct = node.args.get("distinct")
-        if distinct and any(not kind.has_equality for kind in left.kinds):
+        if distinct and any(not kind.has_equality for kind in kinds):
             raise NotProvable("UNION of floats is left to Postgres")
         word = Fragment("UNION" if distinct else "UNION ALL")
-        terms = [Term(kind=kind, duck=Fragment(f"o{at}"), heap=None) for at, kind in enumerate(left.kinds)]
+        terms = [Term(kind=kind, duck=Fragment(f"o{at}"), heap=None) for at, kind in enumerate(kinds)]
         keys, _ = self.keys(node, None, left.names, terms)
         duck = merged("SELECT * FROM (({}) {} ({})){}", [left.duck, word, right.duck, self.tail(node, keys)])
-        return Query(duck=duck, names=left.names, kinds=left.kinds)
+        return Query(duck=duck, names=left.names, kinds=kinds)
 
 
 def _unwrapped(node: exp.Expr) -> exp.Expr:
@@ -304,5 +309,9 @@ def _mark_nullable(relations: Sequence[Relation]) -> None:
             relation.use.bounds.clear()
 
 
-def _shape(kind: Kind) -> tuple[str, int, bool]:
-    return kind.family, kind.scale, kind.is_c
+def _shape(kind: Kind) -> tuple[str, int, int]:
+    return kind.family, kind.oid, kind.scale
+
+
+def _widest(one: Kind, two: Kind) -> Kind:
+    return replace(one, precision=max(one.precision, two.precision))

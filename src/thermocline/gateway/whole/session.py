@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,8 +23,11 @@ PROBE = (
     " pg_catalog.current_setting('extra_float_digits'), pg_catalog.current_setting('client_encoding'),"
     " pg_catalog.current_setting('standard_conforming_strings'), pg_catalog.current_setting('transaction_isolation'),"
     " pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text,"
-    " pg_catalog.current_setting('thermocline.engine', true), pg_catalog.current_setting('statement_timeout')"
+    " pg_catalog.current_setting('thermocline.engine', true), pg_catalog.current_setting('statement_timeout'),"
+    " pg_catalog.current_setting('server_encoding'), pg_catalog.current_setting('transform_null_equals'),"
+    " (select p.statement from pg_catalog.pg_prepared_statements p where p.name operator(pg_catalog.=) $1)"
 )
+"""Its parameter is the name of the prepared statement that is to be run."""
 _UNITS = {"": 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _UTC = frozenset(
     {"utc", "gmt", "etc/utc", "etc/gmt", "uct", "zulu", "universal", "etc/universal", "etc/uct", "etc/zulu", "greenwich", "gmt0"}
@@ -46,6 +49,9 @@ class SessionFacts:
     has_written: bool
     engine: str
     timeout_seconds: float
+    server_encoding: str = "UTF8"
+    nulls_are_equal: bool = False
+    prepared_text: str | None = None
 
     @property
     def prints_plainly(self) -> bool:
@@ -54,8 +60,10 @@ class SessionFacts:
 
     def why_not_here(self) -> str | None:
         """A reason that holds for every statement of the session as it is."""
-        if self.client_encoding != "UTF8" or not self.standard_strings:
+        if self.client_encoding != "UTF8" or self.server_encoding != "UTF8" or not self.standard_strings:
             return "the session's encoding or strings are not plain"
+        if self.nulls_are_equal:
+            return "the session compares with NULL in a way of its own"
         if self.has_written:
             return "the transaction has written"
         if self.isolation == "serializable":
@@ -80,6 +88,9 @@ def facts_of(row: Sequence[bytes | None]) -> SessionFacts:
         has_written=values[9] is not None,
         engine=said[10] or "auto",
         timeout_seconds=_seconds(said[11]),
+        server_encoding=said[12],
+        nulls_are_equal=said[13] == "on",
+        prepared_text=values[14],
     )
 
 
@@ -110,13 +121,21 @@ def oids_of(frame: Frame) -> tuple[int, ...]:
 
 def column_oids(frame: Frame) -> tuple[int, ...]:
     """The types of a RowDescription."""
+    return tuple(oid for _, oid in _columns(frame))
+
+
+def column_names(frame: Frame) -> tuple[str, ...]:
+    """The names of a RowDescription."""
+    return tuple(name.decode("utf-8", "replace") for name, _ in _columns(frame))
+
+
+def _columns(frame: Frame) -> Iterator[tuple[bytes, int]]:
     (count,) = struct.unpack_from(">H", frame.body)
-    found, at = [], 2
+    at = 2
     for _ in range(count):
-        at = frame.body.index(b"\0", at) + 1
-        found.append(struct.unpack_from(">I", frame.body, at + 6)[0])
-        at += 18
-    return tuple(found)
+        end = frame.body.index(b"\0", at)
+        yield frame.body[at:end], struct.unpack_from(">I", frame.body, end + 7)[0]
+        at = end + 19
 
 
 def parse(name: str, sql: str, oids: Sequence[int] = ()) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import adbc_driver_postgresql.dbapi as adbc
@@ -21,6 +22,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from thermocline.errors import PostgresUnreachable
 from thermocline.gateway.cancelling import Connection, HeldConnection
+from thermocline.gateway.fallback import awaited
 from thermocline.gateway.sources import Cancelled
 from thermocline.gateway.values import NotProvable
 from thermocline.gateway.whole.kinds import Kind
@@ -32,6 +34,7 @@ _KEPT_READERS = 4
 _OLDEST_DAY = -2_440_588
 _OLDEST_MICROSECOND = _OLDEST_DAY * 86_400_000_000
 _WHOLE_DIGITS = 17
+_MICROS_OF_DAY = 86_400_000_000
 
 
 class Snapshots:
@@ -127,6 +130,14 @@ class Snapshot:
         conn = self._open_connection()
         return conn.execute(query.as_string(conn).encode()).fetchall()
 
+    def result_types(self, query: str) -> tuple[int, ...]:
+        """The types of a statement's columns, as Postgres describes it without running it."""
+        conn = self._open_connection()
+        for send in (partial(conn.pgconn.send_prepare, b"", query.encode()), partial(conn.pgconn.send_describe_prepared, b"")):
+            send()
+            described = awaited(conn)
+        return tuple(described.ftype(at) for at in range(described.nfields))
+
     def _open_connection(self) -> Connection:
         conn = self._held.conn
         if conn is None or self._stopped:
@@ -198,10 +209,13 @@ def _within(reader: pa.RecordBatchReader, limit_bytes: int) -> pa.Table:
     return pa.Table.from_batches(batches, reader.schema)
 
 
-def travelling(value: sql.Composable, kind: Kind) -> sql.Composable:
-    """A value as it travels: small decimals as whole numbers, large ones and uuids as text."""
+def travelling(value: sql.Composable, kind: Kind, *, is_column: bool = True) -> sql.Composable:
+    """A value as it travels: small decimals of columns as whole numbers, other decimals and uuids as text.
+
+    Only a column's digits are bounded by Postgres itself: what is computed may have more than were planned, and as text it shows them.
+    """
     if kind.family == "numeric":
-        if kind.precision <= _WHOLE_DIGITS:
+        if is_column and kind.precision <= _WHOLE_DIGITS:
             return sql.SQL("({} * {})::bigint").format(value, sql.Literal(10**kind.scale))
         return sql.SQL("({})::text").format(value)
     return sql.SQL("({})::text").format(value) if kind.family == "uuid" else value
@@ -212,6 +226,8 @@ def arrived(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if kind.family == "numeric":
         return _decimals(array, kind)
+    if kind.family == "time" and (pc.max(array.cast(pa.int64())).as_py() or 0) >= _MICROS_OF_DAY:
+        raise NotProvable("the end of a day as a time, which DuckDB does not hold")
     if kind.is_moment:
         oldest = _OLDEST_DAY if kind.family == "date" else _OLDEST_MICROSECOND
         low = pc.min(array.cast(pa.int32() if kind.family == "date" else pa.int64())).as_py()
@@ -221,7 +237,7 @@ def arrived(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
 
 
 def _decimals(array: pa.Array, kind: Kind) -> pa.Array:
-    if kind.precision > _WHOLE_DIGITS:
+    if not pa.types.is_integer(array.type):
         return array.cast(pa.string()).cast(kind.arrow)
     numbers = np.zeros((len(array), 2), np.int64)
     numbers[:, 0] = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from thermocline.gateway.values import NotProvable
-from thermocline.gateway.whole.catalog import SourceTable, TableKey, key_of
+from thermocline.gateway.whole.catalog import SourceTable, TableKey, fold_name, key_of
 from thermocline.gateway.whole.expressions import Setting
 from thermocline.gateway.whole.finish import Finish, plan_finish
 from thermocline.gateway.whole.grouping import Core
@@ -71,7 +71,9 @@ def _compiler(setting: Setting, tables: Mapping[TableKey, SourceTable]) -> tuple
     uses: list[TableUse] = []
 
     def open_table(node: exp.Table) -> Use:
-        table = tables[key_of(node)]
+        table = tables.get(key_of(node))
+        if table is None:
+            raise NotProvable(f"{fold_name(node)} is a table here and a CTE elsewhere")
         use = Use(number=len(uses), schema=table.name.schema, columns=table.columns)
         uses.append(TableUse(use=use, table=table))
         return use

@@ -67,6 +67,22 @@ KNOWN: Mapping[type[exp.Expr], frozenset[str]] = {
     exp.Union: frozenset({"this", "expression", "distinct", "order", "limit", "offset", "with_"}),
 }  # fmt: skip
 
+RESERVED = frozenset(
+    {
+        "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "authorization", "binary", "both",
+        "case", "cast", "check", "collate", "collation", "column", "concurrently", "constraint", "create", "cross",
+        "current_catalog", "current_date", "current_role", "current_schema", "current_time", "current_timestamp",
+        "current_user", "default", "deferrable", "desc", "distinct", "do", "else", "end", "except", "false", "fetch", "for",
+        "foreign", "freeze", "from", "full", "grant", "group", "having", "ilike", "in", "initially", "inner", "intersect",
+        "into", "is", "isnull", "join", "lateral", "leading", "left", "like", "limit", "localtime", "localtimestamp", "natural",
+        "not", "notnull", "null", "offset", "on", "only", "or", "order", "outer", "overlaps", "placing", "primary",
+        "references", "returning", "right", "select", "session_user", "similar", "some", "symmetric", "system_user", "table",
+        "tablesample", "then", "to", "trailing", "true", "union", "unique", "user", "using", "variadic", "verbose", "when",
+        "where", "window", "with",
+    }
+)  # fmt: skip
+"""Words that name no column in Postgres unless they are quoted: `user` is a function, although a column may be called so."""
+
 _UNGROUPED: Mapping[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
     **dict.fromkeys(_COMPARISONS, (*_COMPARISONS, *_RANGED, exp.Is, exp.Not, exp.And, exp.Or, exp.DPipe)),
     **dict.fromkeys(_RANGED, (*_COMPARISONS, *_RANGED, exp.Is, exp.Not, exp.And, exp.Or, exp.DPipe)),
@@ -89,6 +105,8 @@ def check_known(root: exp.Expr) -> None:
         if not said <= allowed:
             raise NotProvable(f"{_spelled(node)} with {', '.join(sorted(said - allowed))} is left to Postgres")
         check_grouping(node)
+        if isinstance(node, exp.Identifier) and not node.args.get("quoted") and str(node.this).lower() in RESERVED:
+            raise NotProvable(f"{str(node.this).upper()} is a word of Postgres' own")
 
 
 def check_grouping(node: exp.Expr) -> None:

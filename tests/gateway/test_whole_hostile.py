@@ -1,0 +1,202 @@
+"""What an unfriendly client sends on its own login: Postgres' own answer comes back, never an internal error or a dropped connection."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import pq
+from tests.gateway.whole_lake import outcome, person, through
+from tests.twin import Spanning
+
+EXTREME = {
+    "a thousand plus": "select count(*) from events where id < " + "+".join(["1"] * 1000),
+    "five thousand plus": "select count(*) from events where id < " + "+".join(["1"] * 5000),
+    "250 or": "select count(*) from events where " + " or ".join(f"id = {number}" for number in range(250)),
+    "1500 or": "select count(*) from events where " + " or ".join(f"id = {number}" for number in range(1500)),
+    "1500 and": "select count(*) from events where " + " and ".join(f"id <> {number}" for number in range(1500)),
+    "5000 in a list": "select count(*) from events where id in (" + ",".join(map(str, range(5000))) + ")",
+    "a thousand parentheses": "select count(*) from events where " + "(" * 1000 + "id=1" + ")" * 1000,
+    "300 nested cases": "select " + "case when ok then 1 else " * 300 + "2" + " end" * 300 + " from events where id < 5",
+    "a thousand texts joined": "select " + "||".join(["kind"] * 1000) + " from events where id < 3",
+    "5000 digits": "select count(*) from events where id < " + "9" * 5000,
+    "more columns than there may be": "select " + ", ".join(["id"] * 1700) + " from events where id < 3",
+    "sixty queries within": "select id from "
+    + "(select id from " * 60
+    + "events"
+    + "".join(f") s{at}" for at in range(60))
+    + " where id < 4",
+    "a hundred unions": " union all ".join(["select id from events where id < 3"] * 100),
+    "a name that is cut": f"with {'a' * 70} as (select id from events where id < 3) select count(*) from {'a' * 66}",
+    "nothing": "",
+    "a semicolon": ";",
+    "a comment": "-- events",
+    "two statements": "select 1; select count(*) from events",
+    "an open string": "select 'events",
+    "an open comment": "select count(*) from events /* where",
+    "an open dollar quote": "select count(*) from events where kind = $x$ events $x",
+    "a limit beyond 64 bits": "select id from events order by id limit 99999999999999999999",
+    "a CTE elsewhere": "select count(*) from shops, (with shops as (select id from events where id < 3) select id from shops) s",
+}
+
+
+@pytest.mark.parametrize("name", EXTREME)
+def test_no_statement_ends_in_an_internal_error_or_a_dropped_connection(lake: Spanning, name: str) -> None:
+    with person(lake) as conn:
+        for form in (0, 1):
+            assert outcome(conn, EXTREME[name], form) == outcome(lake.twin, EXTREME[name], form)
+        assert conn.execute("select count(*) from events where id < 10").fetchone() == (9,)
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "EUC_JP", "WIN1252", "UTF8"])
+def test_a_client_of_another_encoding_is_answered_in_it(lake: Spanning, encoding: str) -> None:
+    word = {"LATIN1": "Ärger", "WIN1252": "Ärger", "EUC_JP": "日本", "SQL_ASCII": "Ärger", "UTF8": "Ärger"}[encoding]
+    raw = word.encode({"SQL_ASCII": "utf-8", "EUC_JP": "euc_jp", "WIN1252": "cp1252"}.get(encoding, encoding))
+    statements = [
+        b"select kind, count(*) from events where kind = '" + raw + b"' group by kind",
+        b"select '" + raw + b"' as \"" + raw + b'", count(*) from events',
+        b"select kind from events where id < 9 order by id",
+        b"select count(*) from events where kind = '\xff\xfe'",
+    ]
+    with person(lake) as conn, psycopg.connect(lake.dsn, autocommit=True) as twin:
+        twin.execute("set search_path = twin; set timezone = 'UTC'")
+        for side in (conn, twin):
+            side.pgconn.exec_(f"set client_encoding = '{encoding}'".encode())
+        for statement in statements:
+            for form in (0, 1):
+                assert outcome(conn, statement, form) == outcome(twin, statement, form), statement
+            for side in (conn, twin):
+                side.pgconn.prepare(b"s", statement)
+            assert _answer(conn.pgconn.exec_prepared(b"s", [])) == _answer(twin.pgconn.exec_prepared(b"s", []))
+            for side in (conn, twin):
+                side.pgconn.exec_(b"deallocate all")
+        for side in (conn, twin):
+            side.pgconn.exec_(b"set client_encoding = 'UTF8'")
+        assert outcome(conn, "select count(*) from events") == outcome(twin, "select count(*) from events")
+
+
+def _answer(result: pq.abc.PGresult) -> tuple[Any, ...]:
+    rows = [[result.get_value(row, at) for at in range(result.nfields)] for row in range(result.ntuples)]
+    return result.status, result.error_field(pq.DiagnosticField.SQLSTATE), result.command_status, rows
+
+
+def test_a_refused_parse_is_not_taken_for_the_statement_of_that_name(lake: Spanning) -> None:
+    first, second = b"select count(*) from events where id < 10", b"select count(*) from events where id < 100"
+    with person(lake) as conn:
+        for side in (conn, lake.twin):
+            heard = [_answer(side.pgconn.prepare(b"s", first)), _answer(side.pgconn.prepare(b"s", second))]
+            heard.append(_answer(side.pgconn.exec_prepared(b"s", [])))
+            heard.append(_answer(side.pgconn.prepare(b"broken", b"select nothing from events")))
+            heard.append(_answer(side.pgconn.exec_prepared(b"broken", [])))
+            heard.append(_answer(side.pgconn.prepare(b"broken", second)))
+            heard.append(_answer(side.pgconn.exec_prepared(b"broken", [])))
+            side.pgconn.exec_(b"deallocate s")
+            heard.append(_answer(side.pgconn.exec_prepared(b"s", [])))
+            side.pgconn.exec_(b"prepare s as select count(*) from events where id < 3")
+            heard.append(_answer(side.pgconn.exec_prepared(b"s", [])))
+            side.pgconn.exec_(b"deallocate all")
+            if side is conn:
+                ours = heard
+        assert ours == heard
+        assert [state for _, state, _, _ in heard] == [None, b"42P05", None, b"42703", b"26000", None, None, b"26000", None]
+
+
+def test_an_error_in_a_transaction_ends_it_as_in_postgres_and_a_declined_statement_does_not(lake: Spanning) -> None:
+    statements = (
+        "begin",
+        "select kind, avg(price), '\"k\"' from events group by kind",
+        "select interval 'x' from events",
+        "select 1",
+        "rollback",
+    )
+    with person(lake) as conn:
+        for statement in (*statements, "begin", "select sum(f) from events where id < 9", "select count(*) from events", "commit"):
+            assert outcome(conn, statement) == outcome(lake.twin, statement), statement
+
+
+@contextmanager
+def _raw(conn: psycopg.Connection[Any]) -> Iterator[socket.socket]:
+    """The socket of a session that is logged in."""
+    line = socket.socket(fileno=os.dup(conn.pgconn.socket))
+    line.settimeout(30)
+    try:
+        yield line
+    finally:
+        line.close()
+
+
+def _heard(line: socket.socket, frames: bytes) -> list[tuple[bytes, bytes]]:
+    """What is answered up to ReadyForQuery, or until the connection ends; of errors only the state."""
+    line.setblocking(True)
+    line.sendall(frames)
+    buffer = b""
+    found: list[tuple[bytes, bytes]] = []
+    while not found or found[-1][0] != b"Z":
+        piece = line.recv(65_536)
+        if not piece:
+            break
+        buffer += piece
+        while len(buffer) >= 5 and len(buffer) >= 1 + struct.unpack(">i", buffer[1:5])[0]:
+            end = 1 + struct.unpack(">i", buffer[1:5])[0]
+            tag, body = buffer[:1], buffer[5:end]
+            found.append((tag, body[body.index(b"\0C") + 2 :][:5] if tag == b"E" else body))
+            buffer = buffer[end:]
+    return found
+
+
+def _frame(tag: bytes, body: bytes) -> bytes:
+    return tag + struct.pack(">i", len(body) + 4) + body
+
+
+SYNC = _frame(b"S", b"")
+MALFORMED = {
+    "a NUL within a query": _frame(b"Q", b"select count(*)\0 from events\0"),
+    "a query without its end": _frame(b"Q", b"select count(*) from events"),
+    "an empty query message": _frame(b"Q", b""),
+    "a Parse without its end": _frame(b"P", b"s\0select count(*) from events") + SYNC,
+    "a Parse of bytes that are no text": _frame(b"P", b"\xff\xfe\0select '\xff' from events\0\0\0") + SYNC,
+    "a Bind that is too short": _frame(b"P", b"\0select 1 from events\0\0\0") + _frame(b"B", b"\0") + _frame(b"E", b"\0\0\0\0\0") + SYNC,
+    "a Bind of a statement nobody prepared": _frame(b"B", b"\0nobody\0\0\0\0\0\0\0") + _frame(b"E", b"\0\0\0\0\0") + SYNC,
+    "an Execute of no portal": _frame(b"E", b"none\0\0\0\0\0") + SYNC,
+    "a Describe of neither": _frame(b"D", b"Xs\0") + SYNC,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_a_malformed_message_is_postgres_to_refuse(lake: Spanning, name: str) -> None:
+    with person(lake) as conn, psycopg.connect(lake.dsn, autocommit=True) as twin:
+        twin.execute("set search_path = twin")
+        with _raw(conn) as ours, _raw(twin) as theirs:
+            assert _heard(ours, MALFORMED[name]) == _heard(theirs, MALFORMED[name])
+            query = _frame(b"Q", b"select count(*) from events where id < 10\0")
+            assert [piece[1] for piece in _heard(ours, query) if piece[0] == b"D"] == [b"\0\x01\0\0\0\x019"]
+
+
+def test_a_message_of_more_than_64_mib_passes(lake: Spanning) -> None:
+    large = b"x" * (65 * 1024 * 1024)
+    with psycopg.connect(through(lake), autocommit=True) as conn:
+        assert conn.execute("select octet_length(%b::bytea)", (large,)).fetchone() == (len(large),)
+        comment = "/*" + "x" * 2_000_000 + "*/ select count(*) from public_all.events where id < 10"
+        assert conn.execute(comment.encode()).fetchone() == (9,)
+        with conn.pipeline():
+            first = conn.execute("select octet_length(%b::bytea)", (large[:2_000_000],))
+            second = conn.execute("select count(*) from public_all.events where id < %s", (10,))
+            assert (first.fetchone(), second.fetchone()) == ((2_000_000,), (9,))
+
+
+def test_a_failure_before_the_first_row_is_answered_by_postgres(lake: Spanning) -> None:
+    statements = [
+        "select qty * 2147483647 from events where id < 5",
+        "select sum(qty * small) from events",
+        "select kind || null from events where id < 3",
+    ]
+    with person(lake) as conn:
+        for statement in statements:
+            for form in (0, 1):
+                assert outcome(conn, statement, form) == outcome(lake.twin, statement, form), statement
