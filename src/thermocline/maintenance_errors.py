@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thermocline.errors import RefusedError, ThermoclineError, TryAgainError, UsageError
+from thermocline.errors import RefusedError, ThermoclineError, TryAgainError, UsageError, WaitedTooLong
 
 
 class PolicyKeyUnknown(UsageError):
@@ -131,7 +131,7 @@ class ExpiryRaced(TryAgainError):
     code = "TC632"
 
 
-class StillWaiting(TryAgainError):
+class StillWaiting(WaitedTooLong):
     """Waited past the limit; the request stays, and a worker will run it."""
 
     code = "TC613"

@@ -25,7 +25,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from thermocline.artifacts import POSTGRES_VERSION, postgres_home
-from thermocline.errors import DirectoryUnusable, PortTaken, PostgresNotStarted
+from thermocline.errors import DirectoryUnusable, PortTaken, PostgresNotStarted, StackNotReadyInTime
 from thermocline.launch import launch_command
 
 StopMode = Literal["smart", "fast", "immediate"]
@@ -126,7 +126,8 @@ class PostgresServer:
                 reason = str(problem).strip().splitlines()[-1].rsplit("failed: ", 1)[-1].strip()
                 # A server that is still starting answers differently; a wrong password stays wrong.
                 if "authentication failed" in reason or time.monotonic() > deadline:
-                    raise PostgresNotStarted(
+                    wrong = PostgresNotStarted if "authentication failed" in reason else StackNotReadyInTime
+                    raise wrong(
                         f"The embedded Postgres on port {self.port} lets nobody in: {reason}.",
                         hint=f"The server's log, {self.log_path}, says more.",
                     ) from problem

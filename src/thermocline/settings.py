@@ -89,7 +89,9 @@ class Settings(BaseSettings):
     spark_master: str = Field(default="local[*]", min_length=1, description="Spark master: local[*], spark://…, k8s://…, yarn")
     spark_driver_memory: str = Field(default="2g", pattern=r"^[1-9]\d*[kmgKMG]$", description="memory of the Spark driver")
     cycle_interval_seconds: float = Field(default=10, gt=0, description="pause between two cycles of the worker")
-    premake_partitions: int = Field(default=2, ge=0, le=1000, description="partitions kept ready ahead of the newest row")
+    premake_partitions: int = Field(
+        default=2, ge=0, le=1000, description="partitions kept ready ahead of the newest row, for tables registered without --premake"
+    )
     tiering_lag: str = Field(
         default="0", description="how far behind the newest row a partition must be to move, for tables without their own"
     )

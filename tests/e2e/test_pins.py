@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -173,3 +173,23 @@ def test_the_command_lists_pins_and_releases_them(tiered: Spanning) -> None:
     released = json.loads(subprocess.run([*command, "--release", str(pin)], check=True, capture_output=True).stdout)
     assert released == {"pin": pin, "released": True}
     assert json.loads(subprocess.run(command, check=True, capture_output=True).stdout) == []
+
+
+@pytest.mark.conforms("C-059", "C-160")
+def test_a_partition_is_dropped_when_no_pin_reads_it_from_the_heap(make_spanning: Callable[..., Spanning]) -> None:
+    """The reader took T with its pin, and reads from the heap what lay above it; later pins read it from the lake."""
+    spanning = make_spanning()
+    ((pin, snapshot, _, t),) = _rows(spanning.seam, PIN, "10 minutes")
+    assert snapshot is None
+    report = spanning.tier()
+    assert len(report.moved) == 3
+    assert report.dropped == []
+    assert all(f"pin {pin} of postgres, until " in said and "may still read it" in said for said in report.deferred)
+    above = f"select count(*) from public.events where thermocline.axis(ts) >= {t}"
+    assert _rows(spanning.seam, above) == [(400,)]
+    ((later, *_),) = _rows(spanning.seam, PIN, "10 minutes")
+    assert spanning.tier().dropped == []
+    assert _rows(spanning.seam, "select thermocline.release_pin(%s)", pin) == [(True,)]
+    assert len(spanning.tier().dropped) == 3
+    spanning.assert_same_rows()
+    assert _rows(spanning.seam, "select thermocline.release_pin(%s)", later) == [(True,)]

@@ -125,3 +125,66 @@ def test_a_restore_that_is_given_up_leaves_nothing_behind(spanning: Spanning) ->
     assert_heap_is_twin(spanning)
     register(spanning.dsn, RegisterRequest(table=spanning.name, adopt_lake=True, premake=0), settings=spanning.settings)
     spanning.assert_same_rows()
+
+
+@pytest.mark.conforms("C-201")
+def test_a_second_attempt_brings_no_row_back_that_was_deleted_since_the_first(spanning: Spanning) -> None:
+    """Deleted rows that the lake never had: their fold commits nothing, and the snapshot stays as it was."""
+    spanning.tier()
+    spanning.tier()
+    spanning.both("insert into events (id, ts, v) values (9000, '2027-05-05 00:00+00', 1), (9001, '2026-01-05 00:00+00', 1)")
+    spanning.both("insert into events (id, ts, v) values (9002, '2019-01-05 00:00+00', 1)")
+    with pytest.raises(DeltaNotEmpty, match="1 rows in the spill"):
+        leave(spanning, restore_heap=True)
+    before = spanning.query("select s from thermocline.cutline")
+    spanning.both("delete from events where id in (9000, 9001, 9002) returning id")
+    spanning.fold()
+    assert spanning.query("select s from thermocline.cutline") == before
+    assert spanning.query("select count(*) from thermocline_delta.public__events where _folded is null and id > 9000") == [(0,)]
+    leave(spanning, restore_heap=True)
+    assert_heap_is_twin(spanning)
+
+
+def test_a_second_attempt_after_the_columns_changed_fills_anew(spanning: Spanning) -> None:
+    spanning.tier()
+    spanning.tier()
+    spanning.both("insert into events (id, ts, v) values (9000, '2027-05-05 00:00+00', 1)")
+    with pytest.raises(DeltaNotEmpty):
+        leave(spanning, restore_heap=True)
+    spanning.both("delete from events where id = 9000")
+    spanning.alter("drop column tags, add column extra integer default 7")
+    leave(spanning, restore_heap=True)
+    assert_heap_is_twin(spanning)
+
+
+@pytest.mark.conforms("C-201", "C-202")
+def test_rows_that_only_a_pending_correction_had_deleted_do_not_come_back_with_the_lake(spanning: Spanning) -> None:
+    spanning.tier()
+    spanning.tier()
+    spanning.both("insert into events (id, ts, v) values (9001, '2019-05-05 00:00+00', 1), (9002, '2018-05-05 00:00+00', 1)")
+    spanning.fold()
+    spanning.both("delete from events where ts < '2020-01-01' returning id")
+    spanning.both("delete from events where ts >= '2026-02-01 00:00+00' and ts < '2026-03-01 00:00+00'")
+    leave(spanning, restore_heap=True)
+    assert_heap_is_twin(spanning)
+    take_up(spanning)
+    spanning.assert_same_rows()
+    spanning.tier()
+    spanning.assert_same_rows()
+    leave(spanning, restore_heap=True)
+    assert_heap_is_twin(spanning)
+
+
+def test_rows_written_into_an_empty_range_while_history_is_brought_back_are_kept(spanning: Spanning) -> None:
+    spanning.tier()
+    spanning.tier()
+    said: list[str] = []
+
+    def meanwhile(sentence: str) -> None:
+        said.append(sentence)
+        if len(said) == 2:
+            spanning.both("insert into events (id, ts, v) values (9001, '2019-05-05 00:00+00', 1) returning *")
+
+    report = leave(spanning, restore_heap=True, talk=meanwhile)
+    assert "public.events_restored" in report.restored
+    assert_heap_is_twin(spanning)

@@ -62,6 +62,71 @@ def test_repair_rewrites_only_the_differing_range_after_the_name_was_given(make_
 
 
 @pytest.mark.conforms("C-199")
+@pytest.mark.parametrize("is_whole", [True, False], ids=["of the old range", "of a part of it"])
+def test_a_partition_made_below_the_cut_line_is_no_proof_that_history_was_deleted(spanning: Spanning, is_whole: bool) -> None:
+    """A reader keeps the new partition in the heap: verify meets it, with a row or two where the lake has a month."""
+    spanning.tier()
+    spanning.tier()
+    spanning.both("insert into events (id, ts, v) values (9100, '2019-03-05 00:00+00', 1) returning *")
+    spanning.fold()
+    reader = spanning.session()
+    reader.execute("set transaction isolation level repeatable read")
+    assert reader.execute("select count(*) from thermocline.tables").fetchall()
+    heap = spanning.session("public", autocommit=True)
+    heap.execute("create table public.gap partition of public.events for values from ('2019-01-01 00:00Z') to ('2020-01-01 00:00Z')")
+    until = "2026-02-01" if is_whole else "2026-01-20"
+    heap.execute(
+        f"create table public.anew partition of public.events for values from ('2026-01-01 00:00Z') to ('{until} 00:00Z')".encode()
+    )
+    spanning.both("insert into events (id, ts, v) values (9101, '2026-01-05 00:00+00', 1), (9102, '2019-04-05 00:00+00', 1) returning *")
+    spanning.tier()
+    assert spanning.query("select count(*) from thermocline.partitions where name in ('gap', 'anew') and state = 'tiered'") == [(2,)]
+    done = _command(spanning, "--repair", "--yes", "public.events")
+    assert done.returncode == 0, done.stderr
+    spanning.assert_same_rows()
+    reader.rollback()
+    spanning.tier()
+    spanning.fold()
+    spanning.assert_same_rows()
+
+
+@pytest.mark.conforms("C-199")
+@pytest.mark.parametrize("way", ["drop table public.events_2026_02", "alter table public.events detach partition public.events_2026_02"])
+def test_with_keep_heap_a_partition_dropped_by_hand_is_no_proof_that_its_rows_were_deleted(
+    make_spanning: Callable[..., Spanning], way: str
+) -> None:
+    spanning = make_spanning(keep_heap=True)
+    spanning.tier()
+    _harm(spanning)
+    heap = spanning.session("public", autocommit=True)
+    heap.execute(way.encode())
+    shown = spanning.query("select count(*) from events where ts < '2026-04-01 00:00+00'")
+    for _ in range(2):
+        done = _command(spanning, "--repair", "--yes", "public.events")
+        assert done.returncode == 1
+        assert "112 rows that the heap lacks stay in the lake" in done.stderr
+        spanning.tier()
+    spanning.fold()
+    assert spanning.query("select count(*) from events where ts < '2026-04-01 00:00+00'") == shown
+
+
+@pytest.mark.conforms("C-199")
+def test_a_partition_that_was_out_of_the_table_for_a_time_proves_no_delete(make_spanning: Callable[..., Spanning]) -> None:
+    spanning = make_spanning(keep_heap=True)
+    spanning.tier()
+    heap = spanning.session("public", autocommit=True)
+    heap.execute("alter table public.events detach partition public.events_2026_02; delete from public.events_2026_02 where id < 130")
+    heap.execute("update public.events_2026_02 set v = 4711 where id = 150")
+    heap.execute(
+        "alter table public.events attach partition public.events_2026_02 for values from ('2026-02-01 00:00Z') to ('2026-03-01 00:00Z')"
+    )
+    spanning.twin.execute("update events set v = 4711 where id = 150")
+    done = _command(spanning, "--repair", "--yes", "public.events")
+    assert (done.returncode, "rows that the heap lacks stay in the lake" in done.stderr) == (1, True)
+    spanning.assert_same_rows()
+
+
+@pytest.mark.conforms("C-199")
 def test_a_range_that_only_the_lake_holds_is_not_repaired(spanning: Spanning) -> None:
     spanning.tier()
     spanning.tier()

@@ -162,7 +162,7 @@ def test_a_forced_pass_waits_for_its_worker_and_the_request_stays_past_the_limit
         alive.execute("insert into thermocline.workers (name, pid, host, backend_pid) values ('w1', 1, 'h', pg_backend_pid())")
         with pytest.raises(StillWaiting) as waited:
             force_pass(database, NAMES[0], settings=worker.settings, wish=PassWish(), timeout_seconds=0.3)
-        assert waited.value.exit_code == 1
+        assert waited.value.exit_code == 124
         assert conn.execute("select state from thermocline.maintenance_requests").fetchall() == [("pending",)]
         server = threading.Timer(0.3, lambda: _serve(worker, database))
         server.start()

@@ -208,3 +208,14 @@ def test_the_maintenance_preset_is_the_tables_own_from_the_start(shop: Shop) -> 
     assert shop.register(preset="seaweedfs").already
     with pytest.raises(AlreadyRegistered, match=r"another --preset \(seaweedfs\)"):
         shop.register(preset="artemis")
+
+
+@pytest.mark.conforms("C-063")
+def test_the_setting_tells_how_many_partitions_are_premade_where_the_option_does_not(shop: Shop) -> None:
+    shop.run(*MONTHS)
+    shop.settings = shop.settings.model_copy(update={"premake_partitions": 5})
+    shop.register()
+    assert shop.rows("select premake from thermocline.tables") == [(5,)]
+    shop.unregister()
+    shop.register(premake=1)
+    assert shop.rows("select premake from thermocline.tables") == [(1,)]

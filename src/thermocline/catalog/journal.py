@@ -6,7 +6,8 @@ Three facts make every op safe against kills and against writers that were given
    token, so whoever was overtaken can publish nothing.
 2. *Look, then intent*: the lake's head is looked at before the intent row is written, and the commit goes exactly onto that head. A
    successor that finds the intent first fences the lake (moves its metadata), so the overtaken writer's commit can no longer land.
-3. *Publish*: T, S, the partitions' states, the delta's marks, the staged files and the op's phase change in one transaction.
+3. *Publish*: T, S, the partitions' states, the delta's marks, the staged files and the op's phase change in one transaction. T passes a
+   partition only while it is still the heap's and was captured without a break since it was sealed.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import psycopg
 from psycopg.types.json import Jsonb
 
 from thermocline.catalog.home import check_home
 from thermocline.catalog.pauses import read_paused_since
 from thermocline.core.observation import CutLine
-from thermocline.errors import AnotherWriter, Fenced, Paused
+from thermocline.errors import AnotherWriter, Fenced, LockNotGranted, PartitionGone, Paused
 from thermocline.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/journal.sql")
@@ -134,8 +136,12 @@ def publish(
     """
     with conn.transaction():
         lock()
+        if op.kind == "tier":
+            _hold_partitions(conn, op)
         values = {"table_id": op.table_id, "op_id": op.op_id, "t": op.t, "s": snapshot if snapshot is not None else op.base}
         values |= {"fence": op.fence, "base": op.base, "paths": list(paths), "counters": Jsonb(dict(counters)), "message": message}
+        if op.kind == "tier":
+            conn.execute(_QUERIES["clear_stale"], values)
         _check_ours(conn.execute(_QUERIES["publish_cutline"], values).rowcount)
         if snapshot is not None and snapshot != op.base:
             conn.execute(_QUERIES["publish_supersede"], values)
@@ -147,6 +153,24 @@ def publish(
         conn.execute(_QUERIES["publish_files"], values)
         _check_ours(conn.execute(_QUERIES["publish_op"], values).rowcount)
         return tiered
+
+
+def check_seals(conn: Connection, table_id: int, t: int) -> None:
+    """Refuse to go on when a partition below the new T left the heap, or was let out of capture, since it was sealed."""
+    if (row := conn.execute(_QUERIES["broken_seal"], {"table_id": table_id, "t": t}).fetchone()) is not None:
+        raise PartitionGone(f"{row[0]} left the heap, or was not captured for a time, while it was on its way to the lake.")
+
+
+def _hold_partitions(conn: Connection, op: Op) -> None:
+    """Nobody takes a partition away or brings one between this look and the publication's commit.
+
+    What a partition that left took along would come back with the lake's copy; what one brought would lie below T, unseen.
+    """
+    try:
+        conn.execute(_QUERIES["hold_partitions"], {"table_id": op.table_id})
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as problem:
+        raise LockNotGranted("The lock to publish was not granted: somebody changes the table's partitions.") from problem
+    check_seals(conn, op.table_id, op.t)
 
 
 def read_unpurged(conn: Connection, table_id: int) -> tuple[tuple[uuid.UUID, str], ...]:

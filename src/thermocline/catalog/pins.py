@@ -1,6 +1,7 @@
 """Pins: published snapshots that a reader outside Postgres (Spark, Trino, a notebook) still reads.
 
-A pin keeps files, never operations: folding, tiering and maintenance go on, and only what would delete files asks here. Whoever does must
+A pin keeps files of the lake, and the heap's partitions that reach above its T, never operations: folding, tiering and maintenance go on,
+and only what would delete a file or drop a partition asks here. Whoever does must
 look at Postgres' live snapshots *first* and then call `read_pins_to_keep`: it waits for pins whose transactions are not over, and a reader
 that was gone from the live snapshots has committed its pin by then. The other way round a pin could slip between the two looks.
 """
@@ -29,6 +30,7 @@ class Pin:
     pinned_at: datetime
     expires_at: datetime
     is_superseded: bool
+    t: int
 
 
 def read_pins(conn: Connection, table_id: int | None = None) -> tuple[Pin, ...]:
@@ -44,6 +46,7 @@ def read_pins(conn: Connection, table_id: int | None = None) -> tuple[Pin, ...]:
             pinned_at=row[7],
             expires_at=row[8],
             is_superseded=row[9],
+            t=row[10],
         )
         for row in conn.execute(_QUERIES["living"], {"table_id": table_id})
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,7 @@ from thermocline.cli.options import (
 )
 from thermocline.cli.output import print_report, tell
 from thermocline.core.names import parse_table_name
+from thermocline.errors import UsageError
 from thermocline.stack.locate import require_dsn
 
 if TYPE_CHECKING:
@@ -34,8 +35,37 @@ _HELP: dict[Verb, str] = {
 
 
 def add_commands(app: typer.Typer) -> None:
-    for verb, text in _HELP.items():
-        app.command(verb, help=text)(_command(verb))
+    app.command("tier", help=_HELP["tier"])(_tier)
+    app.command("fold", help=_HELP["fold"])(_command("fold"))
+
+
+def _tier(
+    table: TableArgument,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    dry_run: DryRunOption = False,
+    local: LocalOption = False,
+    no_wait: NoWaitOption = False,
+    timeout_seconds: TimeoutOption = 3600,
+    accepted: Annotated[
+        str | None,
+        typer.Option(
+            "--accept-jump",
+            metavar="PLACE",
+            help="Let the line that waits to go to this place go there, as `show` says it. [default: it waits]",
+            show_default=False,
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    loaded = read_settings(dir=directory, dsn=dsn)
+    if accepted is not None:
+        from thermocline.ops.jumps import accept_jump
+
+        if dry_run:
+            raise UsageError("--accept-jump gives the operator's word, and --dry-run changes nothing: give one of them.")
+        tell(accept_jump(require_dsn(loaded), parse_table_name(table), accepted))
+    _move("tier", table, loaded, dry_run=dry_run, json=json, local=local, wait=not no_wait, timeout_seconds=timeout_seconds)
 
 
 def _command(verb: Verb) -> Callable[..., None]:

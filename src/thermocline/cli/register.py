@@ -47,7 +47,9 @@ LakePartitionOption = Annotated[
 PartitionWidthOption = Annotated[
     str | None, _option("--partition-width", "Width of a heap partition. [default: read off the newest partitions]")
 ]
-PremakeOption = Annotated[int | None, _option("--premake", "Partitions kept ready above the newest row; 0 makes none. [default: 2]")]
+PremakeOption = Annotated[
+    int | None, _option("--premake", "Partitions kept ready above the newest row; 0 makes none. [default: premake_partitions, 2]")
+]
 ProfileOption = Annotated[
     str | None, _option("--profile", "Storage profile the lake is made in. [default: the default profile, else the settings' warehouse]")
 ]

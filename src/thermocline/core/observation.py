@@ -15,7 +15,7 @@ PartitionState = Literal["hot", "sealing", "tiering", "tiered", "dropped"]
 class PartitionSeen:
     """A partition that exists, its bounds on the axis, and how far it has come.
 
-    `is_behind_tiering` and `is_behind_reclaim`: some row of the table lies at or above its upper bound plus the lag.
+    `is_behind_tiering` and `is_behind_reclaim`: some row of the table that is believed lies at or above its upper bound plus the lag.
     """
 
     oid: int
@@ -26,6 +26,7 @@ class PartitionSeen:
     size_bytes: int
     is_behind_tiering: bool = False
     is_behind_reclaim: bool = False
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +42,22 @@ class CutLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSeen:
-    """One registered table: its cut-line and its partitions in the order of their bounds."""
+    """One registered table: its cut-line and its partitions in the order of their bounds.
+
+    `now` is Postgres' clock on the axis; None where the tier key tells no time. `waits` say which rows are not
+    believed, and why.
+    """
 
     table: TableName
     key_type: KeyType
     cut: CutLine
     partitions: tuple[PartitionSeen, ...]
     keep_heap: bool = False
+    now: int | None = None
+    tiering_lag: int = 0
+    reclaim_lag: int = 0
+    waits: tuple[str, ...] = ()
+
+    def is_past(self, place: int) -> bool:
+        """Whether the clock has reached a place; without a clock, always."""
+        return self.now is None or place <= self.now

@@ -14,12 +14,17 @@ MAX_KEYS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRange:
-    """Keys lo <= k < hi on the axis; `in_heap` when the heap still holds every row of it, and so is the yardstick."""
+    """Keys lo <= k < hi on the axis; `in_heap` when the heap still holds every row of it, and so is the yardstick.
+
+    `proves_deletes`: the partition that was copied never left the table, so that a row it lacks was deleted. A range that lies in no such
+    partition may lack rows because a partition was dropped or detached.
+    """
 
     name: str
     lo: int
     hi: int
     in_heap: bool
+    proves_deletes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +77,15 @@ def plan_ranges(partitions: Sequence[CheckedRange], t: int, *, keep_heap: bool) 
             planned.append(CheckedRange(name=_between(planned), lo=at, hi=partition.lo, in_heap=keep_heap))
         whole = partition.lo >= at
         in_heap = keep_heap or (partition.in_heap and whole)
-        planned.append(CheckedRange(name=partition.name, lo=max(at, partition.lo), hi=partition.hi, in_heap=in_heap))
+        planned.append(
+            CheckedRange(
+                name=partition.name,
+                lo=max(at, partition.lo),
+                hi=partition.hi,
+                in_heap=in_heap,
+                proves_deletes=partition.proves_deletes and whole,
+            )
+        )
         at = partition.hi
     if at < t:
         planned.append(CheckedRange(name=_between(planned), lo=at, hi=t, in_heap=keep_heap))

@@ -63,6 +63,7 @@ from thermocline.errors.stack import (
     PostgresUnreachable,
     PostgresVersionUnsupported,
     StackNotReady,
+    StackNotReadyInTime,
 )
 from thermocline.errors.table import (
     AlreadyRegistered,
@@ -97,11 +98,13 @@ from thermocline.errors.tiering import (
     LakeAhead,
     LakesNotCompared,
     LockNotGranted,
+    NoSuchJump,
     PartitionGone,
     Paused,
     RemoteFailure,
     SchemaNotFollowed,
     WaitedTooLong,
+    WrittenMeanwhile,
 )
 
 __all__ = [
@@ -148,6 +151,7 @@ __all__ = [
     "NoLakeForm",
     "NoStack",
     "NoSuchColumn",
+    "NoSuchJump",
     "NotExplainable",
     "NotLoopback",
     "NotRegistered",
@@ -171,6 +175,7 @@ __all__ = [
     "SnapshotMissing",
     "SparkTaskFailed",
     "StackNotReady",
+    "StackNotReadyInTime",
     "StatementRefused",
     "StatementTooLarge",
     "TableNotFound",
@@ -182,5 +187,6 @@ __all__ = [
     "UsageError",
     "WaitedTooLong",
     "WholeQueryRefused",
+    "WrittenMeanwhile",
     "WrongCombination",
 ]

@@ -91,6 +91,13 @@ class StackNotReady(RefusedError):
     code = "TC113"
 
 
+class StackNotReadyInTime(StackNotReady):
+    """A process of the stack did not get ready in time."""
+
+    code = "TC116"
+    exit_code = 124
+
+
 class NotLoopback(RefusedError):
     """The HTTP API has no authentication yet, so it listens on loopback addresses only."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thermocline.errors.roots import RefusedError, ThermoclineError, TryAgainError
+from thermocline.errors.roots import RefusedError, ThermoclineError, TryAgainError, UsageError
 
 
 class LockNotGranted(TryAgainError):
@@ -87,6 +87,19 @@ class Paused(RefusedError):
 
     code = "TC408"
     hint = "`thermocline resume` lets it go on."
+
+
+class NoSuchJump(UsageError):
+    """No line of the table waits to go there."""
+
+    code = "TC412"
+    hint = "`thermocline show` says which line waits, and what to type."
+
+
+class WrittenMeanwhile(TryAgainError):
+    """Rows were written where history was being brought back."""
+
+    code = "TC413"
 
 
 class WaitedTooLong(ThermoclineError):

@@ -51,7 +51,9 @@ def read_inexact_keys(conn: Connection, seam: SeamDefinition) -> frozenset[str]:
     texts = {
         key.name
         for key in seam.heap.primary_key
-        if by_name[key.name].form == "text" and by_name[key.name].base_type not in _CANONICAL_TEXTS
+        if by_name[key.name].form == "text"
+        # Without a length, blanks at the end are kept and yet compare as equal.
+        and (by_name[key.name].base_type not in _CANONICAL_TEXTS or by_name[key.name].pg_type == "bpchar")
     }
     return frozenset(texts | (loose & {key.name for key in seam.heap.primary_key}))
 

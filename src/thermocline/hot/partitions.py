@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import psycopg
 from psycopg import sql
@@ -15,7 +16,7 @@ from psycopg import sql
 from thermocline.core.axis import AXIS_MAX, KeyType
 from thermocline.core.names import TableName
 from thermocline.core.observation import PartitionSeen, PartitionState
-from thermocline.errors import LockNotGranted
+from thermocline.errors import LockNotGranted, PartitionGone
 from thermocline.hot.facts import HeapPartition
 from thermocline.hot.seam import CAPTURE_TRIGGER, SeamDefinition, apply_capture, key_expression
 from thermocline.hot.truncation import apply_truncate_capture
@@ -57,17 +58,13 @@ def apply_discovery(conn: Connection, table_id: int, partitions: Sequence[HeapPa
 
 
 def read_partitions_seen(
-    conn: Connection, seam: SeamDefinition, partitions: Sequence[HeapPartition], states: dict[int, PartitionState], lags: tuple[int, int]
+    conn: Connection, partitions: Sequence[HeapPartition], states: dict[int, PartitionState], t: int
 ) -> tuple[PartitionSeen, ...]:
-    """Each partition with its state and whether the table's rows have moved on past it by the tiering and the reclaim lag."""
+    """Each partition with its state and size; those above T with whether they hold a row."""
     seen = []
-    tiering_lag, reclaim_lag = lags
-    behind = {tiering_lag: True, reclaim_lag: True}
     for partition in partitions:
-        for lag in behind:
-            # Bounds ascend: once no row lies beyond one of them, none lies beyond the next.
-            behind[lag] = behind[lag] and _has_row_from(conn, seam, partition.hi + lag)
         size = conn.execute(_QUERIES["size"], {"relid": partition.oid}).fetchone()
+        size_bytes = int(size[0]) if size and size[0] is not None else 0
         seen.append(
             PartitionSeen(
                 oid=partition.oid,
@@ -75,23 +72,71 @@ def read_partitions_seen(
                 lo=partition.lo,
                 hi=partition.hi,
                 state=states[partition.oid],
-                size_bytes=int(size[0]) if size and size[0] is not None else 0,
-                is_behind_tiering=behind[tiering_lag],
-                is_behind_reclaim=behind[reclaim_lag],
+                size_bytes=size_bytes,
+                is_empty=size_bytes == 0 or (partition.hi > t and not _has_rows(conn, partition.name)),
             )
         )
     return tuple(seen)
 
 
-def _has_row_from(conn: Connection, seam: SeamDefinition, at: int) -> bool:
-    if at >= AXIS_MAX or (seam.key_type is KeyType.DATE and at > 2**31 - 1):
+def read_passed(
+    conn: Connection, seam: SeamDefinition, partitions: Sequence[PartitionSeen], lags: tuple[int, int], ceiling: int
+) -> tuple[PartitionSeen, ...]:
+    """The partitions with whether the table's rows below the ceiling have moved on past them by the tiering and the reclaim lag."""
+    seen = []
+    tiering_lag, reclaim_lag = lags
+    behind = {tiering_lag: True, reclaim_lag: True}
+    for partition in partitions:
+        for lag in behind:
+            # Bounds ascend: once no row lies beyond one of them, none lies beyond the next.
+            behind[lag] = behind[lag] and _has_row_within(conn, seam, partition.hi + lag, ceiling)
+        seen.append(replace(partition, is_behind_tiering=behind[tiering_lag], is_behind_reclaim=behind[reclaim_lag]))
+    return tuple(seen)
+
+
+def read_lowest_beyond(conn: Connection, seam: SeamDefinition, bound: int) -> int | None:
+    """The lowest key at or above a bound that no partition reaches."""
+    if bound >= AXIS_MAX:
+        return None
+    parts = {
+        "spill": sql.Identifier(seam.objects.spill.schema, seam.objects.spill.table),
+        "tier_key": sql.Identifier(seam.tier_key),
+        "bound": key_expression(seam.key_type, sql.Literal(str(bound))),
+    }
+    row = conn.execute(sql.SQL(_QUERIES["lowest_beyond"]).format(**parts)).fetchone()
+    return row[0] if row else None
+
+
+def read_now(conn: Connection, key_type: KeyType) -> int | None:
+    """Postgres' clock on the axis of the key; None where keys tell no time.
+
+    A key without a time zone is somebody's wall clock, we do not know whose: now is what the last clock on earth (UTC-12) shows, so that no
+    row anybody writes at this moment lies in the past.
+    """
+    if key_type.is_integer:
+        return None
+    row = conn.execute(
+        _QUERIES[{KeyType.DATE: "today", KeyType.TIMESTAMP: "wall_clock", KeyType.TIMESTAMPTZ: "clock"}[key_type]]
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _has_rows(conn: Connection, partition: TableName) -> bool:
+    name = sql.Identifier(partition.schema, partition.table)
+    return conn.execute(sql.SQL("select exists (select 1 from only {})").format(name)).fetchone() == (True,)
+
+
+def _has_row_within(conn: Connection, seam: SeamDefinition, at: int, ceiling: int) -> bool:
+    if at >= min(AXIS_MAX, ceiling) or (seam.key_type is KeyType.DATE and at > 2**31 - 1):
         return False
-    statement = sql.SQL("select exists (select 1 from {} h where h.{} >= {})").format(
-        sql.Identifier(seam.objects.heap.schema, seam.objects.heap.table),
-        sql.Identifier(seam.tier_key),
-        key_expression(seam.key_type, sql.Literal(str(at))),
+    statement = sql.SQL("select exists (select 1 from {heap} h where h.{key} >= {at}").format(
+        heap=sql.Identifier(seam.objects.heap.schema, seam.objects.heap.table),
+        key=sql.Identifier(seam.tier_key),
+        at=key_expression(seam.key_type, sql.Literal(str(at))),
     )
-    return conn.execute(statement).fetchone() == (True,)
+    below = sql.SQL(" and h.{} < {}").format(sql.Identifier(seam.tier_key), key_expression(seam.key_type, sql.Literal(str(ceiling))))
+    return conn.execute(sql.SQL("{}{})").format(statement, below if ceiling != AXIS_MAX else sql.SQL(""))).fetchone() == (True,)
 
 
 def apply_seal(conn: Connection, seam: SeamDefinition, partition: PartitionSeen, t: int, lock_timeout_ms: int) -> None:
@@ -102,8 +147,14 @@ def apply_seal(conn: Connection, seam: SeamDefinition, partition: PartitionSeen,
     and would hide newer rows once T has passed them.
     """
     with short_locks(conn, lock_timeout_ms, [partition.oid], f"seal {partition.name}"):
-        apply_capture(conn, seam.objects, partition.name)
+        try:
+            apply_capture(conn, seam.objects, partition.name)
+        except psycopg.errors.UndefinedTable as problem:
+            raise PartitionGone(f"{partition.name} was dropped before it was sealed; the next cycle looks again.") from problem
         apply_truncate_capture(conn, seam.objects, partition.name)
+        where = {"table_id": seam.table_id, "relid": partition.oid, "name": str(partition.name), "trigger": CAPTURE_TRIGGER}
+        if conn.execute(_QUERIES["note_seal"], where).rowcount != 1:
+            raise PartitionGone(f"{partition.name} left {seam.objects.heap} before it was sealed; the next cycle looks again.")
         conn.execute(
             sql.SQL("delete from {} d where d.{key} >= {} and d.{key} < {}").format(
                 sql.Identifier(seam.objects.delta.schema, seam.objects.delta.table),

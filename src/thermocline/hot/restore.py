@@ -22,13 +22,14 @@ _PLACE = "thermocline_delta"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilledRange:
-    """A range whose rows are in a table of ours, as lake and delta held them at a snapshot of the lake."""
+    """A range whose rows are in a table of ours, as lake and delta held them; `is_current` while nothing was published since, so that only
+    corrections that wait in the delta are missing in it."""
 
     lo: int
     hi: int
-    snapshot_id: int
     table: TableName
     rows: int
+    is_current: bool = True
 
 
 def read_known(conn: Connection, table_id: int, t: int) -> tuple[KnownPartition, ...]:
@@ -42,8 +43,8 @@ def read_known(conn: Connection, table_id: int, t: int) -> tuple[KnownPartition,
 
 def read_filled(conn: Connection, table_id: int) -> tuple[FilledRange, ...]:
     return tuple(
-        FilledRange(lo=lo, hi=hi, snapshot_id=snapshot, table=TableName(schema, name), rows=rows)
-        for lo, hi, snapshot, schema, name, rows in conn.execute(_QUERIES["filled"], {"table_id": table_id})
+        FilledRange(lo=lo, hi=hi, table=TableName(schema, name), rows=rows, is_current=is_current)
+        for lo, hi, schema, name, rows, is_current in conn.execute(_QUERIES["filled"], {"table_id": table_id})
     )
 
 
@@ -55,7 +56,7 @@ def drop_filled(conn: Connection, table_id: int, filled: FilledRange) -> None:
 
 
 def has_rows(conn: Connection, seam: SeamDefinition, part: RestoreRange) -> bool:
-    """Whether readers see a row in the range."""
+    """Whether readers see a row in the range, or one that they would see is deleted by a correction."""
     return conn.execute(_filled("has_rows", seam, condition=within(seam, part.lo, part.hi, "s"))).fetchone() == (True,)
 
 
@@ -71,7 +72,7 @@ def fill(conn: Connection, seam: SeamDefinition, part: RestoreRange, snapshot: i
     conn.execute(_filled("bounded", seam, condition=within(seam, part.lo, part.hi), **places))
     where = {"table_id": seam.table_id, "lo": part.lo, "hi": part.hi, "snapshot": snapshot, "rows": rows}
     conn.execute(_QUERIES["note"], where | {"schema": table.schema, "name": table.table})
-    return FilledRange(lo=part.lo, hi=part.hi, snapshot_id=snapshot, table=table, rows=rows)
+    return FilledRange(lo=part.lo, hi=part.hi, table=table, rows=rows)
 
 
 def hold_pending(conn: Connection, seam: SeamDefinition, t: int) -> None:
@@ -111,13 +112,9 @@ def attach(conn: Connection, seam: SeamDefinition, part: RestoreRange, filled: F
     return name
 
 
-def make_for_pending(conn: Connection, seam: SeamDefinition, gap: RestoreRange) -> TableName | None:
-    """A partition for a range that had no row until a correction came; its name when one was needed."""
-    if conn.execute(_filled("has_pending", seam, condition=within(seam, gap.lo, gap.hi, "d"))).fetchone() != (True,):
-        return None
-    name = free_name(conn, gap.name)
-    conn.execute(_filled("make_empty", seam, partition=_ident(name), **_ends(seam, gap.lo, gap.hi)))
-    return name
+def has_pending(conn: Connection, seam: SeamDefinition, gap: RestoreRange) -> bool:
+    """Whether a correction that was held lies in the range."""
+    return conn.execute(_filled("has_pending", seam, condition=within(seam, gap.lo, gap.hi, "d"))).fetchone() == (True,)
 
 
 def apply_pending(conn: Connection, seam: SeamDefinition) -> int:

@@ -65,6 +65,7 @@ def apply_seam_objects(conn: Connection, seam: SeamDefinition, line: int) -> Non
     """Make delta, spill, foreign table, functions, view and triggers; owned by the heap's owner, so that nothing runs with more rights."""
     objects, owner = seam.objects, sql.Identifier(seam.heap.owner)
     parts = _parts(seam)
+    conn.execute("select thermocline.apply_domains(%s)", [seam.table_id])
     for name in ("delta", "foreign_table", "spill"):
         conn.execute(sql.SQL(_QUERIES[name]).format(**parts))
     for relation in (objects.delta, objects.spill):
@@ -124,6 +125,8 @@ def remove_seam_objects(conn: Connection, objects: SeamObjects, captured: Iterab
     conn.execute(sql.SQL("drop table if exists {}").format(_ident(objects.spill)))
     conn.execute(sql.SQL("drop foreign table if exists {}").format(_ident(objects.lake)))
     conn.execute(sql.SQL("drop table if exists {}").format(_ident(objects.delta)))
+    for row in conn.execute(_QUERIES["unused_domains"]).fetchall():
+        conn.execute(sql.SQL("drop domain {}").format(sql.Identifier("thermocline_lake", row[0])))
     for what in ("capture", "statement_cut", "route_insert", "route_update", "route_delete"):
         conn.execute(sql.SQL("drop function if exists {}()").format(objects.function(what)))
 
@@ -172,6 +175,8 @@ def _is_shippable(seam: SeamDefinition, column: LakeColumn) -> bool:
 
 
 def _foreign_column(seam: SeamDefinition, column: LakeColumn) -> sql.Composed:
+    if column.form == "text":
+        return _typed_column(column.name, f"thermocline_lake.value_{seam.table_id}_{column.field_id}", None)
     if not _is_shippable(seam, column):
         return _typed_column(column.name, "thermocline.local_text", None)
     heap_column = seam.heap.column(column.name)

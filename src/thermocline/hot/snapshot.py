@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import psycopg
@@ -24,7 +24,7 @@ class ExportedSnapshot:
 
     def close(self) -> None:
         """End the transaction, then the session: the server lets a session go a moment after the client, a transaction at once."""
-        if not self.conn.broken:
+        with suppress(psycopg.OperationalError):  # whoever ended the session has ended the transaction with it
             self.conn.rollback()
         self.conn.close()
 

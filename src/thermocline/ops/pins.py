@@ -9,8 +9,10 @@ import psycopg
 
 from thermocline.catalog import pins, tables
 from thermocline.core.names import TableName
-from thermocline.errors import PinNotYours
-from thermocline.pg import connect
+from thermocline.core.observation import PartitionSeen
+from thermocline.errors import LockNotGranted, PinNotYours
+from thermocline.hot.partitions import short_locks
+from thermocline.pg import Connection, connect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +65,19 @@ def release(dsn: str, pin: int) -> ReleaseReport:
             raise PinNotYours(f"{problem.diag.message_primary}.") from None
 
 
+def why_pinned(conn: Connection, table_id: int, partition: PartitionSeen, lock_timeout_ms: int) -> str | None:
+    """The pin whose reader takes rows of a partition from the heap: its T lies below the partition's end."""
+    try:
+        with short_locks(conn, lock_timeout_ms, [], "look at the pins"):
+            found = [pin for pin in pins.read_pins_to_keep(conn, table_id) if pin.t < partition.hi]
+    except LockNotGranted:
+        return "a reader takes a pin just now"
+    if (last := max(found, key=lambda pin: pin.expires_at, default=None)) is None:
+        return None
+    return f"pin {last.id} of {last.holder}, until {last.expires_at:%Y-%m-%d %H:%M:%S}, may still read it"
+
+
 def _what_it_holds_back(pin: pins.Pin) -> str:
-    if pin.snapshot_id is None:
-        return "nothing: the lake was empty"
     if pin.is_superseded:
-        return "the deletion of files that only this older snapshot reaches"
+        return "the deletion of files that only this older snapshot reaches, and of partitions tiered since"
     return "nothing yet: it is the published snapshot"

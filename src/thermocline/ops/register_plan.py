@@ -32,7 +32,6 @@ from thermocline.ops.adopt import Adoption, find_rows_the_heap_lacks, plan_adopt
 from thermocline.pg import Connection
 from thermocline.settings import Settings
 
-DEFAULT_PREMAKE = 2
 MAX_PREMAKE = 1000
 
 
@@ -116,7 +115,7 @@ def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterReques
         lake_retention=retention,
         partition_width=width,
         preset=None if request.preset is None else parse_preset(request.preset),
-        premake=DEFAULT_PREMAKE if request.premake is None else request.premake,
+        premake=settings.premake_partitions if request.premake is None else request.premake,
         keep_heap=request.keep_heap,
         layout=adoption.layout if adoption else _layout(key_type, bounds, width, request.lake_partition),
         profile=_profile(conn, request, adoption),

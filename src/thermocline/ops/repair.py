@@ -2,6 +2,9 @@
 
 Only the rows that differ are written, to the delta, in one transaction: readers see them right from its commit on, and the next fold
 carries them into the lake. A range whose only copy is the lake has nothing to be repaired from, and is refused.
+
+Rows that the heap lacks are deleted from the lake only where they are proved to have been deleted: the partition that was copied is still
+the table's, and was all the while. Where a partition was dropped, detached or made anew, the lake may have the only copy: those rows stay.
 """
 
 from __future__ import annotations
@@ -33,12 +36,19 @@ class RepairReport:
     table: str
     ranges: tuple[str, ...]
     rows: int
+    unproved: int = 0
 
     @property
     def sentence(self) -> str:
         if not self.ranges:
             return f"{self.table}: nothing differs, nothing was repaired."
-        return f"{self.table}: {self.rows:,} corrections repair {', '.join(self.ranges)}; the next fold carries them into the lake."
+        said = f"{self.table}: {self.rows:,} corrections repair {', '.join(self.ranges)}; the next fold carries them into the lake."
+        if not self.unproved:
+            return said
+        return (
+            f"{said} {self.unproved:,} rows that the heap lacks stay in the lake: their partition was dropped, detached or made anew, and"
+            " nothing proves that they were deleted. Delete them through the seam if they were, or attach the partition again."
+        )
 
 
 def check_repairable(report: VerifyReport) -> tuple[str, ...]:
@@ -55,29 +65,47 @@ def repair(dsn: str, name: TableName, ranges: Sequence[str]) -> RepairReport:
     """Write the corrections that make these ranges read as the heap has them."""
     with connect(dsn, autocommit=True, application_name="thermocline repair") as conn:
         table = read_spanning(conn, name)
-        rows = 0
+        rows = unproved = 0
         check_lakes(conn)
         with journal.table_lock(conn, table.registered.id, str(name)):
-            for part in read_ranges(conn, table, journal.read_cutline(conn, table.registered.id)):
-                if part.name in ranges and part.in_heap:
-                    rows += _repair_range(conn, table, part)
-        report = RepairReport(table=str(name), ranges=tuple(ranges), rows=rows)
+            for wished in ranges:
+                done, left = _repair_range(conn, table, wished)
+                rows, unproved = rows + done, unproved + left
+        report = RepairReport(table=str(name), ranges=tuple(ranges), rows=rows, unproved=unproved)
         tables.insert_event(conn, table.registered.id, "repair", report.sentence)
     return report
 
 
-def _repair_range(conn: Connection, table: SpanningTable, part: CheckedRange) -> int:
-    """At one snapshot; a row that a writer changed meanwhile has a newer correction, so Postgres refuses ours and all of it runs again."""
+def _repair_range(conn: Connection, table: SpanningTable, wished: str) -> tuple[int, int]:
+    """How many rows of a range were corrected, and how many that the heap lacks were left, for nothing proves that they were deleted.
+
+    At one snapshot; a row that a writer changed meanwhile has a newer correction, so Postgres refuses ours and all of it runs again. The
+    heap is held before the snapshot is taken: a partition that left it later would look as if all of its rows had been deleted.
+    """
     for attempt in range(_ATTEMPTS):
         try:
             with conn.transaction():
                 conn.execute("set transaction isolation level repeatable read")
+                conn.execute(sql.SQL("lock table only {}, only {} in access share mode").format(*map(_ident, _held(table))))
                 conn.execute("select set_config('search_path', 'pg_catalog', true)")
-                return sum(conn.execute(_statement(name, table, part)).rowcount for name in ("upsert", "tombstone"))
+                ranges = read_ranges(conn, table, journal.read_cutline(conn, table.registered.id))
+                part = next((part for part in ranges if part.name == wished and part.in_heap), None)
+                if part is None:
+                    return 0, 0
+                corrected = conn.execute(_statement("upsert", table, part)).rowcount
+                if part.proves_deletes:
+                    return corrected + conn.execute(_statement("tombstone", table, part)).rowcount, 0
+                lacking = conn.execute(_statement("lacking", table, part)).fetchone()
+                return corrected, int(lacking[0]) if lacking else 0
         except psycopg.errors.SerializationFailure:
             if attempt + 1 == _ATTEMPTS:
                 raise
     raise AssertionError("unreachable")
+
+
+def _held(table: SpanningTable) -> tuple[TableName, TableName]:
+    """What a partition cannot be dropped, detached, made or attached without."""
+    return table.seam.objects.heap, table.seam.objects.spill
 
 
 def _statement(name: str, table: SpanningTable, part: CheckedRange) -> sql.Composed:

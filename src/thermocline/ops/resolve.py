@@ -1,5 +1,7 @@
 """Every op somebody began and did not finish, decided: committed in the lake → published; not committed → fenced off and abandoned.
 
+A move of partitions of which one left the heap since is taken back out of the lake: what leaves the heap before T has passed it is gone.
+
 A fold that is published here marks nothing: its corrections stay pending, hide what it wrote and read the same, and the next fold marks
 them. So nobody has to remember, over a crash, which versions it had read.
 """
@@ -17,7 +19,7 @@ from thermocline.catalog.tables import RegisteredTable, insert_event
 from thermocline.cold.metadata import has_missing
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
-from thermocline.errors import ForeignLakeCommit
+from thermocline.errors import ForeignLakeCommit, PartitionGone
 from thermocline.faults import fault_point
 from thermocline.hot.delta import lock_for_publication
 from thermocline.hot.retention import Expiring, apply_expiry
@@ -25,6 +27,7 @@ from thermocline.ops.spanning import objects_of
 from thermocline.pg import Connection
 from thermocline.spark.commit import LakeHead, load_table, settle
 from thermocline.spark.inspect import read_added_files
+from thermocline.spark.undo import undo_commit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +62,15 @@ def resolve_unfinished(conn: Connection, registered: RegisteredTable, spark: Cal
             journal.abandon(conn, op, "did not commit; its files are the janitor's")
             notes.append(f"abandoned operation {op.op_id}, which had not committed")
             continue
-        paths = read_added_files(load_table(spark(), lake), snapshot)
-        moved += _publish(conn, registered, op, snapshot, paths)
+        head = load_table(spark(), lake)
+        try:
+            moved += _publish(conn, registered, op, snapshot, read_added_files(head, snapshot))
+        except PartitionGone as problem:
+            undo_commit(head, snapshot, op.base)
+            fault_point("resolve-undone")
+            journal.abandon(conn, op, f"taken back: {problem}")
+            notes.append(f"took operation {op.op_id} back out of the lake: {str(problem).rstrip('.')}")
+            continue
         notes.append(f"published operation {op.op_id}, which had committed before a crash")
     return Resolved(moved=tuple(moved), notes=tuple(notes))
 

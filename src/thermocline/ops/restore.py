@@ -1,8 +1,8 @@
 """Bringing history back into the heap, ahead of an unregistration.
 
 fill a table per range from what readers see (one transaction each, checked against the lake's files) → in the transaction that unregisters:
-attach them as partitions, apply the corrections that came meanwhile. A range that was filled before a crash is used again when the lake
-has published nothing since.
+attach them as partitions, apply the corrections that came meanwhile. A range that was filled before a crash is used again when
+nothing was published since: then all that it lacks waits in the delta.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from thermocline.catalog import journal, tables
 from thermocline.core.axis import render_axis
 from thermocline.core.names import TableName
 from thermocline.core.plan.restore import RestoreRange, plan_restore
-from thermocline.errors import ChecksumMismatch
+from thermocline.errors import ChecksumMismatch, WrittenMeanwhile
 from thermocline.faults import fault_point
 from thermocline.hot import restore as heap_side
 from thermocline.hot.facts import read_partitions
@@ -60,7 +60,7 @@ def fill_history(conn: Connection, table: SpanningTable, talk: Talk) -> Restorin
         planned = ()
     usable = {}
     for found in heap_side.read_filled(conn, registered.id):
-        if found.snapshot_id == cut.s and any((part.lo, part.hi) == (found.lo, found.hi) for part in planned):
+        if found.is_current and any((part.lo, part.hi) == (found.lo, found.hi) for part in planned):
             usable[found.lo] = found
         else:
             heap_side.drop_filled(conn, registered.id, found)
@@ -84,11 +84,11 @@ def _fill(conn: Connection, table: SpanningTable, part: RestoreRange) -> FilledR
         cut = journal.read_cutline(conn, table.registered.id)
         assert cut.s is not None
         filled = heap_side.fill(conn, table.seam, part, cut.s)
-        _check(conn, table, part, filled)
+        _check(conn, table, part, filled, cut.s)
         return filled
 
 
-def _check(conn: Connection, table: SpanningTable, part: RestoreRange, filled: FilledRange) -> None:
+def _check(conn: Connection, table: SpanningTable, part: RestoreRange, filled: FilledRange, snapshot: int) -> None:
     """What was filled, value by value, against the lake's files and the corrections of the range."""
     registered, seam = table.registered, table.seam
     shape = LakeShape(columns=registered.columns, key=registered.pk, tier_key=registered.tier_key)
@@ -100,7 +100,7 @@ def _check(conn: Connection, table: SpanningTable, part: RestoreRange, filled: F
     metadata = tables.read_lake_metadata_location(conn, registered.lake_namespace, registered.lake_name)
     assert metadata is not None
     known = KnownDeletes()
-    for file in list_files(metadata, filled.snapshot_id, registered.name, tier_key_id):
+    for file in list_files(metadata, snapshot, registered.name, tier_key_id):
         if file.lower_key < part.hi and file.upper_key >= part.lo:
             rows = read_file_rows(file.path, shape, file.deletes, known)
             live = (rows.places >= part.lo) & (rows.places < part.hi) & ~np.isin(rows.ids, corrected.view(np.uint64))
@@ -126,15 +126,17 @@ def _read_hashes(conn: Connection, relation: TableName, shape: LakeShape, condit
 def note_restored(conn: Connection, restoring: Restoring) -> None:
     """Ahead of forgetting the table, in that transaction: hold what waits in the delta, and write down what the heap has whole."""
     heap_side.hold_pending(conn, restoring.table.seam, restoring.t)
+    for gap in restoring.empty:
+        if heap_side.has_pending(conn, restoring.table.seam, gap):
+            raise WrittenMeanwhile(f"{_render(restoring.table, gap)} had no rows, and got some while history was brought back.")
     for part, filled in restoring.filled:
         heap_side.note_partition(conn, restoring.table.seam, part, filled)
 
 
 def attach_restored(conn: Connection, restoring: Restoring) -> tuple[TableName, ...]:
-    """Once the spill is gone: attach what was filled, make room for corrections, apply them. The partitions that were made or filled."""
+    """Once the spill is gone: attach what was filled, apply the corrections. The partitions that were made or filled."""
     seam = restoring.table.seam
     names = [heap_side.attach(conn, seam, part, filled) for part, filled in restoring.filled]
-    names += [name for gap in restoring.empty if (name := heap_side.make_for_pending(conn, seam, gap)) is not None]
     heap_side.apply_pending(conn, seam)
     return tuple(names)
 

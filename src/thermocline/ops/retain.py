@@ -13,12 +13,14 @@ from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, tables
 from thermocline.catalog.tables import RegisteredTable
-from thermocline.core.axis import AXIS_MAX, AXIS_MIN, render_axis
+from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import TableName
-from thermocline.core.plan.retention import FileRange, RetentionPlan, plan_line, plan_retention
+from thermocline.core.plan.jumps import render_line_jump
+from thermocline.core.plan.retention import FileRange, RetentionPlan, plan_retention
 from thermocline.errors import LostRace, ThermoclineError
 from thermocline.faults import fault_point
-from thermocline.hot.retention import raise_line, read_bounds, read_line
+from thermocline.hot.retention import raise_line, read_line
+from thermocline.ops.jumps import read_next_line
 from thermocline.ops.lake_listing import read_files
 from thermocline.ops.resolve import adopt_head, publish_expiry
 from thermocline.pg import Connection
@@ -38,6 +40,7 @@ class Retained:
     files: int = 0
     rows: int = 0
     notes: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +64,10 @@ def retain(
     current = read_line(conn, registered.id)
     if registered.lake_retention is None or current is None or cut.s is None:
         return Retained()
-    seen = read_bounds(conn, registered.id)
-    bounds = [end for lo, hi, _ in seen for end in (lo, hi)]
-    lowest_held = min((lo for lo, _, is_held in seen if is_held), default=AXIS_MAX)
-    published = AXIS_MIN if cut.r is None else cut.r
-    if (line := plan_line(cut.t, registered.lake_retention, bounds, lowest_held, published)) is None:
+    line, jump = read_next_line(conn, registered, cut)
+    if jump is not None:
+        return Retained(waits=(render_line_jump(registered.key_type, str(registered.name), jump),))
+    if line is None:
         return Retained()
     head = load_table(spark(), TableName(registered.lake_namespace, registered.lake_name))
     cut = adopt_head(conn, registered, head, cut, worker)

@@ -17,9 +17,10 @@ from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, tables
 from thermocline.catalog.pauses import note_cycle
-from thermocline.core.axis import AXIS_MIN, render_axis
+from thermocline.core.axis import AXIS_MAX, AXIS_MIN, render_axis
 from thermocline.core.names import TableName
 from thermocline.core.observation import TableSeen
+from thermocline.core.plan.jumps import render_jump
 from thermocline.core.plan.premake import plan_premake, render_premake
 from thermocline.core.plan.tiering import TierPlan, plan_tiering, render_next, render_plan
 from thermocline.errors import ChecksumMismatch, LockNotGranted, LostRace, NoLakeForm, PartitionGone, ThermoclineError, TryAgainError
@@ -33,15 +34,19 @@ from thermocline.hot.partitions import (
     apply_rows,
     apply_seal,
     apply_state,
+    read_now,
     read_partitions_seen,
+    read_passed,
     why_not_drop,
 )
 from thermocline.hot.premake import apply_premake, read_grid
 from thermocline.hot.retention import read_line
 from thermocline.hot.snapshot import ExportedSnapshot, closing_on_error, export_snapshot
 from thermocline.ops.follow_schema import check_followed, follow_schema
+from thermocline.ops.jumps import read_jump
 from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.move_report import MoveReport
+from thermocline.ops.pins import why_pinned
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.retain import retain
 from thermocline.ops.seam_literals import raise_floor, raise_line
@@ -136,16 +141,23 @@ def tier(
 
 def observe(work: Tiering) -> TableSeen:
     """The table as it stands: its partitions (new ones recorded) and its cut-line."""
-    registered = work.table.registered
-    partitions = read_partitions(work.conn, work.table.heap, registered.key_type)
-    states = apply_discovery(work.conn, registered.id, partitions)
+    conn, registered = work.conn, work.table.registered
+    partitions = read_partitions(conn, work.table.heap, registered.key_type)
+    states = apply_discovery(conn, registered.id, partitions)
+    cut = journal.read_cutline(conn, registered.id)
+    found = read_partitions_seen(conn, partitions, states, cut.t)
+    jump = read_jump(conn, work.table, found, cut)
     lags = (registered.tiering_lag, registered.reclaim_lag)
     return TableSeen(
         table=registered.name,
         key_type=registered.key_type,
-        cut=journal.read_cutline(work.conn, registered.id),
-        partitions=read_partitions_seen(work.conn, work.table.seam, partitions, states, lags),
+        cut=cut,
+        partitions=read_passed(conn, work.table.seam, found, lags, AXIS_MAX if jump is None else jump.to),
         keep_heap=registered.keep_heap,
+        now=read_now(conn, registered.key_type),
+        tiering_lag=registered.tiering_lag,
+        reclaim_lag=registered.reclaim_lag,
+        waits=() if jump is None else (render_jump(registered.key_type, str(registered.name), jump),),
     )
 
 
@@ -187,6 +199,7 @@ def _apply(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
         seen = observe(work)
         plan = plan_tiering(seen)
     work.report.notes += plan.notes
+    work.report.deferred += seen.waits
     _drop(work, plan)
 
 
@@ -242,6 +255,7 @@ def _check_attached(work: Tiering, plan: TierPlan) -> None:
     attached = {(p.oid, p.name, p.lo, p.hi) for p in read_partitions(work.conn, work.table.heap, work.table.registered.key_type)}
     if gone := next((p for p in plan.move if (p.oid, p.name, p.lo, p.hi) not in attached), None):
         raise PartitionGone(f"{gone.name} was detached from {work.table.name} or replaced while it was sealed; the next cycle looks again.")
+    journal.check_seals(work.conn, work.table.registered.id, plan.new_t)
 
 
 def _copy(
@@ -348,7 +362,9 @@ def _commit_and_publish(
 def _drop(work: Tiering, plan: TierPlan) -> None:
     registered, report = work.table.registered, work.report
     for partition in plan.drop:
-        if reason := why_not_drop(work.conn, registered.id, partition.oid, work.settings.standby_grace_seconds):
+        # Pins last: whoever read T under a snapshot that is over by now has committed the pin.
+        reason = why_not_drop(work.conn, registered.id, partition.oid, work.settings.standby_grace_seconds)
+        if reason := reason or why_pinned(work.conn, registered.id, partition, work.settings.lock_timeout_ms):
             report.deferred.append(f"{partition.name} stays in the heap for now: {reason}")
             continue
         try:
@@ -366,12 +382,13 @@ def _retain(work: Tiering) -> None:
     if work.report.op_id is None:
         retained = retain(work.conn, work.dsn, work.table.registered, work.spark, work.settings, work.worker)
         work.report.notes += retained.notes
+        work.report.deferred += retained.waits
         work.report.retention_line, work.report.expired_files = retained.line, retained.files
 
 
 def _note_cycle(work: Tiering) -> None:
     registered, report = work.table.registered, work.report
-    following = render_next(observe(work), registered.tiering_lag)
+    following = render_next(observe(work))
     note_cycle(work.conn, registered.id, report.sentence, deferred=report.deferred, next_step=following)
 
 

@@ -19,7 +19,7 @@ from thermocline.catalog.home import check_home
 from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.cold.create import remove_lake_files
 from thermocline.core.names import TableName
-from thermocline.errors import DeltaNotEmpty, SeamInUse, ThermoclineError
+from thermocline.errors import DeltaNotEmpty, SeamInUse, ThermoclineError, WrittenMeanwhile
 from thermocline.faults import fault_point
 from thermocline.hot.partitions import short_locks
 from thermocline.hot.seam import SERVER, SeamObjects, remove_seam_objects
@@ -38,6 +38,7 @@ from thermocline.settings import Settings
 _QUERIES = load_queries("thermocline.ops", "queries/unregister.sql")
 
 ONLY_COPY = "it may hold the only copy of the table's history"
+_ATTEMPTS = 3
 WHOLE_HEAP = "the heap has every row of it too"
 Talk = Callable[[str], None]
 
@@ -125,9 +126,20 @@ def _leave(work: Leaving) -> UnregisterReport:
             # Columns that the lake does not know yet could not be taken up again; what cannot be followed stops nobody from leaving.
             with suppress(ThermoclineError):
                 follow_schema(conn, table, work.settings)
-        restoring = fill_history(conn, read_spanning(conn, table.name), work.talk) if work.restore_heap else None
-        attached = _apply(work, keep_lake, restoring)
+        attached, restoring = _restore_and_apply(work, keep_lake) if work.restore_heap else (_apply(work, keep_lake, None), None)
     return _report(table.name, work, keep_lake=keep_lake, attached=attached, rows=restoring.rows if restoring else 0)
+
+
+def _restore_and_apply(work: Leaving, keep_lake: bool) -> tuple[tuple[TableName, ...], Restoring]:
+    """Bring history back and leave; again, when rows came where there had been none."""
+    for attempt in range(_ATTEMPTS):
+        restoring = fill_history(work.conn, read_spanning(work.conn, work.table.name), work.talk)
+        try:
+            return _apply(work, keep_lake, restoring), restoring
+        except WrittenMeanwhile:
+            if attempt + 1 == _ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
 
 
 def _keeps_lake(work: Leaving) -> bool:

@@ -203,7 +203,8 @@ def read_ranges(conn: Connection, table: SpanningTable, cut: CutLine) -> tuple[C
     registered = table.registered
     rows = conn.execute(_QUERIES["ranges"], {"table_id": registered.id, "t": cut.t})
     partitions = [
-        CheckedRange(name=str(TableName(schema, name)), lo=lo, hi=hi, in_heap=state == "tiered") for schema, name, lo, hi, state in rows
+        CheckedRange(name=str(TableName(schema, name)), lo=lo, hi=hi, in_heap=is_whole, proves_deletes=is_whole and is_unbroken)
+        for schema, name, lo, hi, is_whole, is_unbroken in rows
     ]
     return plan_ranges(partitions, cut.t, keep_heap=registered.keep_heap)
 

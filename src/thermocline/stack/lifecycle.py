@@ -16,7 +16,7 @@ from pathlib import Path
 from psycopg import sql
 
 from thermocline import pg
-from thermocline.errors import DirectoryUnusable, NoStack, StackNotReady
+from thermocline.errors import DirectoryUnusable, NoStack, StackNotReady, StackNotReadyInTime
 from thermocline.hot.gateway_server import ROOT_CERTIFICATE, GatewayTls
 from thermocline.ops.init_database import GatewayAddress, init_database
 from thermocline.postgres_server import PostgresServer
@@ -108,9 +108,11 @@ def wait_until_up(directory: Path, process: subprocess.Popen[bytes] | None) -> S
             return state
         if process is not None and process.poll() is not None:
             lines = [line for line in log_path.read_text(errors="replace").splitlines() if line.strip()]
-            raise StackNotReady(_first_error(lines), hint=f"The whole log is {log_path}.")
+            problem = StackNotReadyInTime if process.returncode == StackNotReadyInTime.exit_code else StackNotReady
+            raise problem(_first_error(lines), hint=f"The whole log is {log_path}.")
         time.sleep(0.1)
-    raise StackNotReady(f"The stack in {directory} was not up within {DETACH_TIMEOUT_SECONDS:.0f} seconds.", hint=f"Its log is {log_path}.")
+    waited = f"The stack in {directory} was not up within {DETACH_TIMEOUT_SECONDS:.0f} seconds."
+    raise StackNotReadyInTime(waited, hint=f"Its log is {log_path}.")
 
 
 def stop_stack(directory: Path) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from thermocline.errors import StackNotReady, ThermoclineError
+from thermocline.errors import StackNotReady, StackNotReadyInTime, ThermoclineError
 from thermocline.stack.children import Child
 from thermocline.stack.state import ProcessRecord, StackState, record_of, write_state
 
@@ -62,7 +62,8 @@ class Supervisor:
                 raise StackNotReady("The start was stopped.")
             if watch.restarts >= 3 or time.monotonic() > deadline:
                 last = _last_words(watch.child.log_path)
-                raise StackNotReady(f"The {name} did not get ready on {host}:{port}: {last}", hint=f"Its log is {watch.child.log_path}.")
+                problem = StackNotReady if watch.restarts >= 3 else StackNotReadyInTime
+                raise problem(f"The {name} did not get ready on {host}:{port}: {last}", hint=f"Its log is {watch.child.log_path}.")
             time.sleep(POLL_SECONDS)
 
     def mark_up(self) -> None:

@@ -92,6 +92,7 @@ create table thermocline.partitions (
     state text not null default 'hot' check (state in ('hot', 'sealing', 'tiering', 'tiered', 'dropped')),
     rows_in_lake bigint,
     tiered_xid xid8,
+    seal oid,
     changed_at timestamptz not null default now(),
     check (lo < hi),
     check ((state = 'dropped') = (relid = 0))
@@ -99,6 +100,9 @@ create table thermocline.partitions (
 -- A dropped partition has no relation: the number it had may be given to another one.
 create unique index partitions_by_relation on thermocline.partitions (table_id, relid) where state <> 'dropped';
 create index partitions_by_range on thermocline.partitions (table_id, lo);
+
+comment on column thermocline.partitions.seal is
+    'The capture trigger that sealed the partition. A partition that was detached and attached again has another: its changes were not captured in between.';
 
 create function thermocline.forbid_partition_regression() returns trigger
     language plpgsql set search_path = pg_catalog as $$

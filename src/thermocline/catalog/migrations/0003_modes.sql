@@ -5,9 +5,13 @@ alter table thermocline.tables
     add column lake_retention bigint check (lake_retention > 0),
     add column partition_width bigint check (partition_width > 0),
     add column premake integer not null default 2 check (premake >= 0),
+    add column accepted_t bigint,
+    add column accepted_r bigint,
     add constraint keep_heap_deletes_nothing check (not keep_heap or lake_retention is null);
 comment on column thermocline.tables.keep_heap is 'Partitions are copied to the lake and never dropped: the heap holds every row.';
 comment on column thermocline.tables.lake_retention is 'How far below T the lake keeps rows, on the axis; null keeps them for ever.';
+comment on column thermocline.tables.accepted_t is 'Rows up to this key are believed, however far they lie ahead: the operator said so.';
+comment on column thermocline.tables.accepted_r is 'The retention line may go up to this at once: the operator said so.';
 comment on column thermocline.tables.partition_width is 'The width of new partitions on the axis, when it was given; else it is read off the newest ones.';
 comment on column thermocline.tables.premake is 'How many partitions above the newest row are kept ready; 0 makes none.';
 

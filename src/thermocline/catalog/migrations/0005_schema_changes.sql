@@ -147,16 +147,38 @@ create function thermocline.is_widening(was_base text, was_type text, is_base te
                                  from regexp_match(was_type, '^numeric\((\d+),(\d+)\)$') w, regexp_match(is_type, '^numeric\((\d+),(\d+)\)$') i), false)
                 else false end $$;
 
+-- A column that the lake holds as text has a domain of its own over its type in the foreign table: postgres_fdw then reads the text with the
+-- type's input function (a cast could be a user's own), and ships no condition on it.
+create function thermocline.lake_domain(of_table bigint, field_id integer) returns text
+    language sql immutable set search_path = pg_catalog as $$ select format('thermocline_lake.value_%s_%s', of_table, field_id) $$;
+
+create function thermocline.apply_domains(of_table bigint) returns void
+    language plpgsql volatile set search_path = pg_catalog as $$
+declare
+    made record;
+begin
+    for made in select thermocline.lake_domain(of_table, c.field_id) as name, c.pg_type, case when a.attcollation <> 0 then format(' collate %I.%I', n.nspname, o.collname) end as collated
+                  from thermocline.columns c join thermocline.tables t on t.id = c.table_id
+                  join pg_attribute a on a.attrelid = t.heap_oid and a.attnum = c.attnum
+                  left join pg_collation o on o.oid = a.attcollation left join pg_namespace n on n.oid = o.collnamespace
+                 where c.table_id = of_table and c.form = 'text'
+    loop
+        if to_regtype(made.name) is null then
+            execute concat('create domain ', made.name, ' as ', made.pg_type, made.collated);
+        end if;
+    end loop;
+end $$;
+
 -- The registered columns with all that the templates need to know of them.
 create function thermocline.live_columns(of_table bigint)
     returns table (place integer, name text, spelled text, preset text, identity text, sequence text, is_generated boolean,
                    foreign_type text, lake_value text, comment text)
     language sql stable set search_path = pg_catalog as $$
     select f.position, f.name, f.spelled, f.preset, f.identity, f.sequence, f.is_generated,
-           case when f.is_shippable then f.spelled else 'thermocline.local_text' end,
+           case when f.is_shippable then f.spelled when f.form = 'native' then 'thermocline.local_text'
+                else thermocline.lake_domain(f.table_id, f.field_id) end,
            case when f.absent then format('%L::%s as %I', f.missing, f.spelled, f.name)
-                when not f.is_shippable then format('l.%I::text::%s as %I', f.name, f.spelled, f.name)
-                when f.held_as is not null then format('l.%I::%s as %I', f.name, f.spelled, f.name)
+                when not f.is_shippable or f.held_as is not null then format('l.%I::%s as %I', f.name, f.spelled, f.name)
                 else format('l.%I', f.name) end,
            f.comment
       from (select c.*, c.pg_type || case when a.attcollation <> 0 then format(' collate %I.%I', n.nspname, co.collname) else '' end as spelled,
@@ -284,8 +306,8 @@ begin
         'new_is_old', string_agg(format('new.%1$I %2$s old.%1$I', k.name, k.operator), ' and ' order by k.place),
         'seam_is_wished', string_agg(format('s.%1$I %2$s wished.%1$I', k.name, k.operator), ' and ' order by k.place),
         'lake_is_corrected', string_agg(format('d.%1$I %2$s %3$s', k.name, k.operator,
-            case when c.foreign_type = 'thermocline.local_text' then format('l.%I::text::%s', k.name, r.pg_type)
-                 when r.held_as is not null then format('l.%I::%s', k.name, r.pg_type) else format('l.%I', k.name) end), ' and ' order by k.place),
+            case when c.foreign_type ~ '^thermocline(_lake)?\.' or r.held_as is not null then format('l.%I::%s', k.name, r.pg_type)
+                 else format('l.%I', k.name) end), ' and ' order by k.place),
         'key_lock', case when bool_and(k.is_hashable)
             then format('pg_catalog.hash_record_extended(row(%s), %s)', string_agg(format('old.%I', k.name), ', ' order by k.place), t.id)
             else format('746101, %s', t.id) end)
@@ -485,7 +507,10 @@ declare
                    where p.isleaf and a.attname = column_name and a.atthasmissing limit 1);
     value text;
 begin
-    if kept is not null then execute format('select ($1::%s[])[1]::text', pg_type) into value using kept; end if;
+    -- By the input and the output function, and no cast.
+    if kept is not null then
+        execute format('select case when v.x is distinct from null then concat(v.x) end from (select (%L::%s[])[1]) v(x)', kept, pg_type) into value;
+    end if;
     return value;
 end $$;
 
@@ -643,6 +668,7 @@ begin
         end if;
         execute format('alter table %s drop column %I', delta, c.name);
         execute format('alter foreign table %s drop column if exists %I', lake, c.name);
+        execute format('drop domain if exists %s', thermocline.lake_domain(of_table, c.field_id));
         -- The view's column gives its name up at once: another may be added under it.
         execute coalesce((
             select format('alter view %s rename column %I to %I', v.attrelid::regclass, v.attname, left(v.attname, 48) || '_dropped_' || v.attnum)
@@ -713,6 +739,7 @@ begin
     perform thermocline.loosen_seam(of_table);
     select * into strict t from thermocline.tables where id = of_table for update;
     lake := format('thermocline_lake.%I', t.object_name);
+    perform thermocline.apply_domains(of_table);
     for c in select x.name, x.absent, x.field_id, l.foreign_type from thermocline.columns x
                join thermocline.live_columns(of_table) l on l.name = x.name
               where x.table_id = of_table and (x.absent or x.held_as is not null)

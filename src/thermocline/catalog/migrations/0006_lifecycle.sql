@@ -48,10 +48,15 @@ create table thermocline.restored_ranges (
     schema_name text not null,
     name text not null,
     rows bigint not null,
+    last_op uuid,
+    schema_version integer not null,
     primary key (table_id, lo)
 );
 comment on table thermocline.restored_ranges is
     'History copied back from the lake, range by range, into tables that become partitions of the heap when it is unregistered.';
+
+comment on column thermocline.restored_ranges.last_op is
+    'The op that was published last when the range was read: after another one, even one that left the snapshot as it was, it is read again.';
 
 create table thermocline.lake_leftovers (
     location text primary key,

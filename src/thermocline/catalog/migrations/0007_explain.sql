@@ -5,6 +5,7 @@ create table thermocline.read_pins (
     table_id bigint not null references thermocline.tables on delete cascade,
     snapshot_id bigint,
     metadata_location text,
+    t bigint not null,
     holder text not null,
     pinned_at timestamptz not null default clock_timestamp(),
     expires_at timestamptz not null
@@ -16,6 +17,7 @@ comment on table thermocline.read_pins is
 deletes must look at the live snapshots first and then read the pins under a SHARE lock on this table: a pin that is not committed yet is
 waited for, and a reader whose transaction is over has committed its pin.';
 comment on column thermocline.read_pins.snapshot_id is 'The published snapshot; null when the lake held nothing.';
+comment on column thermocline.read_pins.t is 'Rows at or above this the reader takes from the heap: partitions that reach above it are not dropped.';
 comment on column thermocline.read_pins.metadata_location is 'The lake table''s metadata file at that time.';
 
 create table thermocline.swept_pins (
@@ -79,16 +81,15 @@ begin
             using errcode = 'undefined_table', hint = 'Name a registered table or its seam that you may read.';
     end if;
     with made as (
-        insert into thermocline.read_pins (table_id, snapshot_id, metadata_location, holder, expires_at)
-        select c.table_id, c.s, i.metadata_location, reader, clock_timestamp() + ttl
+        insert into thermocline.read_pins (table_id, snapshot_id, metadata_location, t, holder, expires_at)
+        select c.table_id, c.s, i.metadata_location, c.t, reader, clock_timestamp() + ttl
           from thermocline.cutline c
           join thermocline.tables p on p.id = c.table_id
           join thermocline_iceberg.iceberg_tables i
             on i.catalog_name = 'thermocline' and i.table_namespace = p.lake_namespace and i.table_name = p.lake_name
          where c.table_id = wanted
         returning read_pins.*)
-    select m.id, m.snapshot_id, m.metadata_location, c.t, m.expires_at into id, snapshot_id, metadata_location, t, expires_at
-      from made m join thermocline.cutline c on c.table_id = m.table_id;
+    select m.id, m.snapshot_id, m.metadata_location, m.t, m.expires_at into id, snapshot_id, metadata_location, t, expires_at from made m;
 end $$;
 comment on function thermocline.pin(regclass, interval) is
     'Protects the published lake snapshot for a reader outside Postgres until it expires; gives the snapshot, its metadata file and T.';
@@ -702,9 +703,7 @@ begin
         raise exception 'tiers are ''lake'' or ''both'', not %', coalesce(quote_literal(tiers), 'null') using errcode = 'invalid_parameter_value';
     end if;
     -- The lake's text forms become the table's own types again, as in the seam.
-    select string_agg(case when f.atttypid = 'thermocline.local_text'::regtype
-                           then format('l.%1$I::text::%2$s as %1$I', a.attname, format_type(a.atttypid, a.atttypmod))
-                           else format('l.%I', a.attname) end, ', ' order by a.attnum)
+    select string_agg(format('l.%1$I::%2$s as %1$I', a.attname, format_type(a.atttypid, a.atttypmod)), ', ' order by a.attnum)
       into columns
       from pg_attribute a
       join pg_attribute f on f.attrelid = version.lake::regclass and f.attname = a.attname and f.attnum > 0 and not f.attisdropped

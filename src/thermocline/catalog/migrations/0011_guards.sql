@@ -69,6 +69,42 @@ begin
     return carried;
 end $$;
 
+-- What is published of the heap's partitions holds until the publication ends: no partition is dropped or detached (they need the heap),
+-- none made or attached (they need the spill). Whoever does so just now may wait for a lock of our own, so we wait for a moment only.
+create function thermocline.hold_partitions(of_table bigint) returns void
+    language plpgsql volatile set search_path = pg_catalog set lock_timeout = '2s' as $$
+declare
+    relation oid;
+begin
+    for relation in select r.oid from thermocline.tables t cross join lateral (values (1, t.heap_oid),
+                                (2, to_regclass(format('%I.%I', t.spill_schema, t.spill_name))::oid)) r(place, oid)
+                     where t.id = of_table and exists (select from pg_class c where c.oid = r.oid) order by r.place
+    loop
+        execute format('lock table only %s in access share mode', relation::regclass);
+    end loop;
+end $$;
+
+-- A correction at or above the cut-line mirrors a row of the heap. One without its row is left of a partition that was dropped or detached,
+-- and would bring the row back once the cut-line has passed it. Deleted by its version: a row that is written anew meanwhile stays.
+create function thermocline.clear_stale(of_table bigint, high bigint) returns bigint
+    language plpgsql volatile set search_path = pg_catalog as $$
+declare
+    t thermocline.tables;
+    within text;
+    cleared bigint;
+begin
+    select * into strict t from thermocline.tables where id = of_table;
+    within := format('%%1$s.%1$I >= %2$s and %%1$s.%1$I < %3$s', replace(t.tier_key, '%', '%%'), thermocline.key_literal(t.key_type,
+                     (select c.t from thermocline.cutline c where c.table_id = of_table)), thermocline.key_literal(t.key_type, high));
+    execute format('delete from thermocline_delta.%1$I x using (select d._version from thermocline_delta.%1$I d where d._op = 0 and %2$s'
+                   ' and not exists (select from %3$s h where %4$s)) s where x._version = s._version and %5$s',
+                   t.object_name, format(within, 'd'), t.heap_oid::regclass,
+                   (select string_agg(format('h.%1$I %2$s d.%1$I', k.name, k.operator), ' and ') from thermocline.key_columns(t.heap_oid, t.pk) k),
+                   format(within, 'x'));
+    get diagnostics cleared = row_count;
+    return cleared;
+end $$;
+
 -- Partitions that somebody attached or made below the seam's line are captured in that statement, else their rows would be seen by nobody
 -- until the next cycle. One that was detached lets go: what is done to it is no correction.
 create function thermocline.on_partition_end() returns event_trigger
@@ -99,7 +135,8 @@ begin
         perform set_config('thermocline.following', '', true);
     end loop;
 end $$;
-revoke all on function thermocline.on_guarded_end(), thermocline.on_partition_end(), thermocline.capture_partition(bigint, oid) from public;
+revoke all on function thermocline.on_guarded_end(), thermocline.on_partition_end(), thermocline.capture_partition(bigint, oid),
+    thermocline.hold_partitions(bigint), thermocline.clear_stale(bigint, bigint) from public;
 
 -- Event triggers are a superuser's to make; without them the limits say what is not looked at.
 do $$

@@ -35,6 +35,28 @@ select op_id, kind, t, base_snapshot from thermocline.op_log
 update thermocline.cutline set t = %(t)s, s = %(s)s
  where table_id = %(table_id)s and fence = %(fence)s and t <= %(t)s and seam_line >= %(t)s and s is not distinct from %(base)s
 
+-- name: hold_partitions
+select thermocline.hold_partitions(%(table_id)s)
+
+-- name: broken_seal
+-- A partition on its way to the lake that is not the heap's any more, or was not captured all the while; or one below the new line that
+-- nobody captures.
+select format('%%I.%%I', p.schema_name, p.name)
+  from thermocline.partitions p join thermocline.tables t on t.id = p.table_id
+ where p.table_id = %(table_id)s and p.state in ('sealing', 'tiering') and p.hi <= %(t)s
+   and not exists (select from pg_inherits i join pg_trigger g on g.tgrelid = i.inhrelid
+                    where i.inhrelid = p.relid and i.inhparent = t.heap_oid and not i.inhdetachpending
+                      and g.oid = p.seal and g.tgenabled = 'A')
+union all
+select i.inhrelid::regclass::text
+  from thermocline.tables t join thermocline.cutline c on c.table_id = t.id join pg_inherits i on i.inhparent = t.heap_oid
+ where t.id = %(table_id)s and thermocline.lower_bound(i.inhrelid, t.key_type) >= c.t and thermocline.lower_bound(i.inhrelid, t.key_type) < %(t)s
+   and not exists (select from pg_trigger g where g.tgrelid = i.inhrelid and g.tgname = 'thermocline_capture' and g.tgenabled = 'A')
+ limit 1
+
+-- name: clear_stale
+select thermocline.clear_stale(%(table_id)s, %(t)s)
+
 -- name: publish_supersede
 update thermocline.published set superseded_xid = pg_current_xact_id()
  where table_id = %(table_id)s and superseded_xid is null and snapshot_id is distinct from %(s)s

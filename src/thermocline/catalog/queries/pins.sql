@@ -3,7 +3,7 @@ lock table thermocline.read_pins in share mode
 
 -- name: living
 select p.id, p.table_id, t.schema_name, t.table_name, p.snapshot_id, p.metadata_location, p.holder, p.pinned_at, p.expires_at,
-       c.s is distinct from p.snapshot_id as is_superseded
+       c.s is distinct from p.snapshot_id as is_superseded, p.t
   from thermocline.read_pins p
   join thermocline.tables t on t.id = p.table_id
   join thermocline.cutline c on c.table_id = t.id

@@ -30,7 +30,8 @@ def plan_tiering(seen: TableSeen) -> TierPlan:
     """Every partition from T upwards that is behind the lag, oldest first and without a break; then what may be dropped.
 
     Invariant: T moves only to the upper bound of a partition in `move`, and every existing partition below that bound is in `move` or lies
-    below T already; so after the move the heap arm (at or above T) and the lake arm (below T) split the rows exactly.
+    below T already; so after the move the heap arm (at or above T) and the lake arm (below T) split the rows exactly. T never outruns the
+    clock, whatever rows say.
     """
     notes: list[str] = []
     straddling = [p for p in seen.partitions if p.lo < seen.cut.t < p.hi]
@@ -47,7 +48,12 @@ def plan_tiering(seen: TableSeen) -> TierPlan:
 
 
 def _is_droppable(seen: TableSeen, partition: PartitionSeen) -> bool:
-    return partition.state == "tiered" and partition.hi <= seen.cut.t and partition.is_behind_reclaim
+    is_behind = partition.is_behind_reclaim and seen.is_past(partition.hi + seen.reclaim_lag)
+    return partition.state == "tiered" and partition.hi <= seen.cut.t and is_behind
+
+
+def _is_due(seen: TableSeen, partition: PartitionSeen) -> bool:
+    return partition.is_behind_tiering and partition.hi != AXIS_MAX and seen.is_past(partition.hi + seen.tiering_lag)
 
 
 def _due(seen: TableSeen, notes: list[str]) -> tuple[tuple[PartitionSeen, ...], int]:
@@ -56,7 +62,7 @@ def _due(seen: TableSeen, notes: list[str]) -> tuple[tuple[PartitionSeen, ...], 
     for partition in seen.partitions:
         if partition.hi <= seen.cut.t:
             continue
-        if not partition.is_behind_tiering or partition.hi == AXIS_MAX:
+        if not _is_due(seen, partition):
             break
         if partition.lo > cursor:
             notes.append(render_gap(seen.key_type, cursor, partition.lo))
@@ -65,16 +71,18 @@ def _due(seen: TableSeen, notes: list[str]) -> tuple[tuple[PartitionSeen, ...], 
     return tuple(due), cursor
 
 
-def render_next(seen: TableSeen, lag: int) -> str:
+def render_next(seen: TableSeen) -> str:
     """What has to happen before another partition moves."""
     for partition in seen.partitions:
         if partition.hi <= seen.cut.t:
             continue
         if partition.hi == AXIS_MAX:
             return f"{partition.name} has no upper bound and never moves"
+        at = render_axis(seen.key_type, min(partition.hi + seen.tiering_lag, AXIS_MAX))
         if not partition.is_behind_tiering:
-            at = min(partition.hi + lag, AXIS_MAX)
-            return f"{partition.name} moves once a row at or above {render_axis(seen.key_type, at)} is there"
+            return f"{partition.name} moves once a row at or above {at} is there"
+        if not seen.is_past(partition.hi + seen.tiering_lag):
+            return f"{partition.name} moves once the clock has passed {at}"
         return f"{partition.name} is due"
     return "no partition lies above the cut-line"
 
@@ -92,7 +100,7 @@ def render_plan(seen: TableSeen, plan: TierPlan) -> tuple[str, ...]:
     if plan.move:
         lines.append(f"raise the cut-line from {render_axis(seen.key_type, seen.cut.t)} to {render_axis(seen.key_type, plan.new_t)}")
     lines += [f"drop {p.name} ({_range(seen, p)}) from the heap, when no older reader lives" for p in plan.drop]
-    return (*lines, *plan.notes) or ("nothing to do",)
+    return (*lines, *plan.notes, *seen.waits) or ("nothing to do",)
 
 
 def _range(seen: TableSeen, partition: PartitionSeen) -> str:

@@ -15,8 +15,26 @@ returning name, state
 -- name: size
 select pg_relation_size(%(relid)s::oid)
 
+-- name: lowest_beyond
+select thermocline.axis(min(s.{tier_key})) from {spill} s where s.{tier_key} >= {bound}
+
+-- name: clock
+select thermocline.axis(clock_timestamp())
+
+-- name: wall_clock
+select thermocline.axis((clock_timestamp() at time zone 'UTC') - interval '12 hours')
+
+-- name: today
+select thermocline.axis(((clock_timestamp() at time zone 'UTC') - interval '12 hours')::date)
+
 -- name: set_state
 update thermocline.partitions set state = %(state)s where table_id = %(table_id)s and relid = any(%(relids)s::oid[])
+
+-- name: note_seal
+update thermocline.partitions p set seal = g.oid
+  from thermocline.tables t, pg_inherits i, pg_trigger g
+ where p.table_id = %(table_id)s and p.relid = %(relid)s and t.id = p.table_id and to_regclass(%(name)s) = p.relid
+   and i.inhrelid = p.relid and i.inhparent = t.heap_oid and not i.inhdetachpending and g.tgrelid = p.relid and g.tgname = %(trigger)s
 
 -- name: set_tiered
 update thermocline.partitions set state = 'tiered', tiered_xid = pg_current_xact_id() where table_id = %(table_id)s and relid = %(relid)s

@@ -7,14 +7,21 @@ select p.schema_name, p.name, p.lo, p.hi, p.state <> 'dropped' and i.inhrelid is
  order by p.lo, p.hi
 
 -- name: filled
-select lo, hi, snapshot_id, schema_name, name, rows from thermocline.restored_ranges where table_id = %(table_id)s order by lo
+-- A fold of nothing but deletes, or a purge, may change what readers see and leave the snapshot as it is: so the op is compared too.
+select f.lo, f.hi, f.schema_name, f.name, f.rows, f.snapshot_id is not distinct from c.s and f.schema_version = t.schema_version
+       and f.last_op is not distinct from (select o.op_id from thermocline.op_log o where o.table_id = t.id and o.phase = 'published'
+                                            order by o.published_xid desc limit 1)
+  from thermocline.restored_ranges f join thermocline.tables t on t.id = f.table_id join thermocline.cutline c on c.table_id = t.id
+ where f.table_id = %(table_id)s order by f.lo
 
 -- name: forget
 delete from thermocline.restored_ranges where table_id = %(table_id)s and lo = %(lo)s
 
 -- name: note
-insert into thermocline.restored_ranges (table_id, lo, hi, snapshot_id, schema_name, name, rows)
-values (%(table_id)s, %(lo)s, %(hi)s, %(snapshot)s, %(schema)s, %(name)s, %(rows)s)
+insert into thermocline.restored_ranges (table_id, lo, hi, snapshot_id, schema_name, name, rows, schema_version, last_op)
+select t.id, %(lo)s, %(hi)s, %(snapshot)s, %(schema)s, %(name)s, %(rows)s, t.schema_version,
+       (select o.op_id from thermocline.op_log o where o.table_id = t.id and o.phase = 'published' order by o.published_xid desc limit 1)
+  from thermocline.tables t where t.id = %(table_id)s
 
 -- name: make
 create table {filled} (like {heap} including all excluding identity)
@@ -26,7 +33,8 @@ alter table {filled} add constraint thermocline_bounds check ({condition})
 insert into {filled} ({writable}) select {s_writable} from {seam} s where {condition}
 
 -- name: has_rows
-select exists (select 1 from {seam} s where {condition})
+-- Deletes count too: the lake may hold what they delete, and would show it to whoever takes it up, unless the heap is known to be whole.
+select exists (select 1 from {seam} s where {condition}) or exists (select 1 from {delta} s where s._folded is null and {condition})
 
 -- name: hold_pending
 create temporary table thermocline_pending on commit drop as
@@ -36,7 +44,7 @@ select d.* from {delta} d where d._folded is null and d.{tier_key} < {t}
 create index on pg_temp.thermocline_pending ({key_columns})
 
 -- name: has_pending
-select exists (select 1 from pg_temp.thermocline_pending d where d._op = 0 and {condition})
+select exists (select 1 from pg_temp.thermocline_pending d where {condition})
 
 -- name: adopt_partition
 insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state, rows_in_lake)
@@ -48,9 +56,6 @@ update thermocline.partitions set rows_in_lake = %(rows)s
 
 -- name: attach
 alter table {heap} attach partition {partition} for values from ({lo}) to ({hi})
-
--- name: make_empty
-create table {partition} partition of {heap} for values from ({lo}) to ({hi})
 
 -- name: fill_existing
 insert into {partition} ({writable}) overriding system value

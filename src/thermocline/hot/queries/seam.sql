@@ -6,6 +6,11 @@ create table {delta} ({typed_columns},
     _old_key {old_key_type},
     primary key ({delta_key})) with (fillfactor = 50)
 
+-- name: unused_domains
+select y.typname from pg_type y
+ where y.typnamespace = 'thermocline_lake'::regnamespace and y.typtype = 'd'
+   and not exists (select from pg_attribute a where a.atttypid = y.oid and not a.attisdropped)
+
 -- name: spill
 create table {spill} partition of {heap} default
 

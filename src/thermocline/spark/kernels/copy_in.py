@@ -34,6 +34,8 @@ _COPY_SETTINGS = {
     **SESSION_SETTINGS,
     "search_path": "pg_catalog",
     "statement_timeout": "0",
+    # A DROP that waits for the snapshot's session stands in the queue before this one: without an end both would wait for each other.
+    "lock_timeout": "2s",
     "idle_in_transaction_session_timeout": "0",
     "jit": "off",
     "application_name": "thermocline copy",

@@ -17,7 +17,7 @@ from psycopg import sql
 from thermocline.pg import Connection
 from thermocline.spark.kernels.fold_match import Rows, comparable
 
-_CHUNK = 20_000
+_CHUNK = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +68,11 @@ def _pairs(key_groups: Rows, rows: Rows, groups: Rows) -> tuple[Rows, Rows]:
 
 
 def _ask(conn: Connection, key: FoldKey, ours: list[str], theirs: list[str]) -> list[bool]:
+    """Whether the values are equal, read by the type's input function: a literal is, a text is cast, and a user may have made that cast."""
     kind = sql.SQL(key.pg_type if key.collation is None else f"{key.pg_type} collate {key.collation}")  # Postgres' own spelling
-    statement = sql.SQL(
-        "select a::text::{kind} operator({schema}.{operator}) b::text::{kind}"
-        " from unnest(%s::text[], %s::text[]) with ordinality t(a, b, n) order by n"
-    ).format(kind=kind, schema=sql.Identifier(key.operator_schema), operator=sql.SQL(key.operator))
-    return [bool(row[0]) for row in conn.execute(statement, [ours, theirs])]
+    pair = sql.SQL("({{}}::{kind} operator({schema}.{operator}) {{}}::{kind})").format(
+        kind=kind, schema=sql.Identifier(key.operator_schema), operator=sql.SQL(key.operator)
+    )
+    asked = sql.SQL(", ").join(sql.SQL(pair.as_string(None)).format(a, b) for a, b in zip(ours, theirs, strict=True))
+    row = conn.execute(sql.SQL("select array[{}]").format(asked)).fetchone()
+    return [bool(same) for same in row[0]] if row else []

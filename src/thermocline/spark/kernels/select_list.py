@@ -74,8 +74,20 @@ def plan_value(column: LakeColumn) -> sql.Composable:
             name=name, nan=sql.Literal(str(NOT_A_NUMBER)), whole=_without_point(name, arrow_type(column.lake_type).scale)
         )
     if column.form == "text" or column.lake_type.startswith("decimal"):
-        return sql.SQL("{}::pg_catalog.text").format(name)
+        return plan_text(column, name)
     return name
+
+
+def plan_text(column: LakeColumn, name: sql.Composable) -> sql.Composable:
+    """A value as its type's output function writes it, which its input function reads back. Never `::text`: that is a cast, a user may have
+    made one of his own, and bpchar's takes trailing blanks away. Those of char(n) go; reading it back pads it again.
+
+    `concat` calls the output function of whatever it is given, and gives no NULL; a composite of NULLs is none (`is null` says it is).
+    """
+    written = sql.SQL("pg_catalog.concat({})").format(name)
+    if column.base_type == "bpchar" and column.pg_type != "bpchar":
+        written = sql.SQL("pg_catalog.rtrim({})").format(written)
+    return sql.SQL("case when {} is distinct from null then {} end").format(name, written)
 
 
 def _without_point(name: sql.Identifier, scale: int) -> sql.Composable:

@@ -31,7 +31,7 @@ def plan_key_query(relation: TableName, key: Sequence[LakeColumn], condition: sq
     return sql.SQL(
         "select k.{hash}, {texts} from {relation} x cross join lateral {key} k where {where} and k.{hash} = any (%s) limit {limit}"
     ).format(
-        texts=sql.SQL(", ").join(sql.SQL("{}::pg_catalog.text").format(sql.Identifier("x", column.name)) for column in key),
+        texts=sql.SQL(", ").join(sql.SQL("pg_catalog.concat({})").format(sql.Identifier("x", column.name)) for column in key),
         relation=sql.Identifier(relation.schema, relation.table),
         key=_hashed(key),
         where=condition,
