@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from functools import lru_cache
 
+import pyarrow as pa
 import pyarrow.fs as fs
+import pyarrow.parquet as pq
 
 from thermocline.locations import local_path
 from thermocline.object_store import ObjectStore, current_store, is_object_location, path_in_store
@@ -20,6 +22,8 @@ _WRITTEN_BACK_SECONDS = 900.0
 
 _MANIFEST_LIST = re.compile(r"snap-\d+-\d+-(?P<commit>.+)\.avro")
 _METADATA = re.compile(r"(?P<number>\d+)-.*\.metadata\.json(\.gz)?")
+_PLAIN_OR_DICTIONARY = frozenset(("PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"))
+"""Encodings, of values and of levels, of a chunk that Arrow can decode into a dictionary. Behind a dictionary page others may follow."""
 
 
 def open_location(location: str) -> tuple[fs.FileSystem, str]:
@@ -32,6 +36,26 @@ def open_location(location: str) -> tuple[fs.FileSystem, str]:
     authority, _, path = rest.removeprefix("//").partition("/")
     filesystem, root = fs.FileSystem.from_uri(f"{scheme}://{authority}")
     return filesystem, f"{root.rstrip('/')}/{path}".rstrip("/")
+
+
+def open_dictionaries(source: pa.NativeFile, wanted: Collection[str]) -> pq.ParquetFile:
+    """A Parquet file that gives these columns as dictionaries where Arrow can, and plain where it cannot."""
+    metadata = pq.read_metadata(source)
+    return pq.ParquetFile(source, metadata=metadata, read_dictionary=dictionary_names(metadata, wanted))
+
+
+def dictionary_names(metadata: pq.FileMetaData, wanted: Collection[str]) -> list[str]:
+    """Those of the wanted columns that every row group encodes so that Arrow can make dictionaries of them.
+
+    A dictionary page is not enough: parquet-java goes on with DELTA_BYTE_ARRAY where a dictionary grows too large.
+    """
+    if not wanted:
+        return []
+    numbers = [number for number in range(metadata.num_columns) if metadata.schema.column(number).path in wanted]
+    for place in range(metadata.num_row_groups):
+        chunks = [(number, metadata.row_group(place).column(number)) for number in numbers]
+        numbers = [n for n, chunk in chunks if chunk.has_dictionary_page and _PLAIN_OR_DICTIONARY.issuperset(chunk.encodings)]
+    return [metadata.schema.column(number).path for number in numbers]
 
 
 @lru_cache(maxsize=4)

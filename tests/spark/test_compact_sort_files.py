@@ -87,6 +87,33 @@ def test_a_condition_on_two_columns_opens_a_fifth_of_the_files_or_less_after_z_o
         lake.run(f"call thermocline.system.rollback_to_snapshot('db.events', {start})")
 
 
+@pytest.mark.parametrize("order", ["bucket(8, body)", "body", "days(at)", "x DESC NULLS FIRST"])
+def test_a_pass_right_after_a_sort_finds_nothing_and_what_is_appended_is_sorted_in(ground: Ground, order: str) -> None:
+    lake = Lake.make(ground, "id bigint, at timestamp, x double, body string")
+    rows = (
+        "insert into {{t}} select id, timestamp_seconds(1700000000 + hash(id) % 86400), if(id % 9 = 0, null, double(hash(id))),"
+        " concat('a prefix that is in common ', sha2(cast(id as string), 512)) from range({}, {}, 1, 6)"
+    )
+    lake.run(rows.format(0, 60_000))
+    lake.run(f"alter table {{t}} write ordered by {order}")
+    size = sum(file.size_bytes for file in lake.seen().data)
+    how = {"rewrite_strategy": "sort", "rewrite_target_bytes": size // 12, "small_file_threshold_bytes": 1}
+    first = lake.compact(**how)
+    assert (first.status, len(lake.seen().data) >= 6) == ("done", True), first
+    again = lake.compact(**how)
+    assert (again.status, again.counters["bins"]) == ("skipped", 0), again
+    before = {file.path for file in lake.seen().data}
+    for _ in range(2):
+        lake.add_file(lake.spark.table(lake.sql_name).where("id < 50").toArrow(), store_schema=False)
+    told = totals(lake)
+    appended = {file.path for file in lake.seen().data} - before
+    sorted_in = lake.compact(**how)
+    assert (sorted_in.status, sorted_in.counters["files_merged"]) == ("done", 2), sorted_in
+    assert not appended & {file.path for file in lake.seen().data}
+    assert totals(lake) == told
+    assert lake.compact(**how).status == "skipped"
+
+
 @pytest.mark.conforms("M-202")
 def test_equality_deletes_by_a_nested_and_a_renamed_column_behind_lists_and_maps_are_applied_by_a_pass(ground: Ground) -> None:
     lake = Lake.make(ground, "tags array<string>, m map<string, int>, s struct<code: int, inner: struct<text: string>>, n int")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from pyiceberg.table import StaticTable
 from tests.spark.ground import Ground
 from tests.spark.lake import Lake
 from tests.spark.test_compaction_kernels import by_spark, rewrite, told
-from tests.unit.bins import read_by_duckdb
+from tests.unit.bins import Bin, read_by_duckdb
 from tests.unit.parquet_truth import check_parquet
+from tests.unit.test_compaction_mixed_encodings import ICEBERG, WRITERS, rows
+from tests.unit.test_compaction_mixed_encodings import ROWS as ROWS_EACH
 
 from thermocline.spark.kernels.compaction import merge_plan
 
@@ -110,3 +113,51 @@ def test_a_pass_over_small_row_groups_merges_them_and_iceberg_reads_what_it_read
     assert sorted(by_pyiceberg.column("id").to_pylist()) == [26999, 27000, 27001]
     again = lake.compact(splice_min_row_group_bytes=8 << 20)
     assert again.status != "done", "one file is left, so that nothing is to be done"
+
+
+READABLE = [name for name in WRITERS if "delta" not in name]
+"""Iceberg's vectorised reader takes no delta encodings in pages of version 1."""
+
+
+def test_files_of_writers_that_encode_otherwise_are_read_by_spark_and_iceberg_after_a_pass_and_a_second_one(ground: Ground) -> None:
+    lake = Lake.make(ground, "id bigint, name string, x double, raw binary, n int")
+    many = 9_000
+    for number, writer in enumerate(READABLE):
+        lake.add_file(rows(number * many, many).drop_columns(["ok"]), **{"store_schema": False, "compression": "zstd", **WRITERS[writer]})
+    before = told(lake.spark_rows())
+    merged = lake.compact(splice_min_row_group_bytes=1 << 40)
+    assert merged.status == "done", merged
+    assert any(note.startswith("merged") for note in merged.details), merged.details
+    assert told(lake.spark_rows()) == before
+    [output] = lake.seen().data
+    lake.delete_rows({output.path: [0, 1]})
+    left = lake.spark_rows()
+    again = lake.compact(delete_file_threshold=1)
+    assert (again.status, len(left)) == ("done", many * len(READABLE) - 2), again
+    assert told(lake.spark_rows()) == told(left)
+
+
+SPARKS = {
+    name: {**how, "column_encoding": {c: e for c, e in how["column_encoding"].items() if e != "BYTE_STREAM_SPLIT"}}
+    if "delta" in name
+    else how
+    for name, how in WRITERS.items()
+}
+"""Spark's vectorised reader takes no BYTE_STREAM_SPLIT."""
+
+
+def test_every_mixture_of_two_writers_is_read_by_spark(ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_plan, "MIN_PAGE_VALUES", 0)
+    monkeypatch.setattr(merge_plan, "LEAST_COPIED", 0.0)
+    outputs = []
+    for number, (first, second) in enumerate(combinations(SPARKS, 2)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        lake = Bin(folder, schema=ICEBERG)
+        for at, writer in enumerate((first, second, first)):
+            lake.add(rows((3 * number + at) * ROWS_EACH, ROWS_EACH), **SPARKS[writer])
+        outputs += [output.path for output in lake.run(splice_min_row_group_bytes=1 << 40).outputs]
+    expected = told([tuple(row.values()) for row in rows(0, 3 * ROWS_EACH * len(outputs)).to_pylist()])
+    for vectorised in ("true", "false"):
+        with settings(ground.spark, *("spark.sql.parquet." + name for name in READERS), to=vectorised):
+            assert told([tuple(row) for row in ground.spark.read.parquet(*outputs).collect()]) == expected

@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.manifest import (
     DATA_FILE_TYPE,
@@ -46,7 +45,7 @@ from pyiceberg.types import (
 from thermocline.cold.storage import LakeReader
 from thermocline.core.maintenance.files import DataSeen, DeleteKind, DeleteSeen, Ends, PartitionField, TableSeen, Values
 from thermocline.errors import LakeFileUnreadable
-from thermocline.lake_files import open_location
+from thermocline.lake_files import open_dictionaries, open_location
 
 PATH_FIELD_ID = 2_147_483_546
 _FIELDS = {found.name: at for at, found in enumerate(DATA_FILE_TYPE[3].fields)}
@@ -174,7 +173,7 @@ class TableFiles:
             if self._spent + size > _NAMES_BUDGET_BYTES or str(entry.values["file_format"]).upper() != "PARQUET":
                 return None
             self._spent += size
-            self._names[path] = _names_in(path)
+            self._names[path] = read_deleted_names(path)
         return self._names[path]
 
 
@@ -206,12 +205,12 @@ def _with_row_ids(live: Iterable[ManifestEntry], first: int | None) -> Iterator[
         yield entry
 
 
-def _names_in(path: str) -> dict[str, int] | None:
+def read_deleted_names(path: str) -> dict[str, int] | None:
     """None for a file that cannot be read: whoever has to apply it will say so."""
     filesystem, inner = open_location(path)
     try:
         with filesystem.open_input_file(inner) as source:
-            column = pq.ParquetFile(source, read_dictionary=["file_path"]).read(["file_path"], use_threads=False).column(0)
+            column = open_dictionaries(source, ["file_path"]).read(["file_path"], use_threads=False).column(0)
     except (pa.ArrowException, OSError):
         return None
     return {str(found["values"]): int(found["counts"]) for found in pc.value_counts(column.combine_chunks()).to_pylist()}

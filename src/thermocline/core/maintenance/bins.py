@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
-from thermocline.core.maintenance.clustering import Clustering, overlap_depth
+from thermocline.core.maintenance.clustering import Clustering
 from thermocline.core.maintenance.debt import is_in_debt
-from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, Values, unneeded_deletes
+from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, Ends, TableSeen, Values, unneeded_deletes
 from thermocline.core.maintenance.policy import Policy
 from thermocline.core.maintenance.scope import NOT_SEALED, is_in_where, is_sealed, parse_where, why_not_where, window_end
 from thermocline.maintenance_errors import BadWhere
@@ -282,25 +282,37 @@ class _Planning:
         return self._clustering is not None and self._clustering.holds(file)
 
     def _out_of_order(self, group: tuple[int, Values], files: Sequence[DataSeen], enough: bool) -> list[DataSeen]:
-        """What to put in order: files nobody ordered when they are many, overlap or are in debt; all when look-ups open too many."""
-        assert self._clustering is not None
-        keys = [term.field_id for term in self._clustering.terms]
-        keys = keys[:1] if self._clustering.kind == "sort" else keys
-        loose = [file for file in files if not self._ordered(file)]
+        """What to put in order: files nobody ordered when they are many, overlap or are in debt; all when look-ups open too many.
+
+        A partition whose files all come from passes of ours is in order as it was decided to be: only what others add can change that.
+        """
+        order = self._clustering
+        assert order is not None
+        loose = [file for file in files if not order.holds(file)]
         debt = [file for file in files if self._is_debt(file)]
-        depth = overlap_depth(files, keys)
-        if self._policy.rewrite_enabled and len(files) > 1:
-            mostly_loose = bool(loose) and _bytes(loose) * 2 >= _bytes(files)
-            if mostly_loose and (depth > 1 or enough):
+        depth, is_otherwise = order.depth(files), any(order.is_otherwise(file) for file in loose)
+        if self._policy.rewrite_enabled and (len(files) > 1 or is_otherwise):
+            if _bytes(loose) * 2 >= _bytes(files) and loose and (depth > 1 or enough or is_otherwise):
                 return list(files)
-            if depth > RECLUSTER_DEPTH and (loose or self._clustering.kind == "sort"):
+            alone = len(loose) > 1 and (enough or order.depth(loose) > 1)
+            chosen = [*loose, *(file for file in debt if file not in loose)] if alone else debt
+            is_ours = all(order.wrote(file) for file in files)
+            if not is_ours and order.depth(self._after(files, chosen) if chosen else files) > RECLUSTER_DEPTH:
                 return list(files)
-            if len(loose) > 1 and (enough or overlap_depth(loose, keys) > 1):
-                return [*loose, *(file for file in debt if file not in loose)]
+            if alone:
+                return chosen
         if not debt:
             note = f"overlap depth {depth:.1f}, reordered above {RECLUSTER_DEPTH:.1f}; {len(loose)} files out of order"
             self._notes.add(f"{render_group(self._seen, group)}: {note}")
         return debt
+
+    def _after(self, files: Sequence[DataSeen], chosen: Sequence[DataSeen]) -> list[DataSeen]:
+        """The partition as the next plan would see it, with one output in place of the chosen files."""
+        assert self._clustering is not None
+        gone = {file.path for file in chosen}
+        ends = {field_id: _hull([file.ends.get(field_id, (None, None)) for file in chosen]) for field_id in chosen[0].ends}
+        output = replace(chosen[0], path=f"{self._clustering.output_prefix('output', 0)}-0.parquet", ends=ends)
+        return [*(file for file in files if file.path not in gone), output]
 
     def _bin(self, group: tuple[int, Values], files: Sequence[DataSeen]) -> Bin:
         ordered = tuple(sorted(files, key=lambda file: (file.order, file.path)))
@@ -309,6 +321,13 @@ class _Planning:
         return Bin(
             number=0, group=group, files=ordered, deletes=deletes, kernel=kernel, target_bytes=plan_target(_bytes(files), self._policy)
         )
+
+
+def _hull(found: Sequence[Ends]) -> Ends:
+    """The range that holds all of these; unknown as soon as one is."""
+    if any(None in ends for ends in found):
+        return (None, None)
+    return min(low for low, _ in found), max(high for _, high in found)
 
 
 def _bytes(files: Sequence[DataSeen]) -> int:

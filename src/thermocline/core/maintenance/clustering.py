@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,6 +16,11 @@ from typing import Literal
 from thermocline.core.maintenance.files import DataSeen, Ends
 from thermocline.maintenance_errors import SortOrderUnreadable
 
+_KEEPS_ORDER = re.compile(r"identity|year|month|day|hour|truncate\[\d+\]")
+"""Transforms whose values come in the order of the column's own, so that the column's bounds tell of them."""
+_MARK = re.compile(r"(sort|zorder|hilbert)-[0-9a-f]{10}-")
+NO_FIELD = -1
+_MAX_MEETINGS = 2_000_000
 _MAX_BOXES = 512
 """Boxes are compared each with each: of more files than this, every n-th is taken."""
 _TERM = re.compile(r"""(?P<column>"[^"]+"|[^\s,()]+)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls[- ](?P<nulls>first|last))?""", re.IGNORECASE)
@@ -50,14 +56,41 @@ class Clustering:
 
     @property
     def mark(self) -> str:
-        """Stands in the names of files that are in this order, for orders that Iceberg has no id for."""
-        return f"{self.kind}-{hashlib.sha256(self.render().encode()).hexdigest()[:10]}"
+        """Stands in the names of files that were put in this order. By field ids: a column may change its name, or leave it to another."""
+        terms = [(term.field_id, term.transform, term.descending, term.nulls_first) for term in self.terms]
+        told = terms if self.kind == "sort" else [field_id for field_id, *_ in terms]
+        return f"{self.kind}-{hashlib.sha256(repr(told).encode()).hexdigest()[:10]}"
+
+    def output_prefix(self, pass_id: object, number: int) -> str:
+        """How the files of one bin of a pass in this order are called; what writes them adds its task and their place in the order."""
+        return f"{self.mark}-{pass_id}-{number}"
 
     def holds(self, file: DataSeen) -> bool:
-        """Whether a file was written in this order."""
-        if self.kind == "sort" and self.order_id > 0 and file.sort_order_id == self.order_id:
-            return True
-        return self.mark in file.path.rsplit("/", 1)[-1]
+        """Whether a file was written in this order, by whomever."""
+        return self.wrote(file) or (self.kind == "sort" and self.order_id > 0 and file.sort_order_id == self.order_id)
+
+    def wrote(self, file: DataSeen) -> bool:
+        """Whether a pass of ours put the file in this order, beside all others of its bin."""
+        return _name(file).startswith(f"{self.mark}-")
+
+    def is_otherwise(self, file: DataSeen) -> bool:
+        """Whether a file was put in another order: its rows are in the wrong one then, even where files do not overlap."""
+        is_marked = _MARK.match(_name(file)) is not None and not self.wrote(file)
+        return is_marked or (file.sort_order_id > 0 and not self.holds(file))
+
+    def depth(self, files: Sequence[DataSeen]) -> float:
+        """How many files a look-up by this order's keys opens.
+
+        Bounds say less than the order: text is cut, NULL and NaN have none, and those of a column say nothing of its buckets. What is known
+        for certain is that the files of one bin of ours are one sequence, whose ranges of keys do not overlap.
+        """
+        runs = [_name(file).rsplit("-", 1)[0] if self.wrote(file) else file.path for file in files]
+        keys = [term.field_id if _KEEPS_ORDER.fullmatch(term.transform) else NO_FIELD for term in self.terms]
+        return overlap_depth(files, keys[:1] if self.kind == "sort" else keys, runs)
+
+
+def _name(file: DataSeen) -> str:
+    return file.path.rsplit("/", 1)[-1]
 
 
 def parse_sort_order(text: str, field_ids: Mapping[str, int]) -> tuple[OrderTerm, ...]:
@@ -76,33 +109,54 @@ def parse_sort_order(text: str, field_ids: Mapping[str, int]) -> tuple[OrderTerm
     return tuple(terms)
 
 
-def overlap_depth(files: Sequence[DataSeen], field_ids: Sequence[int]) -> float:
-    """The mean number of files whose ranges meet a file's own, itself counted, in all the columns given.
+def overlap_depth(files: Sequence[DataSeen], field_ids: Sequence[int], runs: Sequence[str] = ()) -> float:
+    """The mean number of runs whose ranges meet a file's own, its own run counted, in all the columns given; a file is a run by default.
 
-    Ranges that only touch do not meet. Files without bounds meet every other one.
+    Files of one run never meet each other. Ranges that only touch do not meet. Files without bounds meet every other one.
     """
     if not files:
         return 0.0
-    if len(field_ids) > 1 and len(files) > _MAX_BOXES:
-        files = files[:: len(files) // _MAX_BOXES + 1]
-    boxes = [[file.ends.get(field_id, (None, None)) for field_id in field_ids] for file in files]
+    named = list(zip(files, runs or [file.path for file in files], strict=True))
+    if len(field_ids) > 1 and len(named) > _MAX_BOXES:
+        named = named[:: len(named) // _MAX_BOXES + 1]
+    boxes = [([file.ends.get(field_id, (None, None)) for field_id in field_ids], run) for file, run in named]
     if len(field_ids) == 1:
-        return _depth_of_ranges([box[0] for box in boxes])
-    meetings = sum(_boxes_meet(one, other) for at, one in enumerate(boxes) for other in boxes[at + 1 :])
-    return 1 + 2 * meetings / len(files)
+        return _depth_of_ranges([(box[0], run) for box, run in boxes])
+    met = [{other_run for other, other_run in boxes if other_run != run and _boxes_meet(one, other)} for one, run in boxes]
+    return sum(1 + len(others) for others in met) / len(met)
 
 
-def _depth_of_ranges(ranges: Sequence[Ends]) -> float:
-    """By sorted ends: a range meets all but those that end before it begins or begin after it ends."""
-    known = [ends for ends in ranges if None not in ends]
-    wide = [ends for ends in known if ends[0] != ends[1]]
-    starts, stops = sorted(low for low, _ in wide), sorted(high for _, high in wide)
-    unknown = len(ranges) - len(known)
-    meetings = unknown * len(ranges)
-    for low, high in known:
-        apart = bisect_right(stops, low) + len(starts) - bisect_left(starts, high)
-        meetings += len(wide) - apart + unknown + (low == high)
-    return meetings / len(ranges)
+class _Ranges:
+    """Ranges by sorted ends: a range meets all but those that end before it begins or begin after it ends."""
+
+    def __init__(self, ranges: Sequence[Ends]) -> None:
+        known = [ends for ends in ranges if None not in ends]
+        wide = [ends for ends in known if ends[0] != ends[1]]
+        self._starts, self._stops = sorted(low for low, _ in wide), sorted(high for _, high in wide)
+        self._unknown, self._all = len(ranges) - len(known), len(ranges)
+
+    def count_meeting(self, ends: Ends) -> int:
+        """How many meet it; ranges of one value are not counted, which only others contain."""
+        if None in ends:
+            return self._all
+        apart = bisect_right(self._stops, ends[0]) + len(self._starts) - bisect_left(self._starts, ends[1])
+        return len(self._starts) - apart + self._unknown
+
+
+def _depth_of_ranges(ranges: Sequence[tuple[Ends, str]]) -> float:
+    by_run: dict[str, list[Ends]] = defaultdict(list)
+    for ends, run in ranges:
+        by_run[run].append(ends)
+    singles = _Ranges([found[0] for found in by_run.values() if len(found) == 1])
+    many = {run: _Ranges(found) for run, found in by_run.items() if len(found) > 1}
+    chosen = ranges[:: len(ranges) * len(many) // _MAX_MEETINGS + 1]
+    meetings = 0
+    for ends, run in chosen:
+        meetings += singles.count_meeting(ends)
+        # It met itself among the single ones already, unless it is of one value or of a run.
+        meetings += run in many or (None not in ends and ends[0] == ends[1])
+        meetings += sum(1 for other, found in many.items() if other != run and found.count_meeting(ends))
+    return meetings / len(chosen)
 
 
 def _boxes_meet(one: Sequence[Ends], other: Sequence[Ends]) -> bool:

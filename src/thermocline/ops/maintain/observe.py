@@ -147,7 +147,6 @@ def plan_tasks(context: PassContext, head: LakeHead, plan: CompactionPlan) -> li
     """The bins as tasks that travel."""
     schema, properties = json.dumps(_schema_with_missing(head)), head.properties
     root = (properties.get("write.data.path") or f"{head.location.rstrip('/')}/data").rstrip("/")
-    mark = f"{plan.clustering.mark}-" if plan.clustering is not None else ""
     return [
         BinTask(
             number=made.number,
@@ -156,7 +155,7 @@ def plan_tasks(context: PassContext, head: LakeHead, plan: CompactionPlan) -> li
             deletes=tuple(delete_source(delete) for delete in _deletes_of(made.files, made.deletes)),
             schema_json=schema,
             directory=f"{root}{_folder(plan.seen, made)}",
-            name_prefix=f"{mark}{context.pass_id}-{made.number}",
+            name_prefix=_name_prefix(context, plan, made),
             target_bytes=made.target_bytes,
             compression=properties.get("write.parquet.compression-codec", "zstd"),
             compression_level=context.policy.compression_level,
@@ -168,6 +167,10 @@ def plan_tasks(context: PassContext, head: LakeHead, plan: CompactionPlan) -> li
         )
         for made in plan.bins
     ]
+
+
+def _name_prefix(context: PassContext, plan: CompactionPlan, made: Bin) -> str:
+    return f"{context.pass_id}-{made.number}" if plan.clustering is None else plan.clustering.output_prefix(context.pass_id, made.number)
 
 
 def plan_delete_tasks(context: PassContext, head: LakeHead, plan: DeletesPlan) -> list[BinTask]:

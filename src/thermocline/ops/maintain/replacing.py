@@ -14,7 +14,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from thermocline.cold.table_files import TableFiles
 from thermocline.core.maintenance.bins import Bin, CompactionPlan
@@ -31,7 +30,7 @@ from thermocline.core.maintenance.files import (
     unneeded_deletes,
 )
 from thermocline.errors import LostRace
-from thermocline.lake_files import copy_file, open_location
+from thermocline.lake_files import copy_file, open_dictionaries, open_location
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.late_vectors import holds_all, positions_in, write_moved
 from thermocline.ops.maintain.observe import format_version, read_seen
@@ -201,7 +200,7 @@ class Replacing:
         made = []
         for delete in late:
             positions: dict[str, list[Positions]] = {}
-            for said, rows in _read_positions(delete).items():
+            for said, rows in read_positions(delete).items():
                 path = next((file.path for file in seen.data if names_file(said, file.path)), said) if is_relative(said) else said
                 if (file := live.get(plain_path(path))) is None or file.sequence_number > delete.sequence_number:
                     continue  # a file that is gone, or that came back after the delete
@@ -300,16 +299,19 @@ def _maps_of(found: Finished) -> list[tuple[DataSeen, list[RowMap]]]:
     return [(file, by_path[plain_path(file.path)]) for file in found.bin.files]
 
 
-def _read_positions(delete: DeleteSeen) -> dict[str, Positions]:
+def read_positions(delete: DeleteSeen) -> dict[str, Positions]:
     """Rows that a file of position deletes names, by data file."""
     filesystem, inner = open_location(delete.path)
     with filesystem.open_input_file(inner) as source:
-        table = pq.ParquetFile(source, read_dictionary=["file_path"]).read(["file_path", "pos"], use_threads=False).combine_chunks()
+        table = open_dictionaries(source, ["file_path"]).read(["file_path", "pos"], use_threads=False).combine_chunks()
     if not table.num_rows:
         return {}
-    paths = table.column("file_path").chunk(0)
+    paths = table.column("file_path").chunk(0).dictionary_encode()
     codes, rows = paths.indices.to_numpy(zero_copy_only=False), table.column("pos").to_numpy()
-    return {str(path): rows[codes == code] for code, path in enumerate(paths.dictionary.to_pylist())}
+    found: dict[str, list[Positions]] = defaultdict(list)
+    for code, path in enumerate(paths.dictionary.to_pylist()):  # in which some writers name a value twice
+        found[str(path)].append(rows[codes == code])
+    return {path: np.concatenate(parts) for path, parts in found.items()}
 
 
 def _as_seen(found: Finished, sequence_number: int, path: str) -> DataSeen:

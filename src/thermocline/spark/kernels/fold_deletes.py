@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from thermocline.lake_files import flush_to_disk, make_folder
+from thermocline.lake_files import flush_to_disk, make_folder, open_dictionaries
 from thermocline.spark.kernels.fold_match import Rows
 from thermocline.spark.kernels.lake_partition import PartitionValue
 from thermocline.spark.kernels.parquet_out import not_written, open_location
@@ -90,7 +90,7 @@ class KnownDeletes:
         if table is None:
             filesystem, path = open_location(delete_file)
             with filesystem.open_input_file(path) as source:
-                table = pq.ParquetFile(source, read_dictionary=["file_path"]).read(["file_path", "pos"], use_threads=False)
+                table = open_dictionaries(source, ["file_path"]).read(["file_path", "pos"], use_threads=False)
             self._tables[delete_file] = table
         named = pc.equal(table.column("file_path"), pa.scalar(data_file))
         return np.asarray(table.column("pos").filter(named).to_numpy(), dtype=np.int64)

@@ -14,7 +14,8 @@ from thermocline.spark.kernels.compaction.row_groups import RowGroup
 from thermocline.spark.kernels.compaction.thrift_structs import Fields, Part, listing, read_struct, render_struct, structure, whole
 
 _DICTIONARY_ENCODINGS = frozenset((2, 8))
-_PLAIN_OR_DICTIONARY = frozenset((0, 2, 3, 4, 8))
+_PLAIN = 0
+_PLAIN_OR_DICTIONARY = frozenset((_PLAIN, 2, 3, 4, 8))
 _DICTIONARY_PAGE = 2
 _DATA_PAGES = (0, 3)
 
@@ -56,6 +57,11 @@ class ChunkFacts:
     def data_pages(self) -> int | None:
         """How many pages of values; None: nobody says."""
         return None if self.pages is None else sum(count for (kind, _), count in self.pages.items() if kind in _DATA_PAGES)
+
+    @property
+    def page_kinds(self) -> frozenset[tuple[int, int]]:
+        """Type and encoding of its pages of values."""
+        return frozenset(key for key in self.pages or () if key[0] in _DATA_PAGES)
 
     @property
     def may_be_dictionary(self) -> bool:
@@ -159,6 +165,19 @@ def merge_chunks(leaf: Leaf, chunks: Sequence[ChunkFacts], written: Written) -> 
         statistics=merge_statistics(leaf, [(chunk.values, chunk.statistics) for chunk in chunks]),
         pages=pages,
     )
+
+
+def may_share_chunk(chunks: Sequence[ChunkFacts]) -> bool:
+    """Whether readers that take a chunk of each of these take one with the pages of all of them, one after the other.
+
+    A chunk of one writer has pages of one version, all of one encoding, or by dictionary and plain where the dictionary was full. Readers
+    look at each page for itself then. They are not held to more: Arrow makes no dictionary of a chunk with any other encoding behind one.
+    """
+    kinds = frozenset[tuple[int, int]]().union(*(chunk.page_kinds for chunk in chunks))
+    encodings = {encoding for _, encoding in kinds}
+    if len({version for version, _ in kinds}) > 1:
+        return False
+    return len(encodings) <= 1 or any(encodings == {_PLAIN, dictionary} for dictionary in _DICTIONARY_ENCODINGS)
 
 
 def render_row_group(group: GroupFacts, number: int | None = None) -> bytes:

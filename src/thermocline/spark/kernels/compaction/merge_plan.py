@@ -1,7 +1,7 @@
 """Which row groups of a bin come together in which row group of which output, and which columns' pages may be copied as they are.
 
 Pure: the inputs' footers in, a plan or a reason out. In Parquet nothing in a page depends on its place, so the pages of several row groups
-may stand in one column chunk, one after the other, as long as no two of them need different dictionaries.
+may stand in one column chunk, one after the other, as long as no two of them need different dictionaries and readers know the mixture.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from thermocline.spark.kernels.compaction.chunk_facts import CannotMerge, ChunkFacts, GroupFacts, read_group
+from thermocline.spark.kernels.compaction.chunk_facts import CannotMerge, ChunkFacts, GroupFacts, may_share_chunk, read_group
 from thermocline.spark.kernels.compaction.column_again import CODECS
 from thermocline.spark.kernels.compaction.footer import Footer
 from thermocline.spark.kernels.compaction.leaves import Column, Leaf, read_columns
@@ -139,10 +139,11 @@ def chunks_of(column: Column, group: GroupFacts) -> tuple[ChunkFacts, ...]:
 
 
 def may_copy(column: Column, together: Sequence[GroupInput]) -> bool:
-    """Whether the pages of these row groups are large enough to be kept; a single row group is copied as it is."""
+    """Whether the pages of these row groups are worth keeping and may stand in one chunk; a single row group is copied as it is."""
     if len(together) == 1:
         return True
-    return all(not _is_tiny(chunks) for chunks in zip(*(chunks_of(column, one.facts) for one in together), strict=True))
+    by_leaf = zip(*(chunks_of(column, one.facts) for one in together), strict=True)
+    return all(not _is_tiny(chunks) and may_share_chunk(chunks) for chunks in by_leaf)
 
 
 def needs_dictionary(column: Column, together: Sequence[GroupInput]) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from thermocline.lake_files import dictionary_names
 from thermocline.spark.kernels.compaction.files import Pace
 from thermocline.spark.kernels.compaction.lake_schema import LakeSchema
 from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable, RewriteUnsupported, damaged, not_parquet
@@ -41,22 +42,11 @@ def open_parquet(path: str, read_dictionary: Collection[str] = ()) -> Iterator[p
                 raise not_parquet(path, bytes(source.read_at(min(8, size), 0)))
             metadata = pq.read_metadata(source)
             buffer = _BUFFER_BYTES if size > _WHOLE_BYTES else 0
-            names = _dictionary_names(metadata, read_dictionary)
+            names = dictionary_names(metadata, read_dictionary)
             file = pq.ParquetFile(source, metadata=metadata, pre_buffer=False, buffer_size=buffer, read_dictionary=names)
         yield file
     finally:
         source.close()
-
-
-def _dictionary_names(metadata: pq.FileMetaData, wanted: Collection[str]) -> list[str]:
-    """Those of the wanted columns that every row group encodes by dictionary: Arrow cannot make dictionaries of all other encodings."""
-    if not wanted:
-        return []
-    numbers = [number for number in range(metadata.num_columns) if metadata.schema.column(number).path in wanted]
-    for place in range(metadata.num_row_groups):
-        group = metadata.row_group(place)
-        numbers = [number for number in numbers if group.column(number).has_dictionary_page]
-    return [metadata.schema.column(number).path for number in numbers]
 
 
 @contextmanager
