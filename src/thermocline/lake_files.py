@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.fs as fs
@@ -15,11 +16,15 @@ import pyarrow.parquet as pq
 
 from thermocline.locations import local_path
 from thermocline.object_store import ObjectStore, current_store, is_object_location, path_in_store
+from thermocline.settings import PREFIX
 
 _CONNECT_SECONDS, _REQUEST_SECONDS, _ATTEMPTS = 5, 60, 5
 _WRITTEN_BACK_SECONDS = 900.0
 """Linux writes back what has been dirty for half a minute; a busy disk is given some more."""
 
+_FSYNC = f"{PREFIX}FSYNC"
+_OFF = ("off", "false", "no", "0")
+_flushes: bool | None = None
 _MANIFEST_LIST = re.compile(r"snap-\d+-\d+-(?P<commit>.+)\.avro")
 _METADATA = re.compile(r"(?P<number>\d+)-.*\.metadata\.json(\.gz)?")
 _PLAIN_OR_DICTIONARY = frozenset(("PLAIN", "PLAIN_DICTIONARY", "RLE_DICTIONARY", "RLE", "BIT_PACKED"))
@@ -77,9 +82,16 @@ def open_store(store: ObjectStore) -> fs.S3FileSystem:
 
 
 def make_folder(filesystem: fs.FileSystem, path: str) -> None:
-    """Object stores have no folders; making one there would leave an empty object behind."""
-    if isinstance(filesystem, fs.LocalFileSystem):
-        filesystem.create_dir(path, recursive=True)
+    """A folder whose name outlives a power cut. Object stores have none; making one there would leave an empty object behind."""
+    if not isinstance(filesystem, fs.LocalFileSystem):
+        return
+    missing, above = [], path.rstrip("/")
+    while above and not os.path.isdir(above):
+        missing.append(above)
+        above = os.path.dirname(above)
+    os.makedirs(path, exist_ok=True)
+    for made in reversed(missing):
+        _flush(os.path.dirname(made))
 
 
 def copy_file(source: str, target: str) -> None:
@@ -88,17 +100,43 @@ def copy_file(source: str, target: str) -> None:
     to_store, to_path = open_location(target)
     make_folder(to_store, to_path.rsplit("/", 1)[0])
     fs.copy_files(from_path, to_path, source_filesystem=from_store, destination_filesystem=to_store)
-    if isinstance(to_store, fs.LocalFileSystem):
-        flush_to_disk(to_path)
+    flush_written(to_store, to_path)
+
+
+def use_fsync(is_on: bool) -> None:
+    """From now on this process, and the Spark tasks it starts, flush what they write, or leave it to the system."""
+    global _flushes
+    _flushes = is_on
+
+
+def is_flushing() -> bool:
+    """What `use_fsync` said, else what the process that started this one handed down by `fsync_environment`."""
+    return os.environ.get(_FSYNC, "on").lower() not in _OFF if _flushes is None else _flushes
+
+
+def fsync_environment() -> dict[str, str]:
+    """What a Spark task needs in its environment to flush as this process does."""
+    return {_FSYNC: "on" if is_flushing() else "off"}
+
+
+def flush_written(filesystem: fs.FileSystem, path: str) -> None:
+    """A file that is finished and about to count must outlive a power cut, and so must its name. A store keeps what it took.
+
+    Every writer of lake files calls this before it tells anybody of the file: no commit names one that is in memory only.
+    """
+    if isinstance(filesystem, fs.LocalFileSystem):
+        flush_to_disk(path)
 
 
 def flush_to_disk(path: str) -> None:
-    """A file that is about to count must outlive a power cut, and so must its name."""
+    """Flushes a file of this machine and its name."""
     for place in (path, os.path.dirname(path)):
         _flush(place)
 
 
 def _flush(place: str | os.PathLike[str]) -> None:
+    if not is_flushing():
+        return
     handle = os.open(place, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -106,30 +144,41 @@ def _flush(place: str | os.PathLike[str]) -> None:
         os.close(handle)
 
 
-def flush_commit(manifest_list: str) -> int:
-    """Flushes what a commit wrote beside its data, where that lies on this machine: manifests, their list, the newest metadata; how many.
-
-    Iceberg leaves them to the system. What Postgres publishes next, and what it drops after that, rests on them.
-    """
-    if (path := local_path(manifest_list)) is None:
+def flush_manifests(manifest_list: str) -> int:
+    """Flushes the manifests of a commit and their list, where they lie on this machine; how many. Iceberg leaves them to the system."""
+    if (path := local_path(manifest_list)) is None or not is_flushing():
         return 0
     named = _MANIFEST_LIST.fullmatch(path.name)
     names = os.listdir(path.parent)
-    wrote = [name for name in names if name == path.name or (named is not None and name.startswith(f"{named['commit']}-m"))]
-    numbered = [(int(found["number"]), name) for name in names if (found := _METADATA.fullmatch(name)) is not None]
+    return _flush_names(
+        path.parent, [name for name in names if name == path.name or (named is not None and name.startswith(f"{named['commit']}-m"))]
+    )
+
+
+def flush_commit(manifest_list: str) -> int:
+    """Flushes what a commit wrote beside its data, where that lies on this machine: manifests, their list, the newest metadata; how many.
+
+    What Postgres publishes next, and what it drops after that, rests on them.
+    """
+    if (path := local_path(manifest_list)) is None or not is_flushing():
+        return 0
+    numbered = [(int(found["number"]), name) for name in os.listdir(path.parent) if (found := _METADATA.fullmatch(name)) is not None]
     newest = max(numbered, default=(0, ""))[0]
-    wrote += [name for number, name in numbered if number == newest]
-    for name in wrote:
+    return flush_manifests(manifest_list) + _flush_names(path.parent, [name for number, name in numbered if number == newest])
+
+
+def _flush_names(folder: Path, names: Sequence[str]) -> int:
+    for name in names:
         with suppress(FileNotFoundError):  # others prune what nobody needs any more
-            _flush(path.parent / name)
-    _flush(path.parent)
-    return len(wrote)
+            _flush(folder / name)
+    _flush(folder)
+    return len(names)
 
 
 def flush_young(locations: Iterable[str], now: float) -> int:
     """Flushes those of the files on this machine that the system may not have written to disk by itself yet; how many.
 
-    A rewrite leaves its outputs to the system: what they replace is there until expiry deletes it, and expiry calls this first.
+    Our own writers flush what they write. Others may not have, and expiry deletes what their files replaced.
     """
     flushed = 0
     for path in (found for location in locations if (found := local_path(location)) is not None):

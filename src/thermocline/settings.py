@@ -83,6 +83,9 @@ class Settings(BaseSettings):
     s3_credentials_file: Path | None = Field(
         default=None, description="keys of the object store, as the AWS tools write them; none: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY"
     )
+    fsync: bool = Field(
+        default=True, description="whether lake files on local disks are flushed before a commit names them; off: a power cut may tear some"
+    )
     http_listen: str = Field(
         default="127.0.0.1:8439", description="address of the HTTP API; a stack chooses a free port unless this is given"
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.flushes import watched_flushes
 from tests.spark.ground import Ground
 
 from thermocline.pg import connect, read_endpoint
@@ -26,16 +26,7 @@ def ground(database: str, tmp_path: Path) -> Ground:
 
 
 @pytest.fixture
-def on_flush(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], object]], None]:
+def on_flush() -> Iterator[Callable[[Callable[[Path], object]], None]]:
     """From then on tells of each file that this process flushes to disk, just before it does."""
-
-    def tell(listener: Callable[[Path], object]) -> None:
-        fsync = os.fsync
-
-        def tell_and_flush(handle: int) -> None:
-            listener(Path(f"/proc/self/fd/{handle}").readlink())
-            fsync(handle)
-
-        monkeypatch.setattr(os, "fsync", tell_and_flush)
-
-    return tell
+    with watched_flushes() as flushes:
+        yield flushes.listeners.append

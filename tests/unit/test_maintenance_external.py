@@ -39,7 +39,9 @@ def run(bin: Bin, manner: str) -> pa.Table:
     [
         ("an input", "outside its plan"),
         ("twice", "named a file twice"),
-        ("without field ids", "field ids"),
+        ("without field ids", r"column id \(field id 1\) is there 0 times"),
+        ("loses a row", "has 20 rows, and the external engine wrote 19"),
+        ("a changed value", "other values for bin 7, in column name"),
         ("fails", "failed on bin 7 with code 1: I would rather not"),
         ("above the bounds", "held by pin"),
     ],

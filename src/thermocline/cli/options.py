@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from thermocline.lake_files import use_fsync
 from thermocline.log import configure_logging
 from thermocline.object_store import store_of, use_store
 from thermocline.settings import LoadedSettings, load_settings
@@ -45,5 +46,6 @@ def read_settings(*, for_up: bool = False, **flags: Any) -> LoadedSettings:
         # Children and the artifact cache itself look at the environment.
         os.environ["THERMOCLINE_CACHE"] = str(loaded.values.cache)
     use_store(store_of(loaded.values, os.environ))
+    use_fsync(loaded.values.fsync)
     configure_logging(loaded.values.log_format, loaded.values.log_level)
     return loaded

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -19,8 +18,7 @@ from thermocline.cold.storage import LakeReader
 from thermocline.core.coltypes import LakeColumn, identifier_fields
 from thermocline.core.plan.schema_change import LakeFieldSeen
 from thermocline.errors import LakeFileUnreadable, LakeNotWritable
-from thermocline.lake_files import delete_file, open_location
-from thermocline.locations import local_path
+from thermocline.lake_files import delete_file, flush_written, open_location
 
 _READER = LakeReader()
 _VERSION = re.compile(r"^(\d+)-")
@@ -97,9 +95,4 @@ def _write(location: str, content: bytes) -> None:
     filesystem, path = open_location(location)
     with filesystem.open_output_stream(path) as sink:
         sink.write(content)
-    if (file := local_path(location)) is not None:
-        descriptor = os.open(file, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    flush_written(filesystem, path)

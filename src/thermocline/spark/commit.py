@@ -22,7 +22,7 @@ from thermocline.core.metrics_modes import current_schema, plan_metrics_modes
 from thermocline.core.names import TableName
 from thermocline.core.op_stamp import KIND_KEY, OP_KEY, T_KEY, TABLE_KEY
 from thermocline.errors import CommitFailed, CommitUnknown, LakeLayoutUnsupported, LakeTableMissing, LostRace, RangeAlreadyInLake
-from thermocline.lake_files import flush_commit
+from thermocline.lake_files import flush_commit, flush_manifests
 from thermocline.parquet_metrics import FooterFacts, plan_metrics, position_delete_metrics, read_footer_facts
 from thermocline.spark.file_metrics import java_metrics
 from thermocline.spark.java_values import java_class, list_of_longs
@@ -236,6 +236,7 @@ def commit_snapshot(head: LakeHead, update: Any, op_id: str) -> int:
     try:
         snapshot = update.apply()
         metadata = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base).setBranchSnapshot(snapshot, "main").build()
+        flush_manifests(snapshot.manifestListLocation())
         swap_metadata(head, metadata)
         flush_commit(snapshot.manifestListLocation())
         return int(snapshot.snapshotId())

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from thermocline.artifacts import spark_jar_paths
 from thermocline.core.names import TableName
 from thermocline.errors import RefusedError
+from thermocline.lake_files import fsync_environment
 from thermocline.locations import location_of
 from thermocline.object_store import current_store, is_object_location
 from thermocline.pg import Endpoint
@@ -62,6 +63,7 @@ def spark_session(plan: SparkPlan) -> SparkSession:
     if is_object_location(plan.warehouse):
         # Tasks find the store by their environment, as they find Postgres by the DSN in them.
         session.sparkContext.environment.update(current_store().environment())
+    session.sparkContext.environment.update(fsync_environment())
     session.sparkContext.setLogLevel("ERROR")
     return session
 

@@ -6,6 +6,7 @@ operation `replace` and is adopted. What deletes files is always ours: Iceberg's
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Literal
 
@@ -13,11 +14,13 @@ from thermocline.catalog import journal
 from thermocline.cold.metadata import has_missing
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.maintenance.policy import Policy
+from thermocline.lake_files import flush_young
 from thermocline.maintenance_errors import EngineCannot
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.writer import writer_lock
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
-from thermocline.spark.commit import LakeHead, load_table
+from thermocline.spark.commit import LakeHead, flushed, load_table
+from thermocline.spark.inspect import read_added_files
 from thermocline.spark.procedures import Rewritten, rewrite_data_files, rewrite_manifests, rewrite_position_deletes
 
 PROCEDURES: frozenset[Operation] = frozenset({"compact", "rewrite_position_delete_files", "rewrite_manifests"})
@@ -80,15 +83,29 @@ def _publishing(context: PassContext, rewrite: Callable[[LakeHead], Rewritten]) 
     registered = context.target.registered
     with writer_lock(context):
         if registered is None:
-            return rewrite(load_table(context.spark(), context.target.name))
+            head = load_table(context.spark(), context.target.name)
+            done = rewrite(head)
+            _flush_new(head, load_table(context.spark(), context.target.name))
+            return done
         cut = journal.claim(context.conn, registered.id)
         resolve_unfinished(context.conn, registered, context.spark, cut.fence)
         cut = journal.read_cutline(context.conn, registered.id)
         head = load_table(context.spark(), context.target.name)
         cut = adopt_head(context.conn, registered, head, cut, context.worker)
         done = rewrite(head)
-        adopt_head(context.conn, registered, load_table(context.spark(), context.target.name), cut, context.worker)
+        after = load_table(context.spark(), context.target.name)
+        _flush_new(head, after)
+        adopt_head(context.conn, registered, after, cut, context.worker)
         return done
+
+
+def _flush_new(before: LakeHead, after: LakeHead) -> None:
+    """Flush what Iceberg's own writers left to the system, before it is published."""
+    known = {told["snapshot-id"] for told in before.told.get("snapshots", ())}
+    for told in after.told.get("snapshots", ()):
+        if told["snapshot-id"] not in known:
+            flush_young(read_added_files(after, told["snapshot-id"]), time.time())
+            flushed(after, told["snapshot-id"])
 
 
 def _told_compaction(done: Rewritten) -> Outcome:

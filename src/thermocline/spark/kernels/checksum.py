@@ -49,8 +49,8 @@ class RowSum:
 
 def sum_of(row_hashes: npt.NDArray[Any]) -> RowSum:
     """The sum of rows whose hashes are given."""
-    spread = _spread(row_hashes.view(np.uint64))
-    return RowSum(rows=len(spread), total=int(spread.sum(dtype=np.uint64)))
+    mixed = spread(row_hashes.view(np.uint64))
+    return RowSum(rows=len(mixed), total=int(mixed.sum(dtype=np.uint64)))
 
 
 def sum_of_table(table: pa.Table, columns: tuple[LakeColumn, ...]) -> RowSum:
@@ -70,7 +70,8 @@ def _hash_slices(table: pa.Table, columns: tuple[LakeColumn, ...]) -> Iterator[U
         yield _hash_rows([array.slice(start, SLICE_ROWS) for array in arrays], columns)
 
 
-def _spread(values: U64) -> U64:
+def spread(values: U64) -> U64:
+    """Each number mixed so that sums of them are not linear in them."""
     mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
@@ -161,6 +162,11 @@ def _hash_bytes(array: pa.Array, digest: Any, seed: int) -> U64:
     hashed = _hash_short(data, near, long, seed)
     hashed[long] = _hash_bytes(pa.array(digests, pa.binary()), digest, seed)
     return hashed
+
+
+def binary_hashes(array: pa.Array) -> U64:
+    """The hash of each text or value of bytes, as it stands; whatever for NULL."""
+    return _hash_bytes(array, _digest, 0)
 
 
 def _hash_short(data: U8, offsets: npt.NDArray[Any], long: npt.NDArray[np.intp], seed: int) -> U64:

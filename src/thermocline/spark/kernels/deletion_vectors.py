@@ -15,10 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.fs
 from pyroaring import BitMap64
 
-from thermocline.lake_files import flush_to_disk, make_folder
+from thermocline.lake_files import flush_written, make_folder
 from thermocline.spark.kernels.parquet_out import not_written, open_location
 
 VECTOR_MAGIC = b"\xd1\xd3\x39\x64"
@@ -57,8 +56,7 @@ def write_vectors(path: str, positions: Mapping[str, npt.NDArray[np.int64]], reg
         make_folder(filesystem, inner.rpartition("/")[0])
         with filesystem.open_output_stream(inner) as sink:
             sink.write(bytes(body))
-        if isinstance(filesystem, pyarrow.fs.LocalFileSystem):
-            flush_to_disk(inner)
+        flush_written(filesystem, inner)
     except OSError as problem:
         raise not_written(path, problem) from problem
     return VectorFile(path=path, size_bytes=len(body), vectors=tuple(vectors))

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from thermocline.lake_files import flush_to_disk, make_folder, open_dictionaries
+from thermocline.lake_files import flush_written, make_folder, open_dictionaries
 from thermocline.spark.kernels.fold_match import Rows
 from thermocline.spark.kernels.lake_partition import PartitionValue
 from thermocline.spark.kernels.parquet_out import not_written, open_location
@@ -66,8 +66,7 @@ def write_deletes(
         make_folder(filesystem, f"{root}/{folder}")
         with filesystem.open_output_stream(f"{root}/{name}") as sink:
             pq.write_table(table, sink, compression="zstd", compression_level=target.compression_level, store_schema=False, version="2.6")
-        if isinstance(filesystem, pa.fs.LocalFileSystem):
-            flush_to_disk(f"{root}/{name}")
+        flush_written(filesystem, f"{root}/{name}")
         size = filesystem.get_file_info(f"{root}/{name}").size
     except OSError as problem:
         raise not_written(path, problem) from problem

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from thermocline.core.coltypes import LakeColumn
 from thermocline.core.column_bounds import FLOATS
 from thermocline.errors import LakeFileNotWritten
-from thermocline.lake_files import flush_to_disk, make_folder
+from thermocline.lake_files import flush_written, make_folder
 from thermocline.lake_files import open_location as open_location
 from thermocline.parquet_metrics import group_offset
 from thermocline.spark.kernels.checksum import RowSum, sum_of_table
@@ -197,8 +197,7 @@ class LakeWriter:
         try:
             done.writer.close()
             done.sink.close()
-            if isinstance(self._filesystem, pa.fs.LocalFileSystem):
-                flush_to_disk(inner)
+            flush_written(self._filesystem, inner)
         except OSError as problem:
             raise not_written(done.path, problem) from problem
         size, offsets, seen = self._read_back(inner, done.dictionaries)

@@ -5,9 +5,9 @@
      "bounds": {"floor_snapshot": …, "floor_holder": …, "protected_snapshots": {…}, "protected_files": …}}
     → {"outputs": [{"path": …}, …]}
 
-Nothing it says is believed: it may write only the files it was given names for, which are registered before, their footers must add
-up to the inputs' rows and carry the table's field ids, and where a sort was asked for, their rows must be in that order. Bins with
-deletes, and those of tables whose rows have ids, are never handed out; our own kernel takes those.
+Nothing it says is believed: it may write only the files it was given names for, which are registered before; what it wrote is held
+against the bin's inputs column by column (`foreign_outputs.py`), and where a sort was asked for, rows must be in that order. Bins with
+deletes, of tables whose rows have ids, or along a curve are never handed out; our own kernel takes those.
 """
 
 from __future__ import annotations
@@ -19,17 +19,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from thermocline.lake_files import open_location
 from thermocline.maintenance_errors import OutsideThePlan
-from thermocline.parquet_metrics import group_offset
+from thermocline.spark.kernels.compaction.foreign_outputs import check_replacement
 from thermocline.spark.kernels.compaction.in_order import check_in_order
 from thermocline.spark.kernels.compaction.run import run_bin
-from thermocline.spark.kernels.compaction.task import BinResult, BinTask, OutputFile
+from thermocline.spark.kernels.compaction.task import BinResult, BinTask
 
-_FIELD_ID = b"PARQUET:field_id"
 _TIMEOUT_SECONDS = 3600
 
 
@@ -42,27 +37,22 @@ class ExternalKernel:
     """What the pass must honour, as a dry run shows it."""
 
     def __call__(self, task: BinTask, register: Callable[[str], None], pace: Callable[[int, int], None]) -> BinResult:
-        if task.deletes or task.keep_lineage:
+        if why_not_hand_out(task) is not None:
             return run_bin(task, register, pace)
         names = output_names(task)
         for name in names:
             register(name)
-        outputs = tuple(_checked(task, path) for path in _paths(task, self._ask(task, names), names))
-        rows = sum(file.record_count for file in task.inputs)
-        written = sum(output.rows for output in outputs)
-        if written != rows:
-            raise OutsideThePlan(f"Bin {task.number} has {rows:,} rows, and the external engine wrote {written:,}; nothing was committed.")
+        outputs = check_replacement(task, _paths(task, self._ask(task, names), names), pace)
         if task.kernel == "sort":
             check_in_order(task, outputs, pace)
         read, wrote = sum(file.size_bytes for file in task.inputs), sum(output.size_bytes for output in outputs)
-        pace(read, wrote)
         # As if sorted: nobody knows where a row went, so a delete that arrives meanwhile costs the bin.
         return BinResult(
             number=task.number,
             kernel="sort",
             outputs=outputs,
-            rows_read=rows,
-            rows_written=written,
+            rows_read=sum(file.record_count for file in task.inputs),
+            rows_written=sum(output.rows for output in outputs),
             bytes_read=read,
             bytes_written=wrote,
             note="written by the external engine",
@@ -70,6 +60,15 @@ class ExternalKernel:
 
     def _ask(self, task: BinTask, names: Sequence[str]) -> Any:
         return _ask(self.command, task.number, json.dumps(bin_to_json(task, names, self.bounds)))
+
+
+def why_not_hand_out(task: BinTask) -> str | None:
+    """Why our own kernel takes a bin: what the protocol does not say, or what could not be checked."""
+    if task.deletes:
+        return "deletes apply"
+    if task.keep_lineage:
+        return "each row's id has to be kept"
+    return "an order along a curve cannot be checked" if task.kernel in ("zorder", "hilbert") else None
 
 
 def output_names(task: BinTask) -> tuple[str, ...]:
@@ -126,19 +125,3 @@ def _paths(task: BinTask, answer: Any, names: Sequence[str]) -> list[str]:
     if len(set(paths)) != len(paths):
         raise OutsideThePlan(f"The external engine named a file twice for bin {task.number}.")
     return paths
-
-
-def _checked(task: BinTask, path: str) -> OutputFile:
-    try:
-        files, inner = open_location(path)
-        with files.open_input_file(inner) as source:
-            size = source.size()
-            footer = pq.read_metadata(source)
-    except (OSError, pa.ArrowException) as problem:
-        raise OutsideThePlan(f"The external engine named {path}, which cannot be read: {problem}.") from None
-    wanted = {field["id"] for field in json.loads(task.schema_json)["fields"]}
-    found = {int((field.metadata or {}).get(_FIELD_ID, b"-1")) for field in footer.schema.to_arrow_schema()}
-    if found != wanted:
-        raise OutsideThePlan(f"The columns of {path} do not carry the table's field ids.")
-    offsets = tuple(group_offset(footer.row_group(at)) for at in range(footer.num_row_groups))
-    return OutputFile(path=path, size_bytes=size, rows=footer.num_rows, split_offsets=offsets)

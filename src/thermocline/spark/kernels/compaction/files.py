@@ -11,6 +11,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.fs
 
+from thermocline.lake_files import flush_written, make_folder
 from thermocline.locations import without_file_scheme
 from thermocline.spark.kernels.compaction.problems import damaged
 from thermocline.spark.kernels.parquet_out import not_written, open_location
@@ -84,7 +85,7 @@ class Source:
 
 
 class Sink:
-    """A new file, written from front to back; registered before it is made. On disk for good once somebody flushes it: `lake_files`."""
+    """A new file, written from front to back; registered before it is made, and on disk for good once it is closed."""
 
     def __init__(self, path: str, register: Register, pace: Pace) -> None:
         self.path = path
@@ -92,11 +93,11 @@ class Sink:
         self._pace = pace
         self._descriptor = -1
         self._stream: pa.NativeFile | None = None
-        filesystem, inner = open_location(path)
+        self._filesystem, self._inner = filesystem, inner = open_location(path)
         register(path)
         try:
+            make_folder(filesystem, os.path.dirname(inner))
             if isinstance(filesystem, pa.fs.LocalFileSystem):
-                os.makedirs(os.path.dirname(inner), exist_ok=True)
                 self._descriptor = os.open(inner, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
             else:
                 self._stream = filesystem.open_output_stream(inner)
@@ -144,6 +145,7 @@ class Sink:
     def close(self) -> None:
         try:
             self._release()
+            flush_written(self._filesystem, self._inner)
         except OSError as problem:
             raise not_written(self.path, problem) from problem
 

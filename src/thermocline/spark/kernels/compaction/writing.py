@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from thermocline.lake_files import flush_written, make_folder
 from thermocline.spark.kernels.compaction.files import Pace, Register
 from thermocline.spark.kernels.compaction.lake_schema import LakeField, LakeSchema
 from thermocline.spark.kernels.compaction.problems import RewriteUnsupported
@@ -71,6 +72,7 @@ class OutputWriter:
         self._rows = self._groups = self._written = 0
         self._nans: Counter[int] = Counter()
         self._path = self._inner = ""
+        self._filesystem: pa.fs.FileSystem | None = None
         self._sink: pa.NativeFile | None = None
         self._writer: pq.ParquetWriter | None = None
 
@@ -138,10 +140,10 @@ class OutputWriter:
             return self._writer, self._sink
         self._path = output_path(self._task, len(self.finished))
         filesystem, self._inner = open_location(self._path)
+        self._filesystem = filesystem
         self._register(self._path)
         try:
-            if isinstance(filesystem, pa.fs.LocalFileSystem):
-                os.makedirs(os.path.dirname(self._inner), exist_ok=True)
+            make_folder(filesystem, os.path.dirname(self._inner))
             sink = filesystem.open_output_stream(self._inner)
         except OSError as problem:
             raise not_written(self._path, problem) from problem
@@ -169,6 +171,7 @@ class OutputWriter:
             self._writer.close()
             size = int(self._sink.tell())
             self._sink.close()
+            flush_written(self._filesystem, self._inner)
         except OSError as problem:
             raise not_written(self._path, problem) from problem
         self._pace(0, size - self._written)
