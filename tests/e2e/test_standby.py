@@ -6,8 +6,11 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
+from psycopg import sql
 from tests.twin import Spanning, assert_same_rows
 
 from thermocline.pg import connect
@@ -63,6 +66,47 @@ def test_a_standby_reads_the_seam_before_and_after_the_cut_line_moves(pair: tupl
     with connect(standby.dsn("spanning")) as reader:
         assert_same_rows(reader)
         assert reader.execute("select count(*) from public_all.events").fetchall() == spanning.query("select count(*) from events")
+
+
+def test_a_standby_that_is_away_for_a_moment_keeps_the_rows_of_its_readers(pair: tuple[Spanning, PostgresServer]) -> None:
+    spanning, standby = pair
+    with connect(standby.dsn("postgres"), autocommit=True) as admin, connect(standby.dsn("spanning")) as reader:
+        ((conninfo,),) = admin.execute("select current_setting('primary_conninfo')").fetchall()
+        _configure(admin, "hot_standby_feedback", "on")
+        wait_for_replay(spanning, standby)
+        # A snapshot and no locks: replay goes on past it.
+        reader.execute("set transaction isolation level repeatable read")
+        reader.execute("select pg_current_snapshot()")
+        _wait(spanning, "select count(*) = 1 from pg_stat_replication where backend_xmin is not null")
+        assert len(spanning.tier().moved) == 3
+        _configure(admin, "primary_conninfo", "host=127.0.0.1 port=1")
+        _wait(spanning, "select count(*) = 0 from pg_stat_replication")
+        away = spanning.tier()
+        assert (away.dropped, "which is away since" in away.deferred[0]) == ([], True)
+        assert spanning.query("select seam_floor < t from thermocline.cutline") == [(True,)]
+        _configure(admin, "primary_conninfo", conninfo)
+        _wait(spanning, "select count(*) = 1 from pg_stat_replication where backend_xmin is not null")
+        assert spanning.tier().dropped == []
+        assert_same_rows(reader)
+        reader.rollback()
+        _wait(
+            spanning,
+            "select bool_and(age(r.backend_xmin) < age(p.tiered_xid::xid))"
+            "  from pg_stat_replication r, thermocline.partitions p where p.state = 'tiered'",
+        )
+        assert len(spanning.tier().dropped) == 3
+
+
+def _configure(admin: psycopg.Connection[Any], name: str, value: str) -> None:
+    admin.execute(sql.SQL("alter system set {} = {}").format(sql.Identifier(name), sql.Literal(value)))
+    admin.execute("select pg_reload_conf()")
+
+
+def _wait(spanning: Spanning, condition: str) -> None:
+    deadline = time.monotonic() + 30
+    while spanning.query(condition) != [(True,)]:
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.05)
 
 
 @pytest.mark.conforms("C-071")

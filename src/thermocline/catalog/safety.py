@@ -40,6 +40,7 @@ def read_needs(conn: Connection, owner: Owner, pass_id: uuid.UUID | None, standb
     if owner.table_id is not None and conn.execute(_QUERIES["reads_all_statistics"]).fetchone() != (True,):
         raise SafetyInputsUnreadable("This role may not see other sessions' snapshots: which lake versions are still read is not known.")
     values = {**owner.values(), "pass_id": pass_id, "standby_grace_seconds": standby_grace_seconds}
+    conn.execute(_QUERIES["note_standbys"], values)
     snapshots: dict[int, str] = {}
     metadata_files: set[str] = set()
     for query in ("of_ops", "protected"):

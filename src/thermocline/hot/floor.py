@@ -7,7 +7,7 @@ by the rule of dropped partitions: when no live snapshot predates the publicatio
 
 from __future__ import annotations
 
-from thermocline.hot.partitions import why_not_forget
+from thermocline.hot.partitions import note_standbys, why_not_forget
 from thermocline.hot.seam import SeamDefinition
 from thermocline.pg import Connection, load_queries
 
@@ -16,8 +16,9 @@ _QUERIES = load_queries("thermocline.hot", "queries/floor.sql")
 
 def plan_floor(conn: Connection, table_id: int, standby_grace_seconds: float) -> int | None:
     """The floor that every live snapshot allows, when it is above the view's own."""
+    note_standbys(conn, standby_grace_seconds)
     row = conn.execute(_QUERIES["due"], {"table_id": table_id, "grace_seconds": standby_grace_seconds}).fetchone()
-    if row is None or row[2] or why_not_forget(conn, row[1]):
+    if row is None or row[2] or why_not_forget(conn, row[1], standby_grace_seconds):
         return None
     return int(row[0])
 

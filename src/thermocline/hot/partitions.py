@@ -197,7 +197,7 @@ def why_not_drop(conn: Connection, table_id: int, relid: int, standby_grace_seco
     """Who might still read the partition: a snapshot older than its publication, or a standby that may hold one."""
     where = {"table_id": table_id, "relid": relid, "grace_seconds": standby_grace_seconds}
     published = conn.execute(_QUERIES["tiered_xid"], where).fetchone()
-    if published and (reason := why_not_forget(conn, published[0])):
+    if published and (reason := why_not_forget(conn, published[0], standby_grace_seconds)):
         return reason
     if row := conn.execute(_QUERIES["standby_without_feedback"], where).fetchone():
         return f"{row[0]} may still read it"
@@ -209,8 +209,14 @@ def why_not_drop(conn: Connection, table_id: int, relid: int, standby_grace_seco
     return None
 
 
-def why_not_forget(conn: Connection, xid: str | None) -> str | None:
+def note_standbys(conn: Connection, standby_grace_seconds: float) -> None:
+    """Keep what each standby said last: one that is away for a moment has readers all the same."""
+    conn.execute(_QUERIES["note_standbys"], {"grace_seconds": standby_grace_seconds})
+
+
+def why_not_forget(conn: Connection, xid: str | None, standby_grace_seconds: float) -> str | None:
     """Who has a snapshot older than this transaction, and so may still need what it replaced."""
+    note_standbys(conn, standby_grace_seconds)
     if conn.execute(_QUERIES["reads_all_statistics"]).fetchone() != (True,):
         return "this role cannot see other sessions' snapshots; GRANT pg_read_all_stats to it"
     row = conn.execute(_QUERIES["older_readers"], {"xid": xid}).fetchone()

@@ -310,7 +310,7 @@ def _purge(work: Folding) -> None:
     """Delete the marked rows of folds that no live snapshot predates."""
     work.report.deferred.clear()
     for op_id, xid in journal.read_unpurged(work.conn, work.table.registered.id):
-        if reason := why_not_forget(work.conn, xid):
+        if reason := why_not_forget(work.conn, xid, work.settings.standby_grace_seconds):
             work.report.deferred.append(f"folded corrections stay in the delta for now: {reason}")
             return
         purged, is_done = apply_purge(work.conn, work.table.seam, xid)

@@ -131,6 +131,7 @@ begin
         update thermocline.kept_lakes set heap_oid = 0;
     end if;
     delete from thermocline.workers;
+    delete from thermocline.standbys;
     for t in select r.id, format('%I.%I', r.schema_name, r.table_name) as heap, thermocline.why_not_bound(r.id) as reason,
                     exists (select from thermocline.tables_here h where h.id = r.id) as is_here from thermocline.tables r order by r.id
     loop

@@ -1,20 +1,13 @@
 -- name: reads_all_statistics
 select r.rolsuper or pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') from pg_roles r where r.rolname = current_user
 
+-- name: note_standbys
+select thermocline.note_standbys(%(standby_grace_seconds)s)
+
 -- name: protected
 -- A superseded snapshot is needed while somebody's Postgres snapshot is older than the transaction that superseded it.
-with readers as (
-    select format('reader %%s (%%s, %%s)', a.pid, coalesce(a.usename, a.backend_type), coalesce(a.state, 'active')) as what, a.backend_xmin as oldest
-      from pg_stat_activity a
-     where a.backend_xmin is not null and a.pid <> pg_backend_pid() and (a.datname is null or a.datname = current_database())
-    union all
-    select format('replication slot %%s', s.slot_name), s.xmin from pg_replication_slots s where s.xmin is not null),
-standbys as (
-    select format('standby %%s, which reports no snapshots', coalesce(nullif(r.application_name, ''), r.client_addr::text, r.pid::text)) as what
-      from pg_stat_replication r
-     where r.backend_xmin is null and r.state <> 'backup'
-       and not exists (select 1 from pg_replication_slots s where s.active_pid = r.pid and (s.xmin is not null or s.slot_type = 'logical'))
-     limit 1)
+with readers as (select what, oldest from thermocline.live_snapshots),
+standbys as (select what from thermocline.silent_standbys limit 1)
 select p.snapshot_id,
        case when p.superseded_xid is null then 'published' else coalesce(r.what, s.what) end
   from thermocline.published p

@@ -1,8 +1,6 @@
 -- name: due
 select c.t, o.published_xid::text,
-       o.changed_at > now() - make_interval(secs => %(grace_seconds)s) and exists (
-           select from pg_stat_replication r where r.backend_xmin is null and r.state <> 'backup'
-              and not exists (select from pg_replication_slots s where s.active_pid = r.pid and (s.xmin is not null or s.slot_type = 'logical')))
+       o.changed_at > now() - make_interval(secs => %(grace_seconds)s) and exists (select from thermocline.silent_standbys)
   from thermocline.cutline c
   cross join lateral (select l.published_xid, l.changed_at from thermocline.op_log l
                        where l.table_id = c.table_id and l.kind = 'tier' and l.phase = 'published' and l.t = c.t

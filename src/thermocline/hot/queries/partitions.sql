@@ -52,23 +52,17 @@ select r.rolsuper or pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') fro
 -- name: tiered_xid
 select tiered_xid::text from thermocline.partitions where table_id = %(table_id)s and relid = %(relid)s
 
+-- name: note_standbys
+select thermocline.note_standbys(%(grace_seconds)s)
+
 -- name: older_readers
-select what from (
-    select format('session %%s (%%s, %%s)', a.pid, coalesce(a.usename, a.backend_type), coalesce(a.state, 'active')) as what, a.backend_xmin as oldest
-      from pg_stat_activity a
-     where a.backend_xmin is not null and a.pid <> pg_backend_pid() and (a.datname is null or a.datname = current_database())
-    union all
-    select format('replication slot %%s', s.slot_name), s.xmin from pg_replication_slots s where s.xmin is not null
-) r
+select r.what from thermocline.live_snapshots r
  where age(r.oldest) >= age(%(xid)s::xid8::xid)
  order by age(r.oldest) desc limit 1
 
 -- name: standby_without_feedback
-select format('standby %%s, which reports no snapshots', coalesce(nullif(r.application_name, ''), r.client_addr::text, r.pid::text))
-  from pg_stat_replication r, thermocline.partitions p
- where r.backend_xmin is null and r.state <> 'backup' and p.table_id = %(table_id)s and p.relid = %(relid)s
-   and p.changed_at > now() - make_interval(secs => %(grace_seconds)s)
-   and not exists (select 1 from pg_replication_slots s where s.active_pid = r.pid and (s.xmin is not null or s.slot_type = 'logical'))
+select r.what from thermocline.silent_standbys r, thermocline.partitions p
+ where p.table_id = %(table_id)s and p.relid = %(relid)s and p.changed_at > now() - make_interval(secs => %(grace_seconds)s)
  limit 1
 
 -- name: blockers
