@@ -46,29 +46,29 @@ def test_a_snapshot_taken_right_before_a_transaction_may_need_what_it_replaced(s
     """Its oldest transaction is the very one that comes next."""
     with _reading(shop) as reader:
         xid = _next_transaction(shop)
-        assert "may still read it" in str(why_not_forget(shop.conn, xid))
-        assert f"session {reader.info.backend_pid}" in str(why_not_forget(shop.conn, xid))
-    assert why_not_forget(shop.conn, xid) is None
+        assert "may still read it" in str(why_not_forget(shop.conn, xid, 0))
+        assert f"session {reader.info.backend_pid}" in str(why_not_forget(shop.conn, xid, 0))
+    assert why_not_forget(shop.conn, xid, 0) is None
 
 
 def test_a_snapshot_taken_after_a_transaction_needs_nothing_of_before(shop: Shop) -> None:
     xid = _next_transaction(shop)
     with _reading(shop):
-        assert why_not_forget(shop.conn, xid) is None
+        assert why_not_forget(shop.conn, xid, 0) is None
 
 
 def test_a_transaction_under_way_elsewhere_in_the_cluster_holds_nothing_back(shop: Shop, bare_database: str) -> None:
     other = shop.session(bare_database, autocommit=False)
     other.execute("set transaction isolation level repeatable read")
     other.execute("select 1")
-    assert why_not_forget(shop.conn, _next_transaction(shop)) is None
+    assert why_not_forget(shop.conn, _next_transaction(shop), 0) is None
 
 
 def test_who_cannot_see_other_sessions_lets_nothing_go(shop: Shop) -> None:
     shop.run("create role blind_worker")
     try:
         shop.run("set role blind_worker")
-        assert "GRANT pg_read_all_stats" in str(why_not_forget(shop.conn, "1"))
+        assert "GRANT pg_read_all_stats" in str(why_not_forget(shop.conn, "1", 0))
         with pytest.raises(SafetyInputsUnreadable):
             read_needs(shop.conn, Owner(table_id=1), None, 0)
     finally:

@@ -216,9 +216,9 @@ def note_standbys(conn: Connection, standby_grace_seconds: float) -> None:
 
 def why_not_forget(conn: Connection, xid: str | None, standby_grace_seconds: float) -> str | None:
     """Who has a snapshot older than this transaction, and so may still need what it replaced."""
-    note_standbys(conn, standby_grace_seconds)
     if conn.execute(_QUERIES["reads_all_statistics"]).fetchone() != (True,):
         return "this role cannot see other sessions' snapshots; GRANT pg_read_all_stats to it"
+    note_standbys(conn, standby_grace_seconds)
     row = conn.execute(_QUERIES["older_readers"], {"xid": xid}).fetchone()
     return f"{row[0]} may still read it" if row else None
 
