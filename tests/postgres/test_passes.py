@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from thermocline.catalog.lake_tables import add_lake_table, read_lake_table_entry
+from thermocline.catalog.maintenance_requests import schedule_new_tables
 from thermocline.catalog.passes import close_dead_passes, pass_lock, prune_passes
 from thermocline.catalog.policies import apply_policy
 from thermocline.catalog.safety import Owner
@@ -27,6 +29,7 @@ from thermocline.core.names import TableName
 from thermocline.maintenance_errors import EngineUnknown, LakeTableUnknown, PassRunning
 from thermocline.ops.maintain import engines
 from thermocline.ops.maintain.context import PassContext
+from thermocline.ops.maintain.policies import PolicyWish, policy_of
 from thermocline.ops.maintain.run import PassReport, PassWish, run_pass
 from thermocline.pg import connect
 from thermocline.settings import Settings
@@ -193,12 +196,41 @@ def test_a_changed_policy_holds_from_the_next_pass_on_and_is_kept_with_it(lab: L
 
 
 def test_a_weekly_manifest_rewrite_waits_for_its_week_unless_it_is_named(lab: Lab) -> None:
-    lab.policy(preset="artemis")
+    lab.policy("quiet_windows=", preset="artemis")
     lab.run(("rewrite_manifests",))
     report = lab.run()
     assert "rewrite_manifests: manifests were rewritten" in report.sentence
     lab.run(("rewrite_manifests",))
     assert lab.engine.ran.count("rewrite_manifests") == 2
+
+
+def seconds_to_the_next_pass(lab: Lab) -> float:
+    ((seconds,),) = lab.rows("select extract(epoch from next_at - now()) from thermocline.maintenance_schedule where lake_id is not null")
+    return float(seconds)
+
+
+@pytest.mark.conforms("M-009")
+def test_under_artemis_passes_follow_each_other_while_there_is_work_and_wait_for_the_end_of_a_pause(lab: Lab) -> None:
+    with closing(lab.connect()) as conn:
+        schedule_new_tables(conn, 3600)
+        conn.execute("update thermocline.maintenance_schedule set next_at = now() + interval '1 hour'")
+    lab.run(("compact",), forced=False)
+    assert seconds_to_the_next_pass(lab) > 3000, "modak keeps to the worker's interval"
+    view = policy_of(
+        lab.dsn, str(LAKE), PolicyWish(changes=parse_changes(["quiet_windows=", "latency_threshold_ms=0"], "artemis")), lab.settings
+    )
+    assert (view.preset, seconds_to_the_next_pass(lab) <= 0) == ("artemis", True), "it begins at once"
+    lab.run(("compact",), forced=False)
+    assert 30 < seconds_to_the_next_pass(lab) <= 60
+    lab.script(compact=lambda _: Outcome(operation="compact", status="skipped", sentence="no files eligible for compaction"))
+    lab.run(("compact",), forced=False)
+    assert 500 < seconds_to_the_next_pass(lab) <= 600, "with nothing to do it is looked at less often"
+    lab.policy("quiet_windows=00:00-24:00 UTC")
+    report = lab.run(("compact",), forced=False)
+    assert report.status == "paused"
+    ends = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    wait = (ends - datetime.now(UTC)).total_seconds()
+    assert seconds_to_the_next_pass(lab) >= wait - 60, "and a pause is waited for"
 
 
 @pytest.mark.conforms("M-142", "M-144")

@@ -88,6 +88,7 @@ def test_a_workers_budget_holds_for_all_of_its_tasks_together(lake: Lake, tmp_pa
     share = pacing_of(Policy(preset="artemis", bandwidth_share=0.3), Settings(), lake.head().metadata_location, ignore=False)
     assert isinstance(share, Pacing)
     limit = share.pace().read_bytes_per_s
+    assert share.measured_bytes_per_s is not None
     assert limit == pytest.approx(0.3 * share.measured_bytes_per_s)
     shared = Watched(lake, tmp_path / "shared", share.pace())
     assert 0 < shared.read / shared.seconds <= limit

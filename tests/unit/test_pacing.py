@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thermocline.core.maintenance.pacing import MB, Backoff, Pace, plan_pace, quantile_ms
+from thermocline.core.maintenance.pacing import MB, Backoff, Pace, next_pass_after_ms, plan_pace, quantile_ms
 from thermocline.core.maintenance.policy import Policy
 from thermocline.spark.kernels.compaction.pace import keep_pace
 
@@ -108,3 +108,10 @@ def test_the_quantile_is_that_of_what_came_between_two_looks() -> None:
     assert quantile_ms(before, before, 0.95) is None
     assert quantile_ms(before, after, 0.95) == pytest.approx(955)
     assert quantile_ms({}, {0.1: 0.0, float("inf"): 5.0}, 0.95) == pytest.approx(100)
+
+
+def test_a_continuous_table_is_due_again_soon_and_less_often_while_it_is_idle() -> None:
+    assert next_pass_after_ms(Policy(), found_work=True) is None
+    assert next_pass_after_ms(Policy(pass_interval_ms=60_000), found_work=True) == 60_000
+    assert next_pass_after_ms(Policy(pass_interval_ms=60_000), found_work=False) == 600_000
+    assert next_pass_after_ms(Policy(pass_interval_ms=0), found_work=True) == 1_000, "never without any pause"

@@ -24,7 +24,9 @@ def test_every_field_of_a_policy_is_a_key_and_every_key_a_field() -> None:
     assert all(spelling.field == field for field, spellings in KEYS.items() for spelling in spellings)
 
 
-@pytest.mark.conforms("M-010", "M-012", "M-013", "M-014", "M-015", "M-016", "M-017", "M-018", "M-019", "M-020", "M-021", "M-022", "M-023")
+@pytest.mark.conforms(
+    "M-009", "M-010", "M-012", "M-013", "M-014", "M-015", "M-016", "M-017", "M-018", "M-019", "M-020", "M-021", "M-022", "M-023"
+)
 @pytest.mark.parametrize(
     ("field", "modak", "seaweedfs", "artemis"),
     [
@@ -47,6 +49,9 @@ def test_every_field_of_a_policy_is_a_key_and_every_key_a_field() -> None:
         ("snapshot_min_retained", 5, 5, 5),
         ("orphan_grace_ms", 72 * HOUR_MS, 72 * HOUR_MS, 72 * HOUR_MS),
         ("max_commit_retries", 5, 5, 16),
+        ("pass_interval_ms", -1, -1, 60_000),
+        ("quiet_windows", "", "", "09:00-17:00 UTC"),
+        ("latency_threshold_ms", 0, 0, 1000),
     ],
 )
 def test_presets_hold_the_listed_values(field: str, modak: object, seaweedfs: object, artemis: object) -> None:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
 from thermocline.core.maintenance.quiet_windows import parse_quiet_windows, quiet_until
+from thermocline.core.maintenance.resolve import NOTHING, PolicyChanges, PolicyLayers, resolve_policy
 from thermocline.maintenance_errors import BadQuietWindow
+from thermocline.ops.maintain.latency import LatencyProbe
+from thermocline.ops.maintain.pacing import Pacing
+
+
+def _same(now: datetime) -> datetime:
+    return now
 
 
 def moment(text: str) -> datetime:
@@ -55,3 +63,19 @@ def test_windows_that_cannot_be_are_refused(text: str) -> None:
     with pytest.raises(BadQuietWindow) as refusal:
         parse_quiet_windows(text)
     assert refusal.value.exit_code == 2
+
+
+@pytest.mark.conforms("M-009")
+@pytest.mark.parametrize(("hour", "paused"), [(8, False), (9, True), (16, True), (17, False), (23, False)])
+def test_the_preset_artemis_pauses_from_nine_to_five_every_day_and_looks_at_the_latency_of_queries(hour: int, paused: bool) -> None:
+    others = {"environment": NOTHING, "environment_names": {}, "catalog": NOTHING, "namespace": NOTHING, "properties": {}}
+    policy = resolve_policy(PolicyLayers(table=PolicyChanges(values={}, preset="artemis"), **others)).policy  # type: ignore[arg-type]
+    for day in range(16, 23):
+        now = datetime(2026, 11, day, hour, 0, 1, tzinfo=UTC)
+        pacing = Pacing(policy=policy, probe=LatencyProbe(), clock=partial(_same, now))
+        told = pacing.why_pause()
+        assert (told is not None) == paused, now
+        if told:
+            assert told == f"paused: quiet window 09:00-17:00 UTC, resumes 2026-11-{day} 17:00 UTC"
+            assert pacing.resumes_at == now.replace(hour=17, minute=0, second=0)
+    assert (policy.maintenance_enabled, policy.latency_threshold_ms, policy.pass_interval_ms) == (True, 1000, 60_000)

@@ -81,6 +81,11 @@ def note_schedule(conn: Connection, owner: Owner, state: str | None, next_at: da
     conn.execute(_QUERIES["note_state"], {**owner.values(), "state": state, "next_at": next_at})
 
 
+def hasten_pass(conn: Connection, owner: Owner) -> None:
+    """The next pass of a table is due now."""
+    conn.execute(_QUERIES["hasten"], owner.values())
+
+
 def read_schedule(conn: Connection, owner: Owner) -> tuple[datetime | None, str | None]:
     row = conn.execute(_QUERIES["read_schedule"], owner.values()).fetchone()
     return (row[0], row[1]) if row else (None, None)

@@ -74,6 +74,10 @@ update thermocline.maintenance_schedule set next_at = now() + make_interval(secs
 update thermocline.maintenance_schedule set state = %(state)s, next_at = coalesce(%(next_at)s, next_at)
  where table_id is not distinct from %(table_id)s and lake_id is not distinct from %(lake_id)s
 
+-- name: hasten
+update thermocline.maintenance_schedule set next_at = now()
+ where table_id is not distinct from %(table_id)s and lake_id is not distinct from %(lake_id)s and next_at > now()
+
 -- name: read_schedule
 select next_at, state from thermocline.maintenance_schedule
  where table_id is not distinct from %(table_id)s and lake_id is not distinct from %(lake_id)s

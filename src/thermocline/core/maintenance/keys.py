@@ -103,6 +103,7 @@ KEYS: Mapping[str, tuple[Spelling, ...]] = {
     "max_read_mb_per_s": _rate("max_read_mb_per_s"),
     "max_write_mb_per_s": _rate("max_write_mb_per_s"),
     "max_iops": _rate("max_iops"),
+    "pass_interval_ms": (Spelling(name="pass_interval", field="pass_interval_ms", kind="duration", highest=LONGEST_HOURS * HOUR_MS),),
     "quiet_windows": _text("quiet_windows", check=parse_quiet_windows),
     "latency_threshold_ms": _rate("latency_threshold_ms"),
     "latency_query": _text("latency_query"),
@@ -114,7 +115,15 @@ KEYS: Mapping[str, tuple[Spelling, ...]] = {
 SHARED: frozenset[str] = frozenset(
     (
         *("maintenance_enabled", "operations", "max_parallel_tasks", "bandwidth_mb_per_s", "bandwidth_share", "max_read_mb_per_s"),
-        *("max_write_mb_per_s", "max_iops", "quiet_windows", "latency_threshold_ms", "latency_query", "op_log_retention_days"),
+        *(
+            "max_write_mb_per_s",
+            "max_iops",
+            "pass_interval_ms",
+            "quiet_windows",
+            "latency_threshold_ms",
+            "latency_query",
+            "op_log_retention_days",
+        ),
         "table_properties_override",
     )
 )
@@ -143,6 +152,9 @@ PRESET_VALUES: Mapping[Preset, Mapping[str, Value]] = {
         "manifest_rewrite_interval_ms": 7 * DAY_MS,
         "max_commit_retries": 16,
         "bandwidth_share": 0.3,
+        "pass_interval_ms": 60_000,
+        "quiet_windows": "09:00-17:00 UTC",
+        "latency_threshold_ms": 1000.0,
     },
 }
 """Where a preset differs from `modak`, whose values are the defaults of `Policy`."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from thermocline.core.maintenance.policy import Policy
 
 MB = 1_048_576
+_SOONEST_MS, _IDLE = 1_000, 10
 SLOWEST = 1 / 8
 """Below this share of its rate a pass pauses."""
 
@@ -52,6 +53,16 @@ def plan_pace(policy: Policy, measured_bytes_per_s: float = 0) -> Pace:
     share_only = policy.bandwidth_share < 1
     read = min(limits) if limits and (share_only or policy.max_read_mb_per_s) else 0
     return Pace(read_bytes_per_s=read, write_bytes_per_s=policy.max_write_mb_per_s * MB, iops=policy.max_iops)
+
+
+def next_pass_after_ms(policy: Policy, found_work: bool) -> int | None:
+    """How long after a pass the next one is due, for a table that is maintained continuously; None: as the worker's interval says.
+
+    Such a table is looked at again at once while there is work, and less often while there is none: each pass leaves a record.
+    """
+    if policy.pass_interval_ms < 0:
+        return None
+    return max(policy.pass_interval_ms, _SOONEST_MS) * (1 if found_work else _IDLE)
 
 
 @dataclass(slots=True)

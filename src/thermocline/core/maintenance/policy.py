@@ -70,6 +70,8 @@ class Policy:
     max_read_mb_per_s: float = 0
     max_write_mb_per_s: float = 0
     max_iops: float = 0
+    pass_interval_ms: int = -1
+    """From the end of a pass that found work to the next one, ten times as long after one that found none; below zero: the worker's own."""
     quiet_windows: str = ""
     latency_threshold_ms: float = 0
     latency_query: str = ""

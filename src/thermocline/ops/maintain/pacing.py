@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from thermocline.cold.metadata import read_lake_table
 from thermocline.core.maintenance.pacing import UNPACED, Backoff, Pace, plan_pace
@@ -33,16 +34,20 @@ def render_pause(reason: str, until: datetime) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Pacing:
-    """The pace of one pass. `measured_bytes_per_s` is the store's read bandwidth where a share of it is asked for and none declared."""
+    """The pace of one pass. `measure` gives the store's read bandwidth where a share of it is asked for and none declared.
+
+    It is asked once, when the first bin begins, so that a pass that finds nothing to do reads nothing.
+    """
 
     policy: Policy
     probe: LatencyProbe
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     look_every_seconds: float = _LOOK_EVERY_SECONDS
-    measured_bytes_per_s: float = 0
+    measure: Callable[[], float] | None = None
     resumes_at: datetime | None = None
     _backoff: Backoff = field(default_factory=Backoff)
     _looked: float = field(default=-1e9)
+    measured_bytes_per_s: float | None = None
 
     def why_pause(self) -> str | None:
         """The pause that holds now, as a sentence; a pass that hears it stops at the next bin."""
@@ -58,6 +63,8 @@ class Pacing:
 
     def pace(self) -> Pace:
         """What a task that starts now may take, and when it has to stop: a quiet window that begins meanwhile ends it at the next bin."""
+        if self.measured_bytes_per_s is None:
+            self.measured_bytes_per_s = self.measure() if self.measure is not None else 0
         pace = plan_pace(self.policy, self.measured_bytes_per_s).slowed(self._backoff.factor or 1)
         now = self.clock()
         begins = quiet_from(parse_quiet_windows(self.policy.quiet_windows), now)
@@ -93,13 +100,13 @@ class NoPacing:
 
 
 def pacing_of(policy: Policy, settings: Settings, metadata_location: str | None, *, ignore: bool) -> Pacing | NoPacing:
-    """The pace of a pass; where a share of the store's bandwidth is asked for and none declared, it is measured now."""
+    """The pace of a pass; where a share of the store's bandwidth is asked for and none declared, it is measured."""
     if ignore:
         return NoPacing()
     asks_for_share = policy.bandwidth_share < 1 and not policy.bandwidth_mb_per_s
-    measured = measure_read_bytes_per_s(metadata_location) if asks_for_share and metadata_location is not None else 0
+    measure = partial(measure_read_bytes_per_s, metadata_location) if asks_for_share and metadata_location is not None else None
     probe = LatencyProbe(gateway_http=settings.gateway_http_listen, prometheus_url=settings.prometheus_url, query=policy.latency_query)
-    return Pacing(policy=policy, probe=probe, measured_bytes_per_s=measured)
+    return Pacing(policy=policy, probe=probe, measure=measure)
 
 
 def measure_read_bytes_per_s(metadata_location: str) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from thermocline.catalog.maintenance_requests import hasten_pass
 from thermocline.catalog.policies import WHOLE_CATALOG, NamespaceScope, apply_policy, read_policy
 from thermocline.catalog.tables import insert_event
 from thermocline.core.maintenance.iceberg import ICEBERG
@@ -68,7 +69,10 @@ def policy_of(dsn: str, scope: str, wish: PolicyWish, settings: Settings) -> Pol
         seen = find_target(conn, parse_table_name(scope))
         _check_keys(seen, wish)
         _change(conn, seen, seen.owner.table_id, seen.label, wish, lambda: _check_table(conn, seen, settings))
-        return _view(seen.label, read_resolved_policy(conn, seen, settings), read_policy(conn, seen.owner))
+        resolved = read_resolved_policy(conn, seen, settings)
+        if wish.changes_something and resolved.policy.pass_interval_ms >= 0:
+            hasten_pass(conn, seen.owner)  # else a table that is maintained continuously from now on would wait for an hour first
+        return _view(seen.label, resolved, read_policy(conn, seen.owner))
 
 
 def _parse_namespace(scope: str) -> NamespaceScope:

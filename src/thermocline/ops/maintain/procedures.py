@@ -6,14 +6,18 @@ operation `replace` and is adopted. What deletes files is always ours: Iceberg's
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from typing import Literal
 
 from thermocline.catalog import journal
+from thermocline.cold.manifest_list import read_manifest_facts
 from thermocline.cold.metadata import has_missing
+from thermocline.core.maintenance.manifests import plan_manifests
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.maintenance.policy import Policy
+from thermocline.core.maintenance.procedure_keys import find_not_honoured
 from thermocline.lake_files import flush_young
 from thermocline.maintenance_errors import EngineCannot
 from thermocline.ops.maintain.context import PassContext
@@ -23,6 +27,7 @@ from thermocline.spark.commit import LakeHead, flushed, load_table
 from thermocline.spark.inspect import read_added_files
 from thermocline.spark.procedures import Rewritten, rewrite_data_files, rewrite_manifests, rewrite_position_deletes
 
+_MANIFEST_TARGET, _MANIFEST_TARGET_BYTES = "commit.manifest.target-size-bytes", 8_388_608
 PROCEDURES: frozenset[Operation] = frozenset({"compact", "rewrite_position_delete_files", "rewrite_manifests"})
 
 
@@ -31,39 +36,65 @@ def run_procedure(operation: Operation, context: PassContext) -> Outcome:
     head = load_table(context.spark(), context.target.name)
     if head.snapshot_id is None:
         return Outcome(operation=operation, status="skipped", sentence="no current snapshot")
-    if context.dry_run:
-        return Outcome(operation=operation, status="skipped", sentence="Iceberg's procedure decides for itself what it rewrites")
     if has_missing(head.properties):
         raise EngineCannot(f"{context.target.name} has columns with a default for older rows, which Iceberg's procedures know nothing of.")
+    check_keys(context.policy, operation, str(context.target.name))
+    if context.dry_run:
+        return Outcome(operation=operation, status="skipped", sentence="Iceberg's procedure decides for itself what it rewrites")
     match operation:
         case "compact":
-            check_can_compact(context.policy)
             done = _publishing(context, lambda head: _compact(head, context.policy))
             return _told_compaction(done)
         case "rewrite_position_delete_files":
-            done = _publishing(context, lambda head: rewrite_position_deletes(head, {"min-input-files": "2"}))
+            options = {
+                "min-input-files": str(context.policy.delete_min_input_files),
+                "target-file-size-bytes": str(context.policy.delete_target_bytes),
+                "max-file-group-size-bytes": str(context.policy.delete_max_group_bytes),
+            }
+            done = _publishing(context, lambda head: rewrite_position_deletes(head, options))
             counters = {"delete_files_rewritten": done.before, "delete_files_written": done.after, "delete_bytes_rewritten": done.bytes}
             sentence = f"rewrote {done.before} position delete files into {done.after}"
             return _told(operation, sentence, counters, "no position delete files eligible for rewrite")
         case _:
-            done = _publishing(context, rewrite_manifests)
-            counters = {"manifests_rewritten": done.before, "manifests_written": done.after}
-            sentence = f"rewrote {done.before} manifests into {done.after}"
-            return _told(operation, sentence, counters, "Iceberg's procedure found no manifests worth rewriting")
+            return _rewrite_manifests(context, head)
 
 
-def check_can_compact(policy: Policy) -> None:
-    if policy.where:
-        raise EngineCannot("The engine spark-procedures takes no `where`; the engine spark does.")
-    if policy.rewrite_strategy == "hilbert":
-        raise EngineCannot("Iceberg's procedures know no strategy hilbert; the engine spark does.")
+def check_keys(policy: Policy, operation: Operation, table: str) -> None:
+    """Refuse what the policy asks for and a procedure would leave out without a word."""
+    odd = find_not_honoured(policy, operation)
+    if not odd:
+        return
+    asked = ", ".join(f"{key.name}={key.value}" for key in odd)
+    changed = " ".join(f"--set {shlex.quote(f'{key.name}={key.harmless}')}" for key in odd)
+    raise EngineCannot(
+        f"The engine spark-procedures cannot honour {asked} in {operation} of {table}; nothing was begun.",
+        hint=f"Use the engine spark, which honours every key, or give them up: thermocline policy {table} {changed}",
+    )
+
+
+def _rewrite_manifests(context: PassContext, head: LakeHead) -> Outcome:
+    policy, target = context.policy, int(head.properties.get(_MANIFEST_TARGET, _MANIFEST_TARGET_BYTES))
+    if policy.manifest_target_bytes != target:
+        raise EngineCannot(
+            f"The engine spark-procedures cannot honour manifest_target_bytes={policy.manifest_target_bytes}: Iceberg's procedure goes"
+            f" by the table property {_MANIFEST_TARGET}, which is {target}.",
+            hint="Use the engine spark, or set the table property to the same size.",
+        )
+    facts = read_manifest_facts(head.metadata_location)
+    plan = plan_manifests(facts, min_manifests=policy.manifest_rewrite_min_manifests, target_bytes=target)
+    if plan.skip is not None:
+        return Outcome(operation="rewrite_manifests", status="skipped", sentence=plan.skip, details=plan.details)
+    done = _publishing(context, rewrite_manifests)
+    counters = {"manifests_rewritten": done.before, "manifests_written": done.after}
+    sentence = f"rewrote {done.before} manifests into {done.after}"
+    return _told("rewrite_manifests", sentence, counters, "Iceberg's procedure found no manifests worth rewriting")
 
 
 def _compact(head: LakeHead, policy: Policy) -> Rewritten:
     strategy: Literal["binpack", "sort", "zorder"] = "binpack"
     if policy.rewrite_strategy == "zorder":
         strategy = "zorder"
-    elif policy.rewrite_strategy == "sort":
+    elif policy.rewrite_strategy == "sort" or (policy.rewrite_strategy == "auto" and int(head.told.get("default-sort-order-id", 0)) > 0):
         strategy = "sort"
     options = {
         "target-file-size-bytes": str(policy.rewrite_target_bytes),
@@ -72,6 +103,7 @@ def _compact(head: LakeHead, policy: Policy) -> Rewritten:
         "min-input-files": str(policy.rewrite_min_input_files),
         "max-concurrent-file-group-rewrites": str(policy.max_parallel_tasks),
         "delete-file-threshold": str(policy.delete_compaction_min_deletes if policy.delete_compaction_enabled else 2_147_483_647),
+        "delete-ratio-threshold": str(policy.delete_ratio_threshold if policy.delete_compaction_enabled else 1.0),
         "remove-dangling-deletes": "true",
         "use-starting-sequence-number": "true",
     }

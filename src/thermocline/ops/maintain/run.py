@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -28,6 +28,7 @@ from thermocline.core.maintenance.formats import Format
 from thermocline.core.maintenance.iceberg import ICEBERG
 from thermocline.core.maintenance.operations import DISABLED, check_operations, is_enabled, plan_operations
 from thermocline.core.maintenance.outcome import Operation, Outcome
+from thermocline.core.maintenance.pacing import next_pass_after_ms
 from thermocline.core.maintenance.plan import MaintenancePlan, PlannedOperation, plan_to_json
 from thermocline.core.maintenance.record import PassStatus, checked, counters_to_keep, error_of, sentence_of, status_of
 from thermocline.core.maintenance.resolve import policy_record
@@ -206,12 +207,19 @@ def _run_recorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
     passes.finish_pass(conn, pass_id, outcomes, counters=counters, sentence=sentence, error=error_of(outcomes))
     if wish.forced or status_of(outcomes) in ("done", "failed"):
         insert_event(conn, seen.owner.table_id, "maintain", f"{seen.label}: {sentence}.")
-    is_paused = any(outcome.status == "paused" for outcome in outcomes)
     pause = next((outcome.sentence for outcome in outcomes if outcome.status == "paused"), None)
-    note_schedule(conn, seen.owner, pause, run.pacing.resumes_at if is_paused else None)
+    note_schedule(conn, seen.owner, pause, _read_next(run, outcomes, is_paused=pause is not None))
     passes.prune_passes(conn, seen.owner, run.context.policy.op_log_retention_days)
     bounds = kept[-1] if kept else None
     return _report(run, outcomes, warnings, bounds=bounds, seconds=time.monotonic() - started, pass_id=pass_id)
+
+
+def _read_next(run: _Run, outcomes: Sequence[Outcome], *, is_paused: bool) -> datetime | None:
+    """When the next pass is due: at the end of a pause, or as a continuous table asks; None: as it was scheduled when this one began."""
+    if is_paused and run.pacing.resumes_at is not None:
+        return run.pacing.resumes_at
+    wait_ms = next_pass_after_ms(run.context.policy, any(outcome.status == "done" for outcome in outcomes))
+    return None if wait_ms is None else _read_clock(run.context.conn) + timedelta(milliseconds=wait_ms)
 
 
 def _run_operations(run: _Run) -> tuple[Outcome, ...]:
@@ -246,7 +254,8 @@ def _run_operation(run: _Run, operation: Operation) -> Outcome:
             raise
         if not isinstance(problem, ThermoclineError | psycopg.Error):
             _LOG.exception("%s of %s failed", operation, seen.label, extra={"action": "maintain", "table": seen.label})
-        return Outcome(operation=operation, status="failed", sentence=_first_line(problem))
+        hint = problem.hint if isinstance(problem, ThermoclineError) else None
+        return Outcome(operation=operation, status="failed", sentence=_first_line(problem), details=(hint,) if hint else ())
 
 
 def _last_done(run: _Run, operation: Operation) -> Callable[[], datetime | None]:
