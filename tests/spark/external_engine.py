@@ -106,6 +106,10 @@ LIES: dict[str, Callable[[pa.Table], pa.Table]] = {
 def answer(task: dict[str, Any], manner: str) -> dict[str, Any]:
     """Do what the manner says, and tell of it."""
     merged = pa.concat_tables(pq.read_table(local(file["path"]), partitioning=None) for file in task["inputs"])
+    if manner == "spoils an input first":
+        spoilt = with_value(pq.read_table(local(task["inputs"][0]["path"]), partitioning=None), "name", 3, "spoilt")
+        pq.write_table(spoilt, local(task["inputs"][0]["path"]))
+        merged = pa.concat_tables(pq.read_table(local(file["path"]), partitioning=None) for file in task["inputs"])
     path = task["may_write"][0]
     told = {"outputs": [{"path": path}]}
     match manner:

@@ -22,7 +22,7 @@ from thermocline.spark.kernels.compaction.external import bin_to_json, output_na
 from thermocline.spark.kernels.compaction.file_schema import find_differences, read_elements
 from thermocline.spark.kernels.compaction.files import Source
 from thermocline.spark.kernels.compaction.footer import Alike, read_footer
-from thermocline.spark.kernels.compaction.foreign_outputs import check_replacement
+from thermocline.spark.kernels.compaction.foreign_outputs import check_replacement, sum_inputs
 from thermocline.spark.kernels.compaction.lake_schema import read_lake_schema
 
 SCHEMA = pa.schema(
@@ -87,6 +87,7 @@ WHAT_DIFFERS = {
     "lies of its lowest": "says of column id that its values lie between 5 and 19, and they lie between 0 and 19",
     "lies of its highest": "says of column id that its values lie between 0 and 5, and they lie between 0 and 19",
     "no Parquet": "cannot be read",
+    "spoils an input first": "other values for bin 7, in column name;",
 }
 
 
@@ -122,8 +123,9 @@ def nested(tmp_path: Path) -> Bin:
 def check(lake: Bin, manner: str) -> pa.Table:
     """What the program answers, checked; without a process of its own, which `test_maintenance_external.py` starts."""
     task = lake.task()
+    found = sum_inputs(task, lambda _read, _written: None)
     told = answer(bin_to_json(task, output_names(task), {}), manner)
-    outputs = check_replacement(task, [output["path"] for output in told["outputs"]], lambda _read, _written: None)
+    outputs = check_replacement(task, found, [output["path"] for output in told["outputs"]], lambda _read, _written: None)
     return pa.concat_tables([pq.read_table(local(output.path)) for output in outputs])
 
 

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from thermocline.maintenance_errors import OutsideThePlan
-from thermocline.spark.kernels.compaction.foreign_outputs import check_replacement
+from thermocline.spark.kernels.compaction.foreign_outputs import check_replacement, sum_inputs
 from thermocline.spark.kernels.compaction.in_order import check_in_order
 from thermocline.spark.kernels.compaction.run import run_bin
 from thermocline.spark.kernels.compaction.task import BinResult, BinTask
@@ -42,7 +42,8 @@ class ExternalKernel:
         names = output_names(task)
         for name in names:
             register(name)
-        outputs = check_replacement(task, _paths(task, self._ask(task, names), names), pace)
+        found = sum_inputs(task, pace)
+        outputs = check_replacement(task, found, _paths(task, self._ask(task, names), names), pace)
         if task.kernel == "sort":
             check_in_order(task, outputs, pace)
         read, wrote = sum(file.size_bytes for file in task.inputs), sum(output.size_bytes for output in outputs)

@@ -34,8 +34,11 @@ from thermocline.spark.kernels.compaction.task import BinTask, OutputFile
 _REPEATED = 2
 
 
-def check_replacement(task: BinTask, paths: Sequence[str], pace: Pace) -> tuple[OutputFile, ...]:
-    """The files as a commit may take them, on disk for good; refused with what differs, and where."""
+def check_replacement(task: BinTask, read: ColumnSums, paths: Sequence[str], pace: Pace) -> tuple[OutputFile, ...]:
+    """The files as a commit may take them, on disk for good; refused with what differs, and where.
+
+    `read` are the sums of the inputs, taken before the program was let near them.
+    """
     lake = read_lake_schema(task.schema_json)
     reader = InputReader(task=task, lake=lake, pace=pace)
     written, outputs = no_rows(len(lake.fields)), []
@@ -49,7 +52,7 @@ def check_replacement(task: BinTask, paths: Sequence[str], pace: Pace) -> tuple[
         except (LakeInputUnreadable, RewriteUnsupported, OSError, IndexError, KeyError, StopIteration, struct.error) as problem:
             raise OutsideThePlan(f"The external engine named {path}, which cannot be read: {problem}.") from None
         outputs.append(output)
-    _check_sums(task, lake, _sum_inputs(task, lake, pace), written)
+    _check_sums(task, lake, read, written)
     for path in paths:
         flush_written(*open_location(path))
     return tuple(outputs)
@@ -75,8 +78,9 @@ def _read_output(reader: InputReader, root: Element, path: str, before: ColumnSu
     return before, check_output(path, rows, groups)
 
 
-def _sum_inputs(task: BinTask, lake: LakeSchema, pace: Pace) -> ColumnSums:
+def sum_inputs(task: BinTask, pace: Pace) -> ColumnSums:
     """The rows of the inputs that live on."""
+    lake = read_lake_schema(task.schema_json)
     plans = plan_keys(task, lake)
     reader = InputReader(task=task, lake=lake, pace=pace, also=tuple(sorted({number for plan in plans for number in plan.ids})))
     found = no_rows(len(lake.fields))
