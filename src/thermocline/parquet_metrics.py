@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from thermocline.core.column_bounds import FLOATS, ColumnType, Value, decode_bound, lower_bound, parse_type, union, upper_bound
+from thermocline.core.column_bounds import FLOATS, ColumnType, Value, decode_bound, lower_bound, parse_type, union, upper_bound, uuid_ends
 from thermocline.core.metrics_modes import FULL, NO_METRICS, MetricsMode, schema_leaves
 from thermocline.lake_files import open_location
 
@@ -267,6 +267,8 @@ def plan_metrics(
         low, high = (column.ends if column.vouched else (known or {}).get(field_id)) or (None, None)
         if not asked[field_id].bounds or column.kind is None:
             continue
+        if column.kind.kind == "uuid":
+            low, high = uuid_ends(low, high)
         if low is not None:
             lower[field_id] = lower_bound(column.kind, low, asked[field_id].length)
         if high is not None and (column.kind.kind not in FLOATS or nans.get(field_id) == 0):

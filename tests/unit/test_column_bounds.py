@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.unit.bins import Bin, iceberg_schema, lake_field
 
 from thermocline.core.coltypes import LakeColumn
-from thermocline.core.column_bounds import ColumnType, Value, decode_bound, lower_bound, parse_type, upper_bound
+from thermocline.core.column_bounds import ColumnType, Value, decode_bound, lower_bound, parse_type, upper_bound, uuid_ends
 from thermocline.core.metrics_modes import FULL, NO_METRICS, TRUNCATED, MetricsMode, plan_metrics_modes
 from thermocline.parquet_metrics import (
     CopiedInput,
@@ -34,6 +34,8 @@ from thermocline.spark.kernels.compaction.task import BinResult, SortField
 from thermocline.spark.kernels.parquet_out import FileTarget, LakeWriter
 
 PREFIX = "twenty letters alike"
+LONG = b"m" * 6_000
+"""Longer than the 4,096 bytes up to which Arrow writes statistics."""
 WILD_TEXTS = (
     "", "\0", "a", PREFIX, PREFIX + "a", PREFIX + "\U0010ffff", "\U0010ffff" * 17, "\ud7ff" * 17, "\ue000" * 16 + "z", "\xff" * 20,
 )  # fmt: skip
@@ -44,6 +46,8 @@ TEXTS = st.one_of(
     st.integers(4_090, 6_000).map(lambda length: "m" * length),
 )
 BYTES = st.one_of(st.sampled_from([b"", b"\xff" * 16, b"\xff" * 17, b"\x7f" * 17, b"\x80", b"\xff" * 5_000]), st.binary(max_size=30))
+HALVES = st.sampled_from([bytes(8), b"\x7f" + bytes(7), b"\x80" + bytes(7), b"\xff" * 8, bytes(7) + b"\x01"])
+UUIDS = st.tuples(HALVES, HALVES).map(b"".join)
 WILD_NUMBERS = (math.nan, 0.0, -0.0, math.inf, -math.inf)
 
 
@@ -72,7 +76,7 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Value]]] = {
     "decimal(38, 38)": (pa.decimal128(38, 38), unscaled(38)),
     "string": (pa.string(), TEXTS.map(str.encode)),
     "binary": (pa.binary(), BYTES),
-    "uuid": (pa.uuid(), st.binary(min_size=16, max_size=16)),
+    "uuid": (pa.uuid(), st.one_of(st.binary(min_size=16, max_size=16), UUIDS)),
     "fixed[20]": (pa.binary(20), st.binary(min_size=20, max_size=20)),
 }
 Group = Sequence[Value | None]
@@ -147,8 +151,22 @@ def check_holds(metrics: FileMetrics, kind: str, values: Sequence[Value | None],
         assert bound is not None
         assert all(value <= bound for value in there), (bound, there)  # type: ignore[operator]
         assert not is_zero(bound) or math.copysign(1, bound) > 0  # type: ignore[arg-type]
-    if is_fully_told(column, there):
+    if kind == "uuid":
+        check_java_order(there, low, high)
+    elif is_fully_told(column, there):
         assert (low is not None, high is not None) == (bool(there), bool(there))
+
+
+def check_java_order(there: Sequence[Value], low: bytes | None, high: bytes | None) -> None:
+    """Iceberg's Java library compares uuids as Java does: either half is a signed number."""
+    ordered = [java_order(value) for value in there]
+    assert low is None or all(java_order(low) <= value for value in ordered)
+    assert high is None or all(value <= java_order(high) for value in ordered)
+
+
+def java_order(value: Value) -> tuple[int, int]:
+    assert isinstance(value, bytes)
+    return int.from_bytes(value[:8], "big", signed=True), int.from_bytes(value[8:], "big", signed=True)
 
 
 def is_zero(bound: Value) -> bool:
@@ -164,6 +182,9 @@ def is_fully_told(column: ColumnType, there: Sequence[Value]) -> bool:
 
 @settings(max_examples=400, deadline=None)
 @given(FILES)
+@example(("string", [[[b"m", LONG], [b"x"]], [[b"z"]]]))
+@example(("binary", [[[b"\xff" * 5_000, b"a"]], [[b"b"], [None]]]))
+@example(("double", [[[math.nan, 5.0]], [[7.0, -0.0]], [[0.0]]]))
 def test_bounds_of_a_footer_hold_every_value_in_any_row_groups(made: tuple[str, list[list[Group]]]) -> None:
     kind, files = made
     groups = [group for file in files for group in file]
@@ -179,6 +200,9 @@ def test_bounds_of_a_footer_hold_every_value_in_any_row_groups(made: tuple[str, 
 
 @settings(max_examples=150, deadline=None)
 @given(FILES)
+@example(("string", [[[b"m", LONG], [b"x"]], [[b"z"]]]))
+@example(("binary", [[[b"\xff" * 5_000, b"a"]], [[b"b"], [None]]]))
+@example(("double", [[[math.nan, 5.0]], [[7.0, -0.0]], [[0.0]]]))
 def test_bounds_of_what_tiering_and_folding_write_hold_every_value(made: tuple[str, list[list[Group]]]) -> None:
     kind, files = made
     if kind == "fixed[20]":
@@ -220,6 +244,9 @@ KERNELS: Mapping[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("wanted", KERNELS)
 @settings(max_examples=60, deadline=None)
 @given(FILES)
+@example(("string", [[[b"m", LONG], [b"x"]], [[b"z"]]]))
+@example(("binary", [[[b"\xff" * 5_000, b"a"]], [[b"b"], [None]]]))
+@example(("double", [[[math.nan, 5.0]], [[7.0, -0.0]], [[0.0]]]))
 def test_bounds_of_what_compaction_writes_hold_every_value(wanted: str, made: tuple[str, list[list[Group]]]) -> None:
     kind, files = made
     kernel, changes = KERNELS[wanted]
@@ -264,9 +291,6 @@ def copied_facts(bin: Bin, kind: str, files: Sequence[Sequence[Group]], facts: F
 def assert_kernel(result: BinResult, wanted: str) -> None:
     """Merge may leave what it cannot do to re-encoding; every other kernel is the one that was asked."""
     assert result.kernel == wanted or wanted == "merge", (result.kernel, result.note)
-
-
-LONG = b"m" * 6_000
 
 
 def test_a_chunk_without_statistics_takes_the_bounds_of_its_column_and_no_others(tmp_path: Path) -> None:
@@ -315,6 +339,14 @@ def test_text_is_cut_at_a_character_and_the_upper_bound_is_raised_past_what_no_t
     assert binary is not None
     assert upper_bound(binary, b"a\xff\xffz", 3) == b"b"
     assert upper_bound(binary, b"\xff" * 4, 3) is None
+
+
+def test_uuids_made_by_their_time_keep_the_lower_bound_and_random_ones_have_none() -> None:
+    """Version 7 begins with the time, and its second half with the bits 10; version 4 is spread over both signs."""
+    early, late = bytes.fromhex("0190a0000000700080000000000000ff"), bytes.fromhex("0190b0000000700090000000000000ff")
+    assert uuid_ends(early, late) == (early, None)
+    assert uuid_ends(bytes(16), b"\xff" * 16) == (None, None)
+    assert uuid_ends(bytes(15) + b"\x01", bytes(15) + b"\x07") == (bytes(15) + b"\x01", bytes(15) + b"\x07")
 
 
 def test_metrics_modes_are_read_as_iceberg_reads_them() -> None:

@@ -9,9 +9,11 @@ import typer
 
 from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table, tell
+from thermocline.core.file_entry import EntryProblem
 from thermocline.core.names import TableName, parse_table_name
-from thermocline.core.verification import VerifyReport
+from thermocline.core.verification import ManifestReport, VerifyReport
 from thermocline.errors import NameNotTyped, UsageError
+from thermocline.settings import Settings
 from thermocline.stack.locate import require_dsn
 
 
@@ -20,12 +22,16 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def verify(
-    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="schema.table; or --all", show_default=False)] = None,
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="schema.table, also of a lake table; or --all", show_default=False)
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every registered table. [default: off]", show_default=False)] = False,
     repair: Annotated[
         bool,
         typer.Option(
-            "--repair", help="Correct the ranges that differ from the heap; asks for the table's name. [default: off]", show_default=False
+            "--repair",
+            help="Write wrong manifest entries again, correct ranges from the heap; asks for the name. [default: off]",
+            show_default=False,
         ),
     ] = False,
     yes: Annotated[
@@ -38,9 +44,9 @@ def verify(
     dsn: DsnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Compare both tiers value by value, range by range; leaves with 1 on any difference."""
+    """Compare both tiers value by value, and manifests with their files; leaves with 1 on any difference."""
     from thermocline.ops.overview import read_overview
-    from thermocline.ops.verify import verify as compare
+    from thermocline.ops.verify import verify_any
 
     if (table is None) != everything:
         raise UsageError("Name one table, or --all.")
@@ -48,36 +54,65 @@ def verify(
         raise UsageError("Only one table at a time is repaired: name it.")
     loaded = read_settings(dir=directory, dsn=dsn)
     where = require_dsn(loaded)
-    names = [table] if table is not None else [found.table for found in read_overview(where)]
-    reports = [compare(where, parse_table_name(name)) for name in names]
+    names = [parse_table_name(table)] if table is not None else [parse_table_name(found.table) for found in read_overview(where)]
+    reports = [verify_any(where, name) for name in names]
     if repair and not reports[0].is_exact:
-        reports = [_repaired(where, parse_table_name(names[0]), reports[0], yes)]
+        reports = [_repaired(loaded.values, where, names[0], reports[0], yes)]
     if json:
-        print_json([{"ok": report.is_exact, "sentence": report.sentence, "report": report} for report in reports])
+        print_json([{"ok": report.is_exact, "sentence": report.sentence, "report": _told(report)} for report in reports])
     else:
         for report in reports:
-            print_table(
-                ["range", "from", "to", "against", "rows", "checksum", "verdict"],
-                ([v.range, v.lower, v.upper, v.yardstick, f"{v.rows:,}", v.checksum, "FAIL" if v.problem else "ok"] for v in report.ranges),
-            )
-            keys = [f"  {verdict.range}, key {key}" for verdict in report.ranges for key in verdict.keys]
-            print_lines([report.sentence, *keys, *report.notes])
+            _print(report)
     if not all(report.is_exact for report in reports):
         raise typer.Exit(1)
 
 
-def _repaired(where: str, name: TableName, report: VerifyReport, given: str | None) -> VerifyReport:
-    """The table compared once more, after what differs from the heap was corrected; its name must be typed first."""
-    from thermocline.ops.repair import check_repairable, repair
-    from thermocline.ops.verify import verify as compare
+def _told(report: VerifyReport | ManifestReport) -> object:
+    """A report as JSON has it."""
+    if isinstance(report, VerifyReport):
+        return report
+    return {"table": report.table, "snapshot": report.snapshot, "files": report.files, "manifests": report.problems, "notes": report.notes}
 
-    ranges = check_repairable(report)
+
+def _print(report: VerifyReport | ManifestReport) -> None:
+    wrong = report.manifests if isinstance(report, VerifyReport) else report.problems
+    keys: list[str] = []
+    if isinstance(report, VerifyReport):
+        print_table(
+            ["range", "from", "to", "against", "rows", "checksum", "verdict"],
+            ([v.range, v.lower, v.upper, v.yardstick, f"{v.rows:,}", v.checksum, "FAIL" if v.problem else "ok"] for v in report.ranges),
+        )
+        keys = [f"  {verdict.range}, key {key}" for verdict in report.ranges for key in verdict.keys]
+    print_lines([report.sentence, *keys, *(f"  manifest: {problem}" for problem in wrong), *report.notes])
+
+
+def _repaired(
+    loaded: Settings, where: str, name: TableName, report: VerifyReport | ManifestReport, given: str | None
+) -> VerifyReport | ManifestReport:
+    """The table compared once more, after manifests were put right and what differs from the heap was corrected; its name must be typed
+    first."""
+    from thermocline.ops.repair import check_repairable, repair
+    from thermocline.ops.sessions import spark_source
+    from thermocline.ops.verify import verify_any
+    from thermocline.ops.verify_manifests import repair_table_manifests
+
+    wrong = report.manifests if isinstance(report, VerifyReport) else report.problems
+    ranges = check_repairable(report) if isinstance(report, VerifyReport) else ()
     tell(report.sentence)
     if given is None and sys.stdin.isatty():
-        given = str(typer.prompt(f"Rows below the cut-line will be corrected from the heap. Type {name} to repair it", err=True))
+        given = str(typer.prompt(f"{_what(wrong, ranges)}. Type {name} to repair it", err=True))
     if given != str(name):
         raise NameNotTyped(
             f"{name} is not repaired: its name was not given.", hint="Type the name when asked, or give it by --yes in a script."
         )
-    tell(repair(where, name, ranges).sentence)
-    return compare(where, name)
+    if wrong:
+        tell(repair_table_manifests(where, name, settings=loaded, spark=spark_source(where, loaded)).sentence)
+    if ranges:
+        tell(repair(where, name, ranges).sentence)
+    return verify_any(where, name)
+
+
+def _what(wrong: tuple[EntryProblem, ...], ranges: tuple[str, ...]) -> str:
+    told = ["manifest entries will be written again from the files"] if wrong else []
+    told += ["rows below the cut-line will be corrected from the heap"] if ranges else []
+    return " and ".join(told).capitalize()

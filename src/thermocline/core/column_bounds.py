@@ -100,6 +100,23 @@ def union(ends: tuple[Value, Value] | None, other: tuple[Value, Value]) -> tuple
     return _least(ends[0], other[0]), _most(ends[1], other[1])
 
 
+def uuid_ends(low: Value | None, high: Value | None) -> tuple[Value | None, Value | None]:
+    """The ends of uuids that hold in both orders readers go by: bytes, and Java's, which takes either half for a signed number.
+
+    Between ends of different signs Java finds nothing at all. Where the first halves have one sign their orders agree; values that share a
+    first half with an end stay on its side in Java only if the second halves cannot differ in sign.
+    """
+    if not isinstance(low, bytes) or not isinstance(high, bytes) or _sign(low[:8]) != _sign(high[:8]):
+        return None, None
+    if low[:8] == high[:8]:
+        return (low, high) if _sign(low[8:]) == _sign(high[8:]) else (None, None)
+    return low if _sign(low[8:]) else None, None if _sign(high[8:]) else high
+
+
+def _sign(half: bytes) -> bool:
+    return half[0] >= 0x80
+
+
 def _least(one: Value, other: Value) -> Value:
     return other if other < one else one  # type: ignore[operator]  # of one column, so of one kind
 

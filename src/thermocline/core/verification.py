@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from thermocline.core.axis import AXIS_MIN
+from thermocline.core.file_entry import EntryProblem
 
 MAX_KEYS = 10
 
@@ -52,10 +53,12 @@ class VerifyReport:
     ranges: tuple[RangeVerdict, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    manifests: tuple[EntryProblem, ...] = ()
+    """What manifests say of files that the files do not bear out."""
 
     @property
     def is_exact(self) -> bool:
-        return not self.problems and all(verdict.problem is None for verdict in self.ranges)
+        return not self.problems and not self.manifests and all(verdict.problem is None for verdict in self.ranges)
 
     @property
     def sentence(self) -> str:
@@ -63,7 +66,30 @@ class VerifyReport:
         if self.is_exact:
             return f"{self.table}: {rows:,} rows in {len(self.ranges)} ranges below {self.cut_line} agree, value by value."
         failed = [f"{verdict.range}: {verdict.problem}" for verdict in self.ranges if verdict.problem]
+        if self.manifests:
+            failed.append(f"{len(self.manifests):,} entries of manifests are wrong, among them {self.manifests[0]}")
         return f"{self.table}: FAIL: {'; '.join([*self.problems, *failed])}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestReport:
+    """One snapshot's manifests: how many files they name, and what is wrong about them."""
+
+    table: str
+    snapshot: int | None
+    files: int
+    problems: tuple[EntryProblem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        return not self.problems
+
+    @property
+    def sentence(self) -> str:
+        if self.is_exact:
+            return f"{self.table}: the manifests of {self.files:,} files agree with them."
+        return f"{self.table}: FAIL: {len(self.problems):,} entries of manifests are wrong, among them {self.problems[0]}."
 
 
 def plan_ranges(partitions: Sequence[CheckedRange], t: int, *, keep_heap: bool) -> tuple[CheckedRange, ...]:

@@ -14,16 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 from psycopg import sql
 
-from thermocline.catalog import journal
+from thermocline.catalog import journal, tables
+from thermocline.catalog.lake_tables import read_lake_table_entry
 from thermocline.cold.metadata import LakeFile, read_lake_table
 from thermocline.cold.scan import may_apply
 from thermocline.core.axis import AXIS_MIN, render_axis
+from thermocline.core.file_entry import EntryProblem
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
-from thermocline.core.verification import MAX_KEYS, CheckedRange, RangeVerdict, VerifyReport, plan_ranges
+from thermocline.core.verification import MAX_KEYS, CheckedRange, ManifestReport, RangeVerdict, VerifyReport, plan_ranges
 from thermocline.errors import LakeLayoutUnsupported
 from thermocline.hot.seam import key_expression
 from thermocline.ops.spanning import SpanningTable, read_spanning
+from thermocline.ops.verify_manifests import check_manifests, verify_lake_table
 from thermocline.pg import Connection, connect, load_queries
 from thermocline.spark.kernels.checksum import HASH_VERSION, RowSum, sum_of
 from thermocline.spark.kernels.fold_deletes import KnownDeletes
@@ -64,6 +67,13 @@ class _Verifying:
     lake: _Lake
 
 
+def verify_any(dsn: str, name: TableName) -> VerifyReport | ManifestReport:
+    """A registered table with its lake; of a lake table that Postgres does not know, its manifests."""
+    with connect(dsn, autocommit=True, application_name="thermocline verify") as conn:
+        is_lake_table = tables.read_table(conn, name) is None and read_lake_table_entry(conn, name) is not None
+    return verify_lake_table(dsn, name) if is_lake_table else verify(dsn, name)
+
+
 def verify(dsn: str, name: TableName) -> VerifyReport:
     """Compare every range of one table below its cut-line."""
     with connect(dsn, application_name="thermocline verify") as conn:
@@ -74,6 +84,7 @@ def verify(dsn: str, name: TableName) -> VerifyReport:
         # Without every file, sums and rows would differ for that reason alone.
         written, notes = ((), ()) if lake.problems else _check_written(work)
         ranges = () if lake.problems else tuple(_check_range(work, part) for part in read_ranges(conn, table, cut))
+        manifests = () if lake.problems else _check_manifests(work)
         conn.rollback()
     return VerifyReport(
         table=str(name),
@@ -82,6 +93,7 @@ def verify(dsn: str, name: TableName) -> VerifyReport:
         ranges=ranges,
         problems=(*lake.problems, *written),
         notes=notes,
+        manifests=manifests,
     )
 
 
@@ -135,6 +147,14 @@ def _read_lake(conn: Connection, table: SpanningTable, cut: CutLine, shape: Lake
     if problems:
         return _Lake(files={}, problems=tuple(problems))
     return _read_files(data, deletes, shape)
+
+
+def _check_manifests(work: _Verifying) -> tuple[EntryProblem, ...]:
+    """What the published snapshot's manifests say of files that the files do not bear out: by it readers skip files."""
+    registered = work.table.registered
+    where = {"namespace": registered.lake_namespace, "name": registered.lake_name}
+    found = work.conn.execute(_QUERIES["metadata_location"], where).fetchone()
+    return () if found is None else check_manifests(str(registered.name), found[0], work.cut.s).report.problems
 
 
 def _may_hold(file: LakeFile, field_id: int, part: CheckedRange) -> bool:

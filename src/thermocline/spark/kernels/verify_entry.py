@@ -1,0 +1,215 @@
+"""What a manifest says of a data file held against the file: size, rows, counts and bounds.
+
+Sound: where every chunk of a column vouches for its values, the footer is the yardstick; where one does not, and for NaN, of which no
+footer tells, the values are read, a batch at a time. What a manifest does not claim is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from thermocline.core.column_bounds import FLOATS, ColumnType, Value, decode_bound, union
+from thermocline.core.file_entry import EntryProblem, FileEntry
+from thermocline.core.metrics_modes import MetricsMode, schema_leaves
+from thermocline.lake_files import open_location
+from thermocline.parquet_metrics import ColumnFacts, FileMetrics, FooterFacts, footer_facts, leaf_field_ids, plan_metrics
+
+_BATCH_ROWS = 16_384
+_FIELD_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckTask:
+    """Files to check, the table's schema in Iceberg's JSON, and which metrics it keeps."""
+
+    number: int
+    entries: tuple[FileEntry, ...]
+    schema: Mapping[str, Any]
+    modes: Mapping[int, MetricsMode]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightEntry:
+    """What the manifest should say of a file."""
+
+    path: str
+    size_bytes: int
+    split_offsets: tuple[int, ...]
+    metrics: FileMetrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryCheck:
+    """A file whose entry is wrong; `right` is None where the file cannot be read."""
+
+    problems: tuple[EntryProblem, ...]
+    right: RightEntry | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measured:
+    """A column whose values were read."""
+
+    ends: tuple[Value, Value] | None
+    nans: int
+
+
+def check_entries(task: CheckTask, attempt: int = 0) -> tuple[EntryCheck, ...]:
+    """The entries that are wrong."""
+    return tuple(check for entry in task.entries if (check := check_entry(entry, task.schema, task.modes)) is not None)
+
+
+def check_entry(entry: FileEntry, schema: Mapping[str, Any], modes: Mapping[int, MetricsMode]) -> EntryCheck | None:
+    """What is wrong about one entry; None where nothing is."""
+    try:
+        filesystem, inner = open_location(entry.path)
+        with filesystem.open_input_file(inner) as source:
+            file = pq.ParquetFile(source)
+            facts = footer_facts(file.metadata, schema, int(source.size()))
+            read = {field_id: _read_column(file, field_id, facts.columns[field_id]) for field_id in _fields_to_read(entry, facts)}
+    except (OSError, pa.ArrowException) as problem:
+        reason = (str(problem).strip().splitlines() or ["no reason given"])[0].rstrip(".")
+        return EntryCheck(problems=(EntryProblem(path=entry.path, column=None, sentence=f"it cannot be read: {reason}"),), right=None)
+    names = {leaf.field_id: leaf.name for leaf in schema_leaves(schema)}
+    found = [EntryProblem(path=entry.path, column=None, sentence=said) for said in _check_file(entry, facts)]
+    for field_id, column in facts.columns.items():
+        if not column.is_repeated:
+            said_of_it = _check_column(entry, field_id, column, read.get(field_id))
+            found += [EntryProblem(path=entry.path, column=names[field_id], sentence=said) for said in said_of_it]
+    return EntryCheck(problems=tuple(found), right=_right_entry(entry, facts, modes, read)) if found else None
+
+
+def _fields_to_read(entry: FileEntry, facts: FooterFacts) -> Iterator[int]:
+    """Columns of which the manifest claims what the footer cannot say."""
+    for field_id, column in facts.columns.items():
+        is_bounded = field_id in entry.lower or field_id in entry.upper
+        if column.is_repeated or column.kind is None:
+            continue
+        if (is_bounded and not column.vouched) or (
+            column.kind.kind in FLOATS and (field_id in entry.upper or field_id in entry.nan_counts)
+        ):
+            yield field_id
+
+
+def _check_file(entry: FileEntry, facts: FooterFacts) -> Iterator[str]:
+    if entry.size_bytes != facts.size_bytes:
+        yield f"it has {facts.size_bytes:,} bytes, and its manifest says {entry.size_bytes:,}"
+    if entry.rows != facts.rows:
+        yield f"it has {facts.rows:,} rows, and its manifest says {entry.rows:,}"
+    if entry.split_offsets and not set(entry.split_offsets) <= set(facts.split_offsets):
+        yield f"its row groups begin at {_few(facts.split_offsets)}, and its manifest says {_few(entry.split_offsets)}"
+
+
+def _few(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers[:4])) + (", …" if len(numbers) > 4 else "")
+
+
+def _check_column(entry: FileEntry, field_id: int, column: ColumnFacts, read: _Measured | None) -> Iterator[str]:
+    values, nulls = entry.value_counts.get(field_id), entry.null_counts.get(field_id)
+    if values is not None and values != column.values:
+        yield f"it has {column.values:,} values, and its manifest says {values:,}"
+    if nulls is not None and column.nulls is not None and nulls != column.nulls:
+        yield f"{column.nulls:,} of its values are NULL, and its manifest says {nulls:,}"
+    nans = entry.nan_counts.get(field_id)
+    if read is not None and nans is not None and nans != read.nans:
+        yield f"{read.nans:,} of its values are NaN, and its manifest says {nans:,}"
+    if read is not None and nans is None and read.nans and field_id in entry.upper:
+        yield f"{read.nans:,} of its values are NaN, which its manifest does not count, and it has an upper bound"
+    ends = read.ends if read is not None else column.ends if column.vouched else None
+    if column.kind is not None and ends is not None:
+        yield from _check_bounds(column.kind, ends, entry.lower.get(field_id), entry.upper.get(field_id))
+
+
+def _check_bounds(kind: ColumnType, ends: tuple[Value, Value], lower: bytes | None, upper: bytes | None) -> Iterator[str]:
+    for what, encoded in (("lower", lower), ("upper", upper)):
+        if encoded is None:
+            continue
+        bound = decode_bound(kind, encoded)
+        if bound is None:
+            yield f"its {what} bound is {encoded[:16].hex()}, which is no {kind.kind} that can be a bound"
+        elif what == "lower" and ends[0] < bound:  # type: ignore[operator]  # both of one kind
+            yield f"its lowest value {_show(kind, ends[0])} lies below its lower bound {_show(kind, bound)}"
+        elif what == "upper" and ends[1] > bound:  # type: ignore[operator]
+            yield f"its highest value {_show(kind, ends[1])} lies above its upper bound {_show(kind, bound)}"
+
+
+def _show(kind: ColumnType, value: Value) -> str:
+    """A value as a person reads it, cut where it is long."""
+    if isinstance(value, bytes):
+        text = value.decode(errors="replace") if kind.kind == "string" else value.hex()
+        return repr(text if len(text) <= 40 else f"{text[:40]}…")
+    return str(Decimal(value).scaleb(-kind.scale)) if kind.kind == "decimal" else str(value)
+
+
+def _right_entry(entry: FileEntry, facts: FooterFacts, modes: Mapping[int, MetricsMode], read: Mapping[int, _Measured]) -> RightEntry:
+    nans = {**entry.nan_counts, **{field_id: column.nans for field_id, column in read.items() if _is_float(facts, field_id)}}
+    known = {field_id: column.ends for field_id, column in read.items() if column.ends is not None}
+    return RightEntry(
+        path=entry.path,
+        size_bytes=facts.size_bytes,
+        split_offsets=facts.split_offsets,
+        metrics=plan_metrics(facts, modes, nans, known),
+    )
+
+
+def _is_float(facts: FooterFacts, field_id: int) -> bool:
+    kind = facts.columns[field_id].kind
+    return kind is not None and kind.kind in FLOATS
+
+
+def _read_column(file: pq.ParquetFile, field_id: int, column: ColumnFacts) -> _Measured:
+    """The ends of a column's values and how many are NaN."""
+    assert column.kind is not None
+    place = leaf_field_ids(file.metadata).index(field_id)
+    ends, nans = None, 0
+    for batch in file.iter_batches(_BATCH_ROWS, columns=[file.metadata.schema.column(place).path], use_threads=False):
+        values = _leaf(batch, field_id).drop_null()
+        if pa.types.is_floating(values.type):
+            is_nan = pc.is_nan(values)
+            nans += int(pc.sum(is_nan).as_py() or 0)
+            values = values.filter(pc.invert(is_nan))
+        if len(values):
+            ends = union(ends, _ends(values, column.kind))
+    return _Measured(ends=ends, nans=nans)
+
+
+def _leaf(batch: pa.RecordBatch, field_id: int) -> pa.Array:
+    """The column of that id, at whatever depth within structs; a name alone would not tell `a.b` from b in a."""
+    waiting = list(zip(batch.schema, batch.columns, strict=True))
+    for field, array in waiting:
+        if pa.types.is_struct(field.type):
+            waiting += zip([field.type.field(at) for at in range(field.type.num_fields)], array.flatten(), strict=True)
+        elif int((field.metadata or {}).get(_FIELD_ID, b"-1")) == field_id:
+            return array.storage if isinstance(array, pa.ExtensionArray) else array
+    raise pa.ArrowInvalid(f"column {field_id} is not in the file")
+
+
+def _ends(values: pa.Array, column: ColumnType) -> tuple[Value, Value]:
+    """The lowest and the highest of values without NULL and NaN, as bounds hold them."""
+    kind, unit = values.type, "ns" if column.kind.endswith("_ns") else "us"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        values = values.cast(pa.binary() if pa.types.is_string(kind) else pa.large_binary())
+    elif pa.types.is_timestamp(kind) or pa.types.is_time(kind):
+        values = values.cast(pa.timestamp(unit, kind.tz) if pa.types.is_timestamp(kind) else pa.time64("us"), safe=False).cast(pa.int64())
+    elif pa.types.is_date(kind):
+        values = values.cast(pa.date32()).cast(pa.int32())
+    found = pc.min_max(values).as_py()
+    return _held(found["min"]), _held(found["max"])
+
+
+def _held(value: Any) -> Value:
+    if isinstance(value, Decimal):
+        sign, digits, _ = value.as_tuple()
+        whole = int("".join(map(str, digits)) or "0")
+        return -whole if sign else whole
+    if isinstance(value, bool):
+        return int(value)
+    assert isinstance(value, int | float | bytes)
+    return value

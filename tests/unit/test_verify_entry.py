@@ -1,0 +1,85 @@
+"""Manifest entries held against files: what is right passes, whatever the values; what leaves a value out is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import given, settings
+from tests.unit.bins import iceberg_schema
+from tests.unit.test_column_bounds import FILES, LONG, Group, facts_of, is_nan, write_groups
+
+from thermocline.core.file_entry import FileEntry
+from thermocline.core.metrics_modes import FULL, TRUNCATED
+from thermocline.parquet_metrics import FileMetrics, FooterFacts, plan_metrics
+from thermocline.spark.kernels.verify_entry import EntryCheck, check_entry
+
+MODES = {1: TRUNCATED, 2: TRUNCATED}
+
+
+def entry_of(path: str, facts: FooterFacts, metrics: FileMetrics, **changes: Any) -> FileEntry:
+    told: dict[str, Any] = {
+        "path": path, "manifest": "m", "format": "parquet", "rows": facts.rows, "size_bytes": facts.size_bytes, "snapshot_id": 1,
+        "split_offsets": facts.split_offsets, "value_counts": metrics.value_counts, "null_counts": metrics.null_counts,
+        "nan_counts": metrics.nan_counts, "lower": metrics.lower, "upper": metrics.upper,
+    }  # fmt: skip
+    return FileEntry(**{**told, **changes})
+
+
+def check(entry: FileEntry, kind: str) -> EntryCheck | None:
+    return check_entry(entry, json.loads(iceberg_schema((1, "id", "long"), (2, "v", kind))), MODES)
+
+
+@settings(max_examples=200, deadline=None)
+@given(FILES)
+def test_what_a_writer_says_is_right_passes_and_bounds_of_one_row_group_alone_do_not(made: tuple[str, list[list[Group]]]) -> None:
+    kind, files = made
+    groups = [group for file in files for group in file]
+    values = [value for group in groups for value in group if value is not None]
+    nans = {2: sum(map(is_nan, values))} if kind in ("float", "double") else {}
+    numbers = [value for value in values if not is_nan(value)]
+    with TemporaryDirectory() as directory:
+        path, other = f"{directory}/a.parquet", f"{directory}/b.parquet"
+        write_groups(Path(path), kind, groups)
+        facts = facts_of(path, kind)
+        right = plan_metrics(facts, MODES, nans)
+        assert check(entry_of(path, facts, right), kind) is None
+        write_groups(Path(other), kind, groups[:1])
+        some = plan_metrics(facts_of(other, kind), {1: FULL, 2: FULL}, nans)
+        wrong = check(entry_of(path, facts, right, lower={**right.lower, 2: some.lower[2]} if 2 in some.lower else right.lower), kind)
+        first = [value for value in groups[0] if value is not None and not is_nan(value)]
+        if 2 in some.lower and min(numbers) < min(first):  # type: ignore[operator]
+            assert wrong is not None
+            assert "below its lower bound" in wrong.problems[0].sentence
+            assert wrong.right is not None
+            again = entry_of(path, facts, wrong.right.metrics)
+            assert check(again, kind) is None
+        else:
+            assert wrong is None
+
+
+def test_bounds_that_a_chunk_without_statistics_had_no_part_in_are_found_by_reading_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.parquet")
+    write_groups(Path(path), "string", [[b"m", LONG], [b"x", None]])
+    facts = facts_of(path, "string")
+    found = check(entry_of(path, facts, plan_metrics(facts, MODES), lower={2: b"x"}, upper={2: b"x"}), "string")
+    assert found is not None
+    assert [problem.sentence for problem in found.problems] == ["its lowest value 'm' lies below its lower bound 'x'"]
+    assert found.right is not None
+    assert (found.right.metrics.lower[2], found.right.metrics.upper[2]) == (b"m", b"x")
+
+
+def test_nan_that_nobody_counted_beside_an_upper_bound_is_named(tmp_path: Path) -> None:
+    """In SQL it lies above the bound, and readers would skip the file."""
+    path = str(tmp_path / "a.parquet")
+    write_groups(Path(path), "double", [[1.0, float("nan")], [2.0]])
+    facts = facts_of(path, "double")
+    upper = plan_metrics(facts, MODES, {2: 0}).upper
+    found = check(entry_of(path, facts, plan_metrics(facts, MODES), upper=upper), "double")
+    assert found is not None
+    assert "1 of its values are NaN, which its manifest does not count" in found.problems[0].sentence
+    assert found.right is not None
+    assert (2 in found.right.metrics.upper, found.right.metrics.nan_counts) == (False, {2: 1})
+    assert check(entry_of(path, facts, plan_metrics(facts, MODES), upper=upper, nan_counts={2: 1}), "double") is None
