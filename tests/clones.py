@@ -64,11 +64,16 @@ class Original:
 
 
 @contextmanager
-def original(postgres: PostgresServer, template: str, directory: Path, *, cycles: int = 2, **choices: Any) -> Iterator[Original]:
-    """A spanning table with so many tiering cycles behind it, ready to be cloned."""
+def original(
+    postgres: PostgresServer, template: str, directory: Path, *, cycles: int = 2, before: str = "", **choices: Any
+) -> Iterator[Original]:
+    """A spanning table with so many tiering cycles behind it, ready to be cloned; `before` runs ahead of all."""
     name = f"original_{uuid.uuid4().hex[:12]}"
     with closing(connect(postgres.dsn(), autocommit=True)) as admin:
         admin.execute(sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template)))
+        if before:
+            with closing(connect(with_database(postgres.dsn(), name), autocommit=True)) as conn:
+                conn.execute(before.encode())
         spanning = Spanning.make(with_database(postgres.dsn(), name), directory, **choices)
         for _ in range(cycles):
             spanning.tier()

@@ -46,12 +46,17 @@ class Shapes:
     """One open transaction that holds both sides."""
 
     conn: psycopg.Connection[Any]
+    turn: int = 0
+
+    def assert_same_rows(self) -> None:
+        self.turn += 1
+        assert_same_rows(self.conn, self.turn)
 
     def check_both(self, statement: str, params: Sequence[Any] = ()) -> Outcome:
         """Run on both sides; rows, tag and SQLSTATE must agree, and all rows of both tables after it."""
         ours, twins = self.ours(statement, params), self.twins(statement, params)
         assert ours == twins, f"{statement}\nspanning: {ours}\ntwin:     {twins}"
-        assert_same_rows(self.conn)
+        self.assert_same_rows()
         return twins
 
     def ours(self, statement: str, params: Sequence[Any] = ()) -> Outcome:
@@ -69,7 +74,7 @@ class Shapes:
                 with cursor.copy(text.encode()) as copy:
                     copy.write(data)
                 assert cursor.statusmessage == f"COPY {cursor.rowcount}"
-        assert_same_rows(self.conn)
+        self.assert_same_rows()
 
     def count(self, relation: str, condition: str = "true") -> int:
         row = self.conn.execute(f"select count(*) from {relation} where {condition}".encode()).fetchone()

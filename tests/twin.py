@@ -13,6 +13,8 @@ from typing import Any
 
 import psycopg
 from pyspark.sql import SparkSession
+from tests.conditions import Column, assert_same_answers, plan_conditions, read_columns
+from tests.gateway_asked import GatewayAsked
 
 from thermocline.core.names import TableName, parse_table_name
 from thermocline.gateway.server import GatewayThread, start_in_thread
@@ -59,6 +61,12 @@ class Spanning:
     seam: psycopg.Connection[Any]
     twin: psycopg.Connection[Any]
     extra: list[psycopg.Connection[Any]] = field(default_factory=list)
+    turn: int = 0
+    """Comparisons made so far: each asks with other conditions, and they are the same ones whenever the test runs."""
+    asked: GatewayAsked = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.asked = GatewayAsked(self.dsn, self.gateway)
 
     @classmethod
     def make(
@@ -70,6 +78,7 @@ class Spanning:
         partitions: str = EVENTS_PARTITIONS,
         partition_by: str = "range (ts)",
         rows: str = EVENTS_ROWS,
+        small_files: bool = False,
         **request: Any,
     ) -> Spanning:
         with closing(connect(dsn, autocommit=True)) as conn:
@@ -91,6 +100,8 @@ class Spanning:
             spark_driver_memory="2g",
             lock_timeout_ms=1000,
         )
+        if small_files:  # below what a person may set: several row groups and files out of a hundred rows
+            settings = settings.model_copy(update={"copy_memory_bytes": 128 << 10, "target_file_bytes": 6 << 10})
         name = cls.table_name()
         # The grid is the test's own unless it asks otherwise; premake=None is the program's default.
         register(dsn, RegisterRequest(table=name, **{"premake": 0, **request}), settings=settings)
@@ -141,11 +152,18 @@ class Spanning:
             for table in ("public.events", "twin.events"):
                 conn.execute(f"alter table {table} {change}".encode())
 
-    def assert_same_rows(self, conn: psycopg.Connection[Any] | None = None) -> None:
-        """`seam EXCEPT ALL twin` and back, both empty, in one statement and so at one point in time."""
-        assert_same_rows(conn or self.seam)
+    def assert_same_rows(self, conn: psycopg.Connection[Any] | None = None, *, each: int | None = None) -> None:
+        """The seam and the gateway have the twin's rows, asked for all of them and with conditions, `each` of every kind per column.
+
+        In a session of the caller's own, whose rows need not be committed, only the seam is asked.
+        """
+        self.turn += 1
+        columns = assert_same_rows(conn or self.seam, self.turn, each=each)
+        if conn is None:
+            self.asked.assert_same_rows(self.twin, columns, self.turn, each=each)
 
     def close(self) -> None:
+        self.asked.close()
         for conn in (*self.extra, self.seam, self.twin):
             conn.close()
         self.gateway.stop()
@@ -171,11 +189,12 @@ def run(conn: psycopg.Connection[Any], statement: str, params: Sequence[Any] = (
     return Outcome("00000", cursor.statusmessage or "", sorted(rows, key=repr))
 
 
-def assert_same_rows(conn: psycopg.Connection[Any]) -> None:
-    missing = conn.execute(b"select * from twin.events except all select * from public_all.events").fetchall()
-    surplus = conn.execute(b"select * from public_all.events except all select * from twin.events").fetchall()
-    assert not missing, f"{len(missing)} rows are missing on the spanning side, among them {missing[:3]}"
-    assert not surplus, f"{len(surplus)} rows too many on the spanning side, among them {surplus[:3]}"
+def assert_same_rows(conn: psycopg.Connection[Any], turn: int = 0, *, each: int | None = None) -> tuple[Column, ...]:
+    """All rows of both sides agree, and those that conditions on every column find; the columns, with the values the conditions had."""
+    columns = read_columns(conn, "twin.events", turn)
+    conditions = plan_conditions(columns, turn, each=each)
+    assert_same_answers(conn, conditions, ours="public_all.events", twin="twin.events", channel="the seam", turn=turn)
+    return columns
 
 
 def open_session(dsn: str, search_path: str, autocommit: bool = True) -> psycopg.Connection[Any]:
