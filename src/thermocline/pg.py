@@ -91,7 +91,19 @@ def load_queries(package: str, file: str) -> dict[str, str]:
     doubled = {name for name in names if names.count(name) > 1}
     if doubled or not names:
         raise ValueError(f"{package}/{file}: " + (f"names given twice: {sorted(doubled)}" if doubled else "no `-- name:` line"))
-    return {name: body.strip() for name, body in zip(names, bodies, strict=True)}
+    queries = {name: body.strip() for name, body in zip(names, bodies, strict=True)}
+    if mixed := [name for name, body in queries.items() if is_mixed(body)]:
+        raise ValueError(f"{package}/{file}: {mixed} have places and placeholders; put the values in by sql.Literal")
+    return queries
+
+
+def is_mixed(template: str) -> bool:
+    """Whether a template has both places for names and placeholders for values.
+
+    A name may hold a `%`, and where parameters are given, psycopg takes it for a placeholder. So a statement is either composed, its values
+    by `sql.Literal`, or has parameters.
+    """
+    return re.search(r"\{[a-z_]*\}", template) is not None and re.search(r"%[(sbt]", template) is not None
 
 
 def _parse(dsn: str) -> dict[str, Any]:

@@ -112,3 +112,91 @@ def test_a_seam_never_writes_to_another_table_that_took_the_heaps_name(changing:
     changing.seam.execute("drop table public.events; alter table public.events_old rename to events")
     changing.both("update events set v = 77 where id in (5, 65) returning id, v")
     changing.assert_same_rows()
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+@pytest.mark.parametrize("keep_heap", [False, True], ids=["tiered", "keep-heap"])
+def test_a_truncate_that_cannot_see_every_row_it_removes_is_refused(
+    make_spanning: Callable[..., Spanning], keep_heap: bool, level: str
+) -> None:
+    spanning = make_spanning(keep_heap=keep_heap)
+    old = spanning.session("public")
+    old.execute(f"set transaction isolation level {level}".encode())
+    old.execute("truncate public.events_2026_04")  # no capture there: nothing could be missed
+    old.rollback()
+    spanning.tier()
+    old.execute(f"set transaction isolation level {level}".encode())
+    old.execute("select 1")
+    spanning.both("insert into events (id, ts, v) values (9001, '2026-01-10', 1), (9002, '2025-01-10', 2) returning *")
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match=r"TRUNCATE of public\.events does not work at isolation level"):
+        old.execute("truncate public.events")
+    old.rollback()
+    spanning.assert_same_rows()
+    with spanning.seam.transaction():
+        spanning.seam.execute("truncate public.events")
+    spanning.twin.execute("delete from events where %s or ts >= '2026-04-01 00:00+00'", [keep_heap])
+    spanning.assert_same_rows()
+    spanning.fold()
+    spanning.assert_same_rows()
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_a_partition_attached_at_an_older_snapshot_brings_every_row_or_is_refused(changing: Spanning, level: str) -> None:
+    heap, old = changing.session("public", autocommit=True), changing.session("public")
+    bounds = "for values from ('2025-03-01 00:00+00') to ('2025-04-01 00:00+00')"
+    heap.execute("create table public.late (like public.events including all)")
+    old.execute(f"set transaction isolation level {level}".encode())
+    old.execute("select 1")
+    heap.execute("insert into public.late (id, ts, v) values (802, '2025-03-05', 2)")
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match=r"late cannot become a partition of public\.events at isolation level"):
+        old.execute(f"alter table public.events attach partition public.late {bounds}".encode())
+    old.rollback()
+    changing.assert_same_rows()
+    old.execute(f"set transaction isolation level {level}".encode())
+    old.execute(f"create table public.early partition of public.events {bounds}".encode())
+    old.execute("insert into public.events (id, ts, v) values (803, '2025-03-06', 3)")
+    old.commit()
+    changing.twin.execute("insert into events (id, ts, v) values (803, '2025-03-06', 3)")
+    changing.assert_same_rows()
+
+
+def test_a_partition_made_at_a_snapshot_older_than_the_cut_line_fails_to_serialize(spanning: Spanning) -> None:
+    old = spanning.session("public")
+    old.execute("set transaction isolation level repeatable read")
+    old.execute("select 1")
+    spanning.tier()
+    with pytest.raises(psycopg.errors.SerializationFailure):
+        old.execute(
+            "create table public.older partition of public.events for values from ('2025-01-01 00:00+00') to ('2025-02-01 00:00+00')"
+        )
+    old.rollback()
+    spanning.assert_same_rows()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "create table public.sub partition of public.events for values from ('2025-03-01') to ('2025-04-01') partition by range (ts)",
+        "create table public.sub (like public.events including all) partition by list (id);"
+        "create table public.leaf partition of public.sub default; insert into public.leaf (id, ts, v) values (802, '2025-03-05', 2);"
+        "alter table public.events attach partition public.sub for values from ('2025-03-01') to ('2025-04-01')",
+        "create schema apart create table sub partition of public.events for values from ('2027-03-01') to ('2027-04-01')"
+        " partition by range (ts)",
+    ],
+    ids=["made", "attached", "with its schema"],
+)
+def test_a_partition_that_holds_no_rows_itself_is_refused_in_the_statement(changing: Spanning, statement: str) -> None:
+    heap = changing.session("public", autocommit=True)
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="only a plain table can be a partition of it"):
+        heap.execute(statement.encode())
+    changing.assert_same_rows()
+    changing.tier()
+    changing.assert_same_rows()
+
+
+def test_a_partition_made_with_its_schema_is_captured_too(changing: Spanning) -> None:
+    heap = changing.session("public", autocommit=True)
+    heap.execute("create schema apart create table older partition of public.events for values from ('2025-03-01') to ('2025-04-01')")
+    changing.both("insert into events (id, ts, v) values (802, '2025-03-05', 2) returning *")
+    changing.both("update events set v = v + 1 where id = 802 returning *")
+    changing.assert_same_rows()

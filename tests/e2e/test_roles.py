@@ -6,11 +6,11 @@ import json
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
-from tests.twin import Spanning
+from tests.twin import EVENTS_PARTITIONS, Spanning
 
 from thermocline.ops.sync_grants import sync_grants
 from thermocline.pg import connect
@@ -117,3 +117,23 @@ def test_another_owner_of_the_heap_gets_the_seam_with_the_next_cycle(changing: S
         changing.assert_same_rows()
     finally:
         heap.execute(f"drop owned by {', '.join(names)} cascade; drop role {', '.join(names)}".encode())
+
+
+def test_changes_of_partitions_that_belong_to_another_role_than_the_heap_are_captured(make_spanning: Callable[..., Spanning]) -> None:
+    owner = f"owner_{uuid.uuid4().hex[:8]}"
+    given = f"create role {owner}; grant usage, create on schema public to {owner}; alter table public.events owner to {owner};"
+    spanning = make_spanning(partitions=EVENTS_PARTITIONS + given, keep_heap=True)
+    try:
+        spanning.tier()
+        heap = spanning.session("public", autocommit=True)
+        heap.execute(f"set role {owner}".encode())
+        for statement in (
+            "update events set v = v + 1 where id in (5, 130, 390)",
+            "delete from events where id in (6, 131)",
+            "insert into events (id, ts, v) values (9001, '2026-01-05 00:00+00', 1)",
+        ):
+            heap.execute(statement.encode())
+            spanning.twin.execute(statement.encode())
+        spanning.assert_same_rows()
+    finally:
+        spanning.seam.execute(f"reassign owned by {owner} to postgres; drop owned by {owner}; drop role {owner}".encode())

@@ -55,6 +55,15 @@ def test_an_added_column_reaches_every_tier_before_the_next_write_and_old_rows_r
     settle(changing)
 
 
+def test_a_using_that_only_spells_the_cast_out_is_followed_and_a_checked_domain_too(changing: Spanning) -> None:
+    changing.seam.execute("create domain public.positive as integer check (value > 0)")
+    changing.alter("alter column v type bigint using v::bigint, alter rate set data type double precision USING rate :: DOUBLE PRECISION")
+    changing.alter("add column p public.positive")
+    changing.assert_same_rows()
+    write_everywhere(changing, "v = v + 3000000000, rate = 0.1, p = 4", 1)
+    settle(changing)
+
+
 @pytest.mark.conforms("C-161")
 def test_the_transaction_that_adds_a_column_writes_it_at_once_on_both_names(changing: Spanning) -> None:
     for session, table in ((changing.session(), "public.events"), (changing.session("twin"), "twin.events")):

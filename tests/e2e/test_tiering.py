@@ -14,7 +14,9 @@ from thermocline.core.axis import AXIS_MIN
 from thermocline.errors import AnotherWriter, ForeignLakeCommit, LockNotGranted
 from thermocline.hot.partitions import apply_seal
 from thermocline.ops import tier as tier_module
+from thermocline.ops.repair import check_repairable, repair
 from thermocline.ops.spanning import read_spanning
+from thermocline.ops.verify import verify
 from thermocline.pg import connect
 
 
@@ -243,7 +245,7 @@ def test_a_dry_run_prints_the_plan_and_changes_nothing(spanning: Spanning) -> No
     assert spanning.query("select count(*) from thermocline.op_log") == [(0,)]
 
 
-def test_a_partition_whose_capture_trigger_was_off_is_not_dropped_until_it_fires_always_again(spanning: Spanning) -> None:
+def test_a_partition_whose_capture_trigger_was_off_is_not_dropped_until_it_fires_always_and_was_compared(spanning: Spanning) -> None:
     reader = spanning.session("public")
     reader.execute("set transaction isolation level repeatable read")
     reader.execute("select 1").fetchall()
@@ -258,8 +260,20 @@ def test_a_partition_whose_capture_trigger_was_off_is_not_dropped_until_it_fires
         conn.execute("alter table public.events_2026_02 enable trigger all")
         report = spanning.tier()
         assert not report.dropped
-        assert "ENABLE ALWAYS TRIGGER thermocline_capture" in report.deferred[0]
+        assert report.deferred[0].index("ENABLE ALWAYS TRIGGER thermocline_capture") < report.deferred[0].index("verify --repair")
+        for schema in ("public", "twin"):
+            conn.execute(f"update {schema}.events set v = 4711 where id = 150".encode())
+        conn.execute("alter table public.events_2026_02 disable trigger all")
+        for schema in ("public", "twin"):
+            conn.execute(f"delete from {schema}.events where id = 151".encode())
         conn.execute("alter table public.events_2026_02 enable always trigger thermocline_capture")
+        report = spanning.tier()
+        assert (report.dropped, "run `thermocline verify --repair`" in report.deferred[0]) == ([], True)
+        compared = verify(spanning.dsn, spanning.name)
+        assert not compared.is_exact
+        assert not spanning.tier().dropped
+        repair(spanning.dsn, spanning.name, check_repairable(compared))
+        assert verify(spanning.dsn, spanning.name).is_exact
     assert [name.split("_")[-1] for name in spanning.tier().dropped] == ["02"]
     spanning.assert_same_rows()
 

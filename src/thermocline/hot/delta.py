@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import psycopg
 from psycopg import sql
 
 from thermocline.core.axis import KeyType
@@ -40,8 +41,8 @@ def count_pending(conn: Connection, delta: TableName, tier_key: str, key_type: K
 
 def read_edges(conn: Connection, seam: SeamDefinition, t: int, range_rows: int) -> tuple[Edge, ...]:
     """Where the pieces of the backlog begin, when each is to hold about `range_rows`."""
-    statement = _filled("edges", seam, hi=key_expression(seam.key_type, _number(t)))
-    return tuple(Edge(key=key, rows=rows) for key, rows in conn.execute(statement, {"range_rows": range_rows}))
+    statement = _filled("edges", seam, hi=key_expression(seam.key_type, _number(t)), range_rows=_number(range_rows))
+    return tuple(Edge(key=key, rows=rows) for key, rows in conn.execute(statement))
 
 
 def read_inexact_keys(conn: Connection, seam: SeamDefinition) -> frozenset[str]:
@@ -58,19 +59,31 @@ def read_inexact_keys(conn: Connection, seam: SeamDefinition) -> frozenset[str]:
     return frozenset(texts | (loose & {key.name for key in seam.heap.primary_key}))
 
 
-def apply_marks(conn: Connection, seam: SeamDefinition, runs: Iterable[tuple[int, int]], *, keep_spill: bool) -> int:
-    """Mark exactly these versions as folded and take their rows out of the spill; how many were marked. In the fold's transaction.
+def apply_marks(conn: Connection, seam: SeamDefinition, runs: Iterable[tuple[int, int]], *, keep_spill: bool) -> str | None:
+    """Mark exactly these versions as folded and take their rows out of the spill, in the fold's transaction; why they stay, if they do.
 
-    Versions come as runs, first and last included, because corrections written together have neighbouring ones.
+    Versions come as runs, first and last included, because corrections written together have neighbouring ones. A row that stays in the
+    spill reads the same: below T the heap's arm shows nothing, and whatever is done to the row is captured.
     """
-    versions = "{" + ",".join(f"[{first},{last}]" for first, last in runs) + "}"
+    versions = sql.Literal("{" + ",".join(f"[{first},{last}]" for first, last in runs) + "}")
     # What one part of the statement hands to the next has no statistics, and a nested loop over it would take for ever.
     conn.execute(_QUERIES["plan_for_many"])
-    if keep_spill:
-        return conn.execute(_filled("mark", seam), {"versions": versions}).rowcount
-    # Where we may, silence the user's own triggers: for the application these rows are not deleted.
-    conn.execute(_QUERIES["quiet_triggers"])
-    return conn.execute(_filled("mark_and_unspill", seam), {"versions": versions}).rowcount
+    reason = None
+    if not keep_spill:
+        try:
+            with conn.transaction():
+                # Where we may, silence the user's own triggers: for the application these rows are not deleted.
+                conn.execute(_QUERIES["quiet_triggers"])
+                conn.execute(_filled("mark_and_unspill", seam, versions=versions))
+                return None
+        except psycopg.OperationalError:
+            raise
+        except psycopg.DatabaseError as refused:
+            reason = (
+                f"what was folded stays in {seam.objects.spill}, too, for a trigger or a rule of the user's refuses its delete: {refused}"
+            )
+    conn.execute(_filled("mark", seam, versions=versions))
+    return reason
 
 
 def lock_for_publication(conn: Connection, spill: TableName) -> None:
@@ -84,8 +97,8 @@ def lock_for_publication(conn: Connection, spill: TableName) -> None:
 def apply_purge(conn: Connection, seam: SeamDefinition, xid: str) -> tuple[int, bool]:
     """Delete what the fold of this transaction marked; how many rows went, and whether none is left."""
     with conn.transaction():
-        purged = conn.execute(_filled("purge", seam), {"xid": xid}).rowcount
-    return purged, conn.execute(_filled("is_purged", seam), {"xid": xid}).fetchone() == (True,)
+        purged = conn.execute(_filled("purge", seam, xid=sql.Literal(xid))).rowcount
+    return purged, conn.execute(_filled("is_purged", seam, xid=sql.Literal(xid))).fetchone() == (True,)
 
 
 def _filled(query: str, seam: SeamDefinition, **more: sql.Composable) -> sql.Composed:

@@ -13,11 +13,11 @@ def read_key_of_value(conn: Connection, heap: HeapFacts, partition: TableName, c
     """The key of a row that holds the value, as `(id, ts) = (17, 2026-01-15 12:00:00+00)`; `None` when no row shows it as this text."""
     names = [key.name for key in heap.primary_key]
     found = conn.execute(
-        sql.SQL("select {keys} from only {partition} where {column}::text = %s limit 1").format(
+        sql.SQL("select {keys} from only {partition} where {column}::text = {value} limit 1").format(
             keys=sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in names),
             partition=sql.Identifier(partition.schema, partition.table),
             column=sql.Identifier(column),
-        ),
-        [value],
+            value=sql.Literal(value),
+        )
     ).fetchone()
     return None if found is None else f"({', '.join(names)}) = ({', '.join(found)})"

@@ -6,9 +6,10 @@ in front of the application's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 import psycopg
 from psycopg import sql
@@ -201,12 +202,41 @@ def why_not_drop(conn: Connection, table_id: int, relid: int, standby_grace_seco
         return reason
     if row := conn.execute(_QUERIES["standby_without_feedback"], where).fetchone():
         return f"{row[0]} may still read it"
-    if conn.execute(_QUERIES["capture_is_on"], {"relid": relid, "trigger": CAPTURE_TRIGGER}).fetchone() != (True,):
+    return _why_not_trusted(conn, table_id, relid)
+
+
+def _why_not_trusted(conn: Connection, table_id: int, relid: int) -> str | None:
+    """Why the lake may miss changes of the partition. First the trigger fires, then both are compared, so nothing slips between."""
+    where = {"table_id": table_id, "relid": relid, "trigger": CAPTURE_TRIGGER}
+    if conn.execute(_QUERIES["capture_is_on"], where).fetchone() != (True,):
+        conn.execute(_QUERIES["note_capture_lost"], where)
         return (
-            f"its capture trigger is gone or disabled, or was for a time, so the lake may miss changes: run `thermocline verify --repair`,"
-            f" then ALTER TABLE … ENABLE ALWAYS TRIGGER {CAPTURE_TRIGGER}"
+            f"its capture trigger is gone or disabled, or was for a time, so the lake may miss changes:"
+            f" ALTER TABLE … ENABLE ALWAYS TRIGGER {CAPTURE_TRIGGER} first, then run `thermocline verify --repair`"
         )
+    if conn.execute(_QUERIES["capture_was_lost"], where).fetchone() == (True,):
+        return "its capture trigger was disabled for a time, so the lake may miss changes: run `thermocline verify --repair`"
     return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """Partitions whose capture was off for a time and fires again at the moment of a snapshot, by name."""
+
+    relids: Mapping[str, int]
+    at: datetime | None
+
+
+def read_watched(conn: Connection, table_id: int) -> Watched:
+    rows = conn.execute(_QUERIES["watched"], {"table_id": table_id, "trigger": CAPTURE_TRIGGER}).fetchall()
+    return Watched(relids={str(TableName(schema, name)): relid for relid, schema, name, _ in rows}, at=rows[0][3] if rows else None)
+
+
+def note_compared(conn: Connection, table_id: int, watched: Watched, names: Iterable[str]) -> None:
+    """Both tiers were found equal at the snapshot at which these captures fired: they are trusted again."""
+    relids = [watched.relids[name] for name in names if name in watched.relids]
+    if relids:
+        conn.execute(_QUERIES["note_compared"], {"table_id": table_id, "relids": relids, "at": watched.at})
 
 
 def note_standbys(conn: Connection, standby_grace_seconds: float) -> None:

@@ -102,14 +102,33 @@ def attach(conn: Connection, seam: SeamDefinition, part: RestoreRange, filled: F
         conn.execute(sql.SQL("drop table {}").format(_ident(filled.table)))
         return part.into
     name = free_name(conn, part.name)
-    if name.table != filled.table.table:
-        conn.execute(sql.SQL("alter table {} rename to {}").format(_ident(filled.table), sql.Identifier(name.table)))
-    conn.execute(
-        sql.SQL("alter table {} set schema {}").format(sql.Identifier(filled.table.schema, name.table), sql.Identifier(name.schema))
-    )
+    _move(conn, filled.table, name)
     conn.execute(_filled("attach", seam, partition=_ident(name), **_ends(seam, part.lo, part.hi)))
     conn.execute(sql.SQL("alter table {} drop constraint thermocline_bounds").format(_ident(name)))
     return name
+
+
+def _move(conn: Connection, table: TableName, name: TableName) -> None:
+    """Give a table another schema and name, its indexes with it.
+
+    They move under names nobody has: names of 63 bytes were cut until they were free, and what is free here may be taken there. The type
+    of arrays of the table's rows follows the table's name.
+    """
+    held = conn.execute(_QUERIES["held_names"], {"table": str(table)}).fetchall()
+    moved = [("table" if kind == "r" else "index", was, f"thermocline_moved_{oid}") for oid, kind, was in held]
+    for kind, was, between in moved:
+        rename = sql.SQL("alter {} {} rename to {}").format(sql.SQL(kind), sql.Identifier(table.schema, was), sql.Identifier(between))
+        conn.execute(rename)
+    conn.execute(
+        sql.SQL("alter table {} set schema {}").format(
+            sql.Identifier(table.schema, next(between for kind, _, between in moved if kind == "table")), sql.Identifier(name.schema)
+        )
+    )
+    for kind, was, between in moved:
+        free = name if kind == "table" else free_name(conn, TableName(name.schema, was))
+        conn.execute(
+            sql.SQL("alter {} {} rename to {}").format(sql.SQL(kind), sql.Identifier(name.schema, between), sql.Identifier(free.table))
+        )
 
 
 def has_pending(conn: Connection, seam: SeamDefinition, gap: RestoreRange) -> bool:

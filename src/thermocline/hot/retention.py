@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import psycopg
 from psycopg import sql
 
 from thermocline.core.axis import KeyType
@@ -46,16 +47,24 @@ def raise_line(conn: Connection, table_id: int, line: int, lock_timeout_ms: int)
         conn.execute(_QUERIES["raise_line"], {"table_id": table_id, "line": line})
 
 
-def apply_expiry(conn: Connection, table: Expiring) -> None:
-    """Publish the line and purge what waits below it, in the caller's transaction."""
+def apply_expiry(conn: Connection, table: Expiring) -> str | None:
+    """Publish the line and purge what waits below it, in the caller's transaction; why rows stay in the spill, if they do."""
     line = read_line(conn, table.table_id)
     conn.execute(_QUERIES["publish_line"], {"table_id": table.table_id, "line": line})
-    conn.execute(_QUERIES["quiet_triggers"])
     parts = {
         "delta": sql.Identifier(table.delta.schema, table.delta.table),
         "spill": sql.Identifier(table.spill.schema, table.spill.table),
         "tier_key": sql.Identifier(table.tier_key),
         "line": key_expression(table.key_type, sql.Literal(str(line))),
     }
-    for name in ("purge_spill", "purge_delta"):
-        conn.execute(sql.SQL(_QUERIES[name]).format(**parts))
+    reason = None
+    try:
+        with conn.transaction():
+            conn.execute(_QUERIES["quiet_triggers"])
+            conn.execute(sql.SQL(_QUERIES["purge_spill"]).format(**parts))
+    except psycopg.OperationalError:
+        raise
+    except psycopg.DatabaseError as refused:
+        reason = f"expired rows stay in {table.spill}, unseen, for a trigger or a rule of the user's refuses their delete: {refused}"
+    conn.execute(sql.SQL(_QUERIES["purge_delta"]).format(**parts))
+    return reason

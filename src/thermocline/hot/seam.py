@@ -10,6 +10,7 @@ templates. Two invariants rest on what is made here:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ CAPTURE_TRIGGER = "thermocline_capture"
 HIDDEN_COLUMNS = ("_snapshot", "_op", "_version", "_folded", "_old_key")
 SERVER = "thermocline_gateway"
 
+_FIELD_NUMBER = re.compile(r"#\d+\.\d+")
 _QUERIES = load_queries("thermocline.hot", "queries/seam.sql")
 _TRUNCATION = load_queries("thermocline.hot", "queries/truncation.sql")
 _FROM_AXIS = {KeyType.DATE: "key_date", KeyType.TIMESTAMP: "key_timestamp", KeyType.TIMESTAMPTZ: "key_timestamptz"}
@@ -175,12 +177,17 @@ def _is_shippable(seam: SeamDefinition, column: LakeColumn) -> bool:
 
 
 def _foreign_column(seam: SeamDefinition, column: LakeColumn) -> sql.Composed:
-    if column.form == "text":
-        return _typed_column(column.name, f"thermocline_lake.value_{seam.table_id}_{column.field_id}", None)
-    if not _is_shippable(seam, column):
-        return _typed_column(column.name, "thermocline.local_text", None)
     heap_column = seam.heap.column(column.name)
-    return _typed_column(column.name, column.pg_type, heap_column.collation if heap_column else None)
+    if column.form == "text":
+        typed = _typed_column(column.name, f"thermocline_lake.value_{seam.table_id}_{column.field_id}", None)
+    elif _is_shippable(seam, column):
+        typed = _typed_column(column.name, column.pg_type, heap_column.collation if heap_column else None)
+    else:
+        typed = _typed_column(column.name, "thermocline.local_text", None)
+    if _FIELD_NUMBER.fullmatch(column.name) is None:
+        return typed
+    # `#5.1` asks the gateway for field 5; a column of that very name is therefore asked for by its own number.
+    return typed + sql.SQL(" options (column_name {})").format(sql.Literal(f"#{column.field_id}.1"))
 
 
 def key_matches(key: tuple[KeyColumn, ...], left: str, right: str) -> sql.Composed:

@@ -139,10 +139,9 @@ def _overview(conn: pg.Connection, table: RegisteredTable) -> TableOverview:
     assert row is not None
     t, snapshot, _epoch, hot, tiered, dropped, rows_tiered, unfinished = row
     pending = conn.execute(
-        sql.SQL("select count(*) from {} where _folded is null and thermocline.axis({}) < %s").format(
-            sql.Identifier("thermocline_delta", table.object_name), sql.Identifier(table.tier_key)
-        ),
-        [t],
+        sql.SQL("select count(*) from {} where _folded is null and thermocline.axis({}) < {}").format(
+            sql.Identifier("thermocline_delta", table.object_name), sql.Identifier(table.tier_key), sql.Literal(t)
+        )
     ).fetchone()
     assert pending is not None
     return TableOverview(

@@ -95,8 +95,13 @@ def publish_expiry(
         counters={},
         message=message,
         lock=lambda: lock_for_publication(conn, table.spill),
-        mark=lambda: apply_expiry(conn, table),
+        mark=lambda: _expire(conn, registered, table),
     )
+
+
+def _expire(conn: Connection, registered: RegisteredTable, table: Expiring) -> None:
+    if reason := apply_expiry(conn, table):
+        insert_event(conn, registered.id, "retain", f"{registered.name}: {reason}.")
 
 
 def adopt_head(conn: Connection, registered: RegisteredTable, head: LakeHead, cut: CutLine, worker: str) -> CutLine:

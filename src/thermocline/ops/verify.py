@@ -8,7 +8,7 @@ dropped), else what readers see through the seam. Each file that tiering wrote i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,7 @@ from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.verification import MAX_KEYS, CheckedRange, ManifestReport, RangeVerdict, VerifyReport, plan_ranges
 from thermocline.errors import LakeLayoutUnsupported
+from thermocline.hot.partitions import note_compared, read_watched
 from thermocline.hot.seam import key_expression
 from thermocline.ops.spanning import SpanningTable, read_spanning
 from thermocline.ops.verify_manifests import check_manifests, verify_lake_table
@@ -79,6 +80,7 @@ def verify(dsn: str, name: TableName) -> VerifyReport:
     with connect(dsn, application_name="thermocline verify") as conn:
         table, cut, shape = _begin(conn, name)
         registered = table.registered
+        watched = read_watched(conn, registered.id)
         lake = _read_lake(conn, table, cut, shape)
         work = _Verifying(conn=conn, table=table, cut=cut, shape=shape, lake=lake)
         # Without every file, sums and rows would differ for that reason alone.
@@ -86,6 +88,7 @@ def verify(dsn: str, name: TableName) -> VerifyReport:
         ranges = () if lake.problems else tuple(_check_range(work, part) for part in read_ranges(conn, table, cut))
         manifests = () if lake.problems else _check_manifests(work)
         conn.rollback()
+        note_compared(conn, registered.id, watched, _equal_to_heap(ranges))
     return VerifyReport(
         table=str(name),
         cut_line=render_axis(registered.key_type, cut.t),
@@ -106,12 +109,18 @@ def verify_range(
         part = choose(read_ranges(conn, table, cut))
         if part is None:
             return None
+        watched = read_watched(conn, table.registered.id)
         lake = _read_lake(conn, table, cut, shape, part)
         work = _Verifying(conn=conn, table=table, cut=cut, shape=shape, lake=lake)
         unread = "; ".join(lake.problems)
         verdict = _verdict(work, part, RowSum(), unread) if unread else _check_range(work, part)
         conn.rollback()
+        note_compared(conn, table.registered.id, watched, _equal_to_heap([verdict]))
     return part, verdict
+
+
+def _equal_to_heap(verdicts: Iterable[RangeVerdict]) -> list[str]:
+    return [verdict.range for verdict in verdicts if verdict.yardstick == "heap" and not verdict.problem]
 
 
 def _begin(conn: Connection, name: TableName) -> tuple[SpanningTable, CutLine, LakeShape]:
@@ -313,8 +322,8 @@ def _twice(ids: U64) -> U64:
 
 def _render_keys(work: _Verifying, relation: TableName, part: CheckedRange, ids: U64) -> tuple[str, ...]:
     """Up to ten of the keys, from Postgres where it shows them, else from the files."""
-    query = plan_key_query(relation, work.shape.key_columns, _within(work, part), MAX_KEYS)
-    shown = work.conn.execute(query, [list(ids.view(np.int64))]).fetchall()
+    query = plan_key_query(relation, work.shape.key_columns, _within(work, part), ids.view(np.int64).tolist(), MAX_KEYS)
+    shown = work.conn.execute(query).fetchall()
     found = ["(" + ", ".join(row[1:]) + ")" for row in shown]
     hidden = np.setdiff1d(ids, np.array([row[0] for row in shown], dtype=np.int64).view(np.uint64))
     for path, file in work.lake.files.items():

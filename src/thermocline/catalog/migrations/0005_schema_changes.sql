@@ -265,7 +265,7 @@ begin
         'seam_text', replace(format('%I.%I', t.seam_schema, t.table_name), '''', ''''''),
         'heap_literal', quote_literal(format('%I.%I', t.schema_name, t.table_name)),
         'heap_oid', quote_literal(t.heap_oid), 'heap_natts', (select relnatts from pg_class where oid = t.heap_oid),
-        'tier_key', quote_ident(t.tier_key), 'tier_key_text', replace(replace(t.tier_key, '''', ''''''), '%', '%%'),
+        'tier_key', quote_ident(t.tier_key), 'key_type', t.key_type, 'tier_key_text', replace(replace(t.tier_key, '''', ''''''), '%', '%%'),
         'cut', cut, 'line_of', replace(cut, 'c.t::bigint', '(select r.line from thermocline.retention r where r.table_id operator(pg_catalog.=) c.table_id)::bigint'),
         'line', thermocline.key_literal(t.key_type, line),
         'above_floor', case when floor = -9223372036854775808 then ''
@@ -300,6 +300,8 @@ begin
         'old_key', string_agg(format('old.%I', k.name), ', ' order by k.place),
         'new_key', string_agg(format('new.%I', k.name), ', ' order by k.place),
         'heap_is_old', string_agg(format('h.%1$I %2$s old.%1$I', k.name, k.operator), ' and ' order by k.place),
+        'heap_is_key', string_agg(format('h.%1$I %2$s $%3$s', k.name, k.operator, k.place), ' and ' order by k.place),
+        'moved_from', format('$%s', count(*) + 1),
         'delta_is_old', string_agg(format('d.%1$I %2$s old.%1$I', k.name, k.operator), ' and ' order by k.place),
         'delta_is_new', string_agg(format('d.%1$I %2$s new.%1$I', k.name, k.operator), ' and ' order by k.place),
         'wished_is_old', string_agg(format('wished.%1$I %2$s old.%1$I', k.name, k.operator), ' and ' order by k.place),
@@ -321,12 +323,16 @@ create function thermocline.rendered(of_table bigint, template text, parts jsonb
     language plpgsql stable set search_path = pg_catalog as $$
 declare
     fragments jsonb := (select jsonb_object_agg(f.name, f.body) from thermocline.templates f
-                         where f.name in ('raise_conflict', 'raise_twice', 'write_tombstone', 'refuse_existing', 'changed_meanwhile', 'refuse_unfollowed', 'moved_from', 'refuse_detached', 'refuse_renamed', 'heap_reads_old', 'delta_reads_old',
+                         where f.name in ('raise_conflict', 'raise_twice', 'write_tombstone', 'refuse_existing', 'changed_meanwhile', 'refuse_unfollowed', 'skip_folded', 'refuse_detached', 'refuse_renamed', 'heap_reads_old', 'delta_reads_old',
                                           'changed_in_delta', 'narrate_insert', 'narrate_update', 'narrate_delete', 'refuse_expired'));
     body text := (select b.body from thermocline.templates b where b.name = template);
 begin
     if (select t.lake_retention is null from thermocline.tables t where t.id = of_table) then
         fragments := fragments || jsonb_build_object('refuse_expired', '');
+    end if;
+    -- Where the heap keeps its rows, no publication deletes any.
+    if (select t.keep_heap from thermocline.tables t where t.id = of_table) then
+        fragments := fragments || jsonb_build_object('skip_folded', '');
     end if;
     return thermocline.filled(thermocline.filled(thermocline.filled(body, fragments), fragments), parts);
 end $$;
@@ -343,8 +349,8 @@ declare
 begin
     select * into strict t from thermocline.tables where id = of_table;
     owner := (select pg_get_userbyid(c.relowner) from pg_class c where c.oid = t.heap_oid);
-    parts := parts || jsonb_build_object('head', quote_literal(thermocline.rendered(of_table, 'head', parts)),
-                                         'tail', quote_literal(thermocline.rendered(of_table, 'tail', parts)));
+    parts := parts || (select jsonb_object_agg(piece, quote_literal(thermocline.rendered(of_table, piece, parts)))
+                         from unnest(array['head', 'tail', 'image_head', 'image_tail']) piece);
     foreach what in array array['capture', 'statement_cut', 'route_insert', 'route_update', 'route_delete', 'capture_truncate', 'truncate_notice']
     loop
         made := format('thermocline_fn.%I', t.object_name || '_' || what);
@@ -386,11 +392,11 @@ begin
     execute format('alter view %s owner to %I', seam::regclass, (select pg_get_userbyid(c.relowner) from pg_class c where c.oid = seam));
 end $$;
 
--- What somebody granted, said and set on a view, as the statements that give it to its successor.
+-- What somebody granted, said and set on a view, as the statements that give it to its successor of the same name.
 create function thermocline.view_extras(seam oid) returns text[]
     language sql stable set search_path = pg_catalog as $$
     select array(
-        select format('grant %s%s on %%1$s to %s%s', a.privilege_type, case when g.attname is null then '' else format(' (%I)', g.attname) end,
+        select format('grant %s%s on %s to %s%s', a.privilege_type, case when g.attname is null then '' else format(' (%I)', g.attname) end, seam::regclass,
                       case a.grantee when 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end,
                       case when a.is_grantable then ' with grant option' else '' end)
           from (select c.relowner, c.relacl as acl, null::name as attname from pg_class c where c.oid = seam
@@ -399,9 +405,9 @@ create function thermocline.view_extras(seam oid) returns text[]
           cross join lateral aclexplode(g.acl) a
          where a.grantee <> g.relowner
         union all
-        select format('alter view %%1$s set (%s)', array_to_string(c.reloptions, ', ')) from pg_class c where c.oid = seam and c.reloptions is not null
+        select format('alter view %s set (%s)', seam::regclass, array_to_string(c.reloptions, ', ')) from pg_class c where c.oid = seam and c.reloptions is not null
         union all
-        select format('comment on view %%1$s is %L', obj_description(seam, 'pg_class')) where obj_description(seam, 'pg_class') is not null) $$;
+        select format('comment on view %s is %L', seam::regclass, obj_description(seam, 'pg_class')) where obj_description(seam, 'pg_class') is not null) $$;
 
 create function thermocline.apply_view_triggers(of_table bigint) returns void
     language plpgsql volatile set search_path = pg_catalog as $$
@@ -474,7 +480,7 @@ begin
         perform thermocline.apply_view_triggers(of_table);
         for c in select e from unnest(extras) e loop
             begin
-                execute format(c.e, seam);
+                execute c.e;
             exception when undefined_column then
                 null; -- a right on a column that is gone
             end;
@@ -540,9 +546,20 @@ begin
         return format('the text form of type %s does not read back the same everywhere', format_type(a.atttypid, a.atttypmod));
     end if;
     if a.attgenerated = 'v' then return 'a virtual column has no values to store'; end if;
-    if not a.atthasdef and a.attidentity = '' then return null; end if;
     -- From here on the rows outside the heap matter: what would they have got?
     if not thermocline.has_rows_outside(of_table) then return null; end if;
+    if not a.atthasdef and a.attidentity = '' then
+        -- The heap's rows got the default of the type, which stands nowhere with the column.
+        if (select y.typdefault is not null from pg_type y where y.oid = a.atttypid) then
+            return format('type %s has a default of its own, which rows in the lake would not get: add it with DEFAULT NULL', format_type(a.atttypid, a.atttypmod));
+        end if;
+        begin
+            execute format('select null::%s', format_type(a.atttypid, a.atttypmod));
+        exception when integrity_constraint_violation or check_violation or not_null_violation then
+            return format('rows in the lake would be NULL, which type %s does not take', format_type(a.atttypid, a.atttypmod));
+        end;
+        return null;
+    end if;
     if a.attgenerated <> '' or a.attidentity <> '' then return 'rows in the lake would need a value of their own each'; end if;
     if thermocline.missing_value(t.heap_oid, a.attname, format_type(a.atttypid, a.atttypmod)) is not null then return null; end if;
     -- A default, and no one value for old rows: either each row was given one of its own, or the default came after the column.
@@ -558,6 +575,11 @@ begin
         using errcode = 'feature_not_supported', hint = 'Undo the change, or unregister the table first and register it again after it.';
 end $$;
 
+-- A name cut to so many bytes, between two characters.
+create function thermocline.cut_name(name text, bytes integer) returns text
+    language sql immutable set search_path = pg_catalog as $$
+    select left(name, n) from generate_series(bytes, 0, -1) n where octet_length(left(name, n)) <= bytes limit 1 $$;
+
 -- Renames a column of a relation by way of a name nobody has, so that two columns may swap theirs.
 create function thermocline.rename_columns(kind text, relation text, renames jsonb) returns void
     language plpgsql volatile set search_path = pg_catalog as $$
@@ -565,10 +587,10 @@ declare
     r record;
 begin
     for r in select * from jsonb_to_recordset(renames) x(was text, now text, attnum integer) loop
-        execute format('alter %s %s rename column %I to %I', kind, relation, r.was, '_tc_' || r.attnum);
+        execute format('alter %s %s rename column %I to %I', kind, relation, r.was, '_thermocline_renamed_' || r.attnum);
     end loop;
     for r in select * from jsonb_to_recordset(renames) x(was text, now text, attnum integer) loop
-        execute format('alter %s %s rename column %I to %I', kind, relation, '_tc_' || r.attnum, r.now);
+        execute format('alter %s %s rename column %I to %I', kind, relation, '_thermocline_renamed_' || r.attnum, r.now);
     end loop;
 end $$;
 
@@ -671,7 +693,7 @@ begin
         execute format('drop domain if exists %s', thermocline.lake_domain(of_table, c.field_id));
         -- The view's column gives its name up at once: another may be added under it.
         execute coalesce((
-            select format('alter view %s rename column %I to %I', v.attrelid::regclass, v.attname, left(v.attname, 48) || '_dropped_' || v.attnum)
+            select format('alter view %s rename column %I to %I', v.attrelid::regclass, v.attname, thermocline.cut_name(v.attname, 48) || '_dropped_' || v.attnum)
               from pg_attribute v where v.attrelid = to_regclass(format('%I.%I', t.seam_schema, t.table_name)) and v.attname = c.name), 'select');
         delete from thermocline.columns x where x.table_id = of_table and x.attnum = c.attnum;
         said := said || format('column %s dropped', c.name);
@@ -712,6 +734,11 @@ begin
               where n.attrelid = t.heap_oid and n.attnum > 0 and not n.attisdropped and d.attcollation <> n.attcollation
     loop
         perform thermocline.refuse_change(of_table, format('column %s has another collation', a.attname), null);
+    end loop;
+    for c in select x.* from thermocline.columns x where x.table_id = of_table
+                and exists (select from thermocline.columns y where y.table_id = of_table and y.name <> x.name and lower(y.name) = lower(x.name)) loop
+        perform thermocline.refuse_change(of_table, format('another column is called like %s but for the case of letters', c.name),
+                                          'which readers of the lake ignore');
     end loop;
     if not exists (select from thermocline.tables x cross join lateral thermocline.key_columns(x.heap_oid, x.pk) where x.id = of_table) then
         perform thermocline.refuse_change(of_table, 'its primary key is gone', 'it tells the rows of both tiers apart');
@@ -769,7 +796,7 @@ declare
 begin
     if current_setting('thermocline.following', true) = 'on' or not (lets_go or current_query() ~* '\m(add|rename)\M') then return; end if;
     for t in select r.id from thermocline.tables_here r join pg_class h on h.oid = r.heap_oid
-              where current_query() ~* ('(^|[^\w$])' || regexp_replace(r.table_name, '(\W)', '\\\1', 'g') || '($|[^\w$])')
+              where current_query() ~* ('(^|[^\w$])' || regexp_replace(replace(r.table_name, '"', '""'), '(\W)', '\\\1', 'g') || '($|[^\w$])')
                 and pg_has_role(session_user, h.relowner, 'member')
     loop
         -- Readers lock the view, then the heap; so do we, or one would have to be sent away.
@@ -799,6 +826,50 @@ begin
     perform set_config('thermocline.loosened', '', true);
 end $$;
 
+-- What the statement under way says, as far as anybody can tell: the client's own text, and that of every statement inside functions.
+-- Null where a part of it is not to be seen (a function in SQL).
+create function thermocline.statement_text(context text) returns text
+    language sql stable set search_path = pg_catalog as $$
+    select case when context !~ 'SQL function "' then concat_ws(e';\n', current_query(), context) end $$;
+
+-- A USING that only spells out the cast that Postgres makes by itself: ALTER COLUMN v TYPE bigint USING v::bigint.
+create function thermocline.without_plain_using(statement text) returns text
+    language sql immutable set search_path = pg_catalog as $$
+    select regexp_replace(statement,
+        '\malter\s+(?:column\s+)?("(?:[^"]|"")+"|[\w$]+)\s+(?:set\s+data\s+)?type\s+([\w ]+(?:\([\d, ]+\))?)\s+using\s+\1\s*::\s*\2\s*(?=[,;"'']|$)',
+        'alter', 'gi') $$;
+
+-- A statement that rewrites the values of the heap's rows reaches no row of the lake or the delta: it is refused once there are any, unless
+-- its text shows that values stay as they are. What comes with a new column is judged by follow_added().
+create function thermocline.on_rewrite() returns event_trigger
+    language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    rewritten constant oid := pg_event_trigger_table_rewrite_oid();
+    reason constant integer := pg_event_trigger_table_rewrite_reason(); -- 2 for values of their own, 4 for another type
+    t record;
+    context text;
+    said text;
+    why text;
+begin
+    if reason & 6 = 0 then return; end if;
+    select r.id, format('%I.%I', r.schema_name, r.table_name) as name into t
+      from thermocline.tables_here r where r.heap_oid in (rewritten, pg_partition_root(rewritten));
+    if not found then return; end if;
+    perform from thermocline.cutline k where k.table_id = t.id for share;
+    if not thermocline.has_rows_outside(t.id) then return; end if;
+    get diagnostics context = pg_context;
+    said := thermocline.statement_text(context);
+    if reason & 4 <> 0 and coalesce(thermocline.without_plain_using(said) ~* '\musing\M', true) then
+        why := 'USING would change the values in the heap alone, and rows in the lake would keep theirs';
+    elsif reason & 2 <> 0 and coalesce(said ~* '\mexpression\M', true) then
+        why := 'another expression of a generated column would change the values in the heap alone';
+    else
+        return;
+    end if;
+    raise exception 'the lake of % cannot follow this change: %', t.name, why using errcode = 'feature_not_supported',
+        hint = 'Add another column, UPDATE the seam with its values, drop the old column and rename the new one. A type that only widens needs no USING.';
+end $$;
+
 -- A type that would no longer read what the lake may hold is refused at once; what needs nothing (a value more, another name of an
 -- attribute) is noted. Row types of tables change by ALTER TABLE.
 create function thermocline.on_type_end() returns event_trigger
@@ -819,7 +890,7 @@ begin
     perform thermocline.note_types(r.id) from thermocline.tables_here r;
 end $$;
 
-revoke all on function thermocline.on_alter_start(), thermocline.on_alter_end(), thermocline.on_type_end(), thermocline.note_types(bigint), thermocline.follow_schema(bigint, boolean),
+revoke all on function thermocline.on_alter_start(), thermocline.on_alter_end(), thermocline.on_rewrite(), thermocline.on_type_end(), thermocline.note_types(bigint), thermocline.follow_schema(bigint, boolean),
     thermocline.finish_following(bigint), thermocline.apply_seam(bigint, bigint), thermocline.apply_view(bigint, bigint, text[], bigint),
     thermocline.apply_functions(bigint), thermocline.apply_view_triggers(bigint), thermocline.loosen_seam(bigint),
     thermocline.lock_seam(bigint) from public;
@@ -829,6 +900,7 @@ do $$
 begin
     if (select r.rolsuper from pg_roles r where r.rolname = current_user) then
         create event trigger thermocline_alter_start on ddl_command_start when tag in ('ALTER TABLE') execute function thermocline.on_alter_start();
+        create event trigger thermocline_rewrite on table_rewrite execute function thermocline.on_rewrite();
         create event trigger thermocline_type_end on ddl_command_end when tag in ('ALTER TYPE', 'ALTER DOMAIN', 'ALTER TABLE') execute function thermocline.on_type_end();
         create event trigger thermocline_alter_end on ddl_command_end when tag in ('ALTER TABLE') execute function thermocline.on_alter_end();
     end if;

@@ -74,7 +74,7 @@ create function thermocline.shows_do_nothing(statement text, seam_schema text, s
                '("(?:[^"]|"")*")|--[^\n]*|/\*(?:[^*]|\*+[^*/])*\*+/|\me''(?:[^''\\]|\\.|'''')*''|''(?:[^'']|'''')*''|\$\$(?:[^$]|\$[^$])*\$\$',
                '\1 ', 'gi')
            ~* format('\minsert\s+into\s+("?%s"?\s*\.\s*)?"?%s"?(?![\w.])(?:(?!\minsert\M).)*\mon\s+conflict\s+do\s+nothing\M',
-                     regexp_replace(seam_schema, '(\W)', '\\\1', 'g'), regexp_replace(seam_name, '(\W)', '\\\1', 'g')) $$;
+                     regexp_replace(replace(seam_schema, '"', '""'), '(\W)', '\\\1', 'g'), regexp_replace(replace(seam_name, '"', '""'), '(\W)', '\\\1', 'g')) $$;
 
 create function thermocline.refuse_do_nothing() returns trigger
     language plpgsql set search_path = pg_catalog as $$

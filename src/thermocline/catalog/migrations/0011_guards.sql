@@ -2,6 +2,10 @@
 -- that rows in the lake would never hear of. Only commands that touch the table itself are looked at.
 -- Partitions made, attached or detached by hand are followed at once, too.
 
+alter table thermocline.partitions add column capture_lost_at timestamptz;
+comment on column thermocline.partitions.capture_lost_at is
+    'When its capture trigger was last seen disabled or gone; null again once both tiers were compared with the trigger firing.';
+
 create function thermocline.on_guarded_end() returns event_trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -26,6 +30,11 @@ begin
                  'Reference another table, or check the reference by a trigger that reads the seam.'
             from pg_constraint f
            where not t.keep_heap and f.conrelid = c.objid and f.confrelid = t.heap_oid and f.contype = 'f' and f.conparentid = 0
+          union all
+          select format('only a plain table can be a partition of it, and %s is itself partitioned or foreign', p.oid::regclass),
+                 'Attach the tables that hold the rows, one by one.'
+            from pg_inherits i join pg_class p on p.oid = i.inhrelid
+           where i.inhparent = t.heap_oid and p.relkind <> 'r' and c.objid in (t.heap_oid, p.oid)
       ) w on true
      limit 1;
     if found then
@@ -45,6 +54,11 @@ begin
     return case when low is not null then place end;
 end $$;
 
+-- Whether this transaction reads at a snapshot that may be older than what it changes.
+create function thermocline.reads_old_snapshot() returns boolean
+    language sql stable set search_path = pg_catalog as $$
+    select current_setting('transaction_isolation') in ('repeatable read', 'serializable') $$;
+
 -- From now on every change of the partition is captured; what it holds becomes corrections, where readers below the cut-line look for it.
 -- Rows below the retention line stay expired. How many rows it carried.
 create function thermocline.capture_partition(of_table bigint, relation oid) returns bigint
@@ -55,6 +69,11 @@ declare
     carried bigint;
 begin
     select * into strict t from thermocline.tables where id = of_table;
+    if thermocline.reads_old_snapshot() and pg_relation_size(relation) > 0 then
+        raise exception '% cannot become a partition of %.% at isolation level %: rows that were committed to it since the transaction began would be missed',
+            relation::regclass, t.schema_name, t.table_name, upper(current_setting('transaction_isolation'))
+            using errcode = 'feature_not_supported', hint = 'Attach it in a transaction at READ COMMITTED.';
+    end if;
     execute format('create or replace trigger thermocline_capture after insert or update or delete on %s for each row execute function thermocline_fn.%I()',
                    relation::regclass, t.object_name || '_capture');
     execute format('create or replace trigger thermocline_capture_truncate before truncate on %s for each statement execute function thermocline_fn.%I()',
@@ -122,6 +141,13 @@ begin
         execute format('drop trigger thermocline_capture on %s', p.relid::regclass);
         execute format('drop trigger if exists thermocline_capture_truncate on %s', p.relid::regclass);
     end loop;
+    -- The line as it is: where it moved since this transaction's snapshot, Postgres refuses (40001), and the transaction runs again.
+    if thermocline.reads_old_snapshot() then
+        perform from thermocline.cutline k join thermocline.tables_here t on t.id = k.table_id
+          where t.heap_oid in (select c.objid from pg_event_trigger_ddl_commands() c
+                               union all select i.inhparent from pg_event_trigger_ddl_commands() c join pg_inherits i on i.inhrelid = c.objid)
+            for share of k;
+    end if;
     for p in select distinct t.id, i.inhrelid from thermocline.tables_here t
                join thermocline.cutline k on k.table_id = t.id
                join pg_inherits i on i.inhparent = t.heap_oid
@@ -134,6 +160,11 @@ begin
         perform thermocline.capture_partition(p.id, p.inhrelid);
         perform set_config('thermocline.following', '', true);
     end loop;
+    -- Somebody switched a capture off: what is written until it fires again is missing in the lake, and so is noted until both were compared.
+    update thermocline.partitions k set capture_lost_at = now()
+      from thermocline.tables_here t, pg_event_trigger_ddl_commands() c
+     where t.id = k.table_id and c.classid = 'pg_class'::regclass and c.objid in (t.heap_oid, k.relid) and k.state in ('sealing', 'tiering', 'tiered')
+       and exists (select from pg_trigger g where g.tgrelid = k.relid and g.tgname = 'thermocline_capture' and g.tgenabled <> 'A');
 end $$;
 revoke all on function thermocline.on_guarded_end(), thermocline.on_partition_end(), thermocline.capture_partition(bigint, oid),
     thermocline.hold_partitions(bigint), thermocline.clear_stale(bigint, bigint) from public;
@@ -142,8 +173,9 @@ revoke all on function thermocline.on_guarded_end(), thermocline.on_partition_en
 do $$
 begin
     if (select r.rolsuper from pg_roles r where r.rolname = current_user) then
-        create event trigger thermocline_guard on ddl_command_end when tag in ('ALTER TABLE', 'CREATE TABLE') execute function thermocline.on_guarded_end();
-        create event trigger thermocline_partition_end on ddl_command_end when tag in ('ALTER TABLE', 'CREATE TABLE')
+        create event trigger thermocline_guard on ddl_command_end
+            when tag in ('ALTER TABLE', 'CREATE TABLE', 'CREATE SCHEMA') execute function thermocline.on_guarded_end();
+        create event trigger thermocline_partition_end on ddl_command_end when tag in ('ALTER TABLE', 'CREATE TABLE', 'CREATE SCHEMA')
             execute function thermocline.on_partition_end();
     end if;
 end $$;

@@ -9,22 +9,22 @@ select count(*) from {delta} d where d._folded is null and d.{tier_key} < {hi}
 
 -- name: edges
 select thermocline.axis(min(p.{tier_key})), count(*)
-  from (select d.{tier_key}, (row_number() over (order by d.{tier_key}) - 1) / %(range_rows)s::bigint as piece
+  from (select d.{tier_key}, (row_number() over (order by d.{tier_key}) - 1) / {range_rows}::bigint as piece
           from {delta} d where d._folded is null and d.{tier_key} < {hi}) p
  group by p.piece order by p.piece
 
 -- name: mark
 update {delta} d set _folded = pg_current_xact_id()
  where d.ctid = any (array(
-    select m.ctid from {delta} m where m._folded is null and m._version <@ %(versions)s::int8multirange for update of m skip locked))
+    select m.ctid from {delta} m where m._folded is null and m._version <@ {versions}::int8multirange for update of m skip locked))
 
 -- name: mark_and_unspill
 with paired as materialized (
     select m.ctid as at, s.ctid as spill_at, m._op = 0 and s.ctid is not null and record_image_eq(row({s_columns}), row({m_columns})) as goes
       from {delta} m left join {spill} s on {spill_is_mine}
-     where m._folded is null and m._version <@ %(versions)s::int8multirange),
+     where m._folded is null and m._version <@ {versions}::int8multirange),
 mine as materialized (
-    select m.ctid as at from {delta} m where m._folded is null and m._version <@ %(versions)s::int8multirange for update of m skip locked),
+    select m.ctid as at from {delta} m where m._folded is null and m._version <@ {versions}::int8multirange for update of m skip locked),
 held as materialized (
     select s.ctid as spill_at from {spill} s where s.ctid = any (array(select p.spill_at from paired p where p.goes)) for update skip locked),
 done as materialized (
@@ -45,10 +45,10 @@ select set_config('session_replication_role', 'replica', true) from pg_roles r w
 
 -- name: purge
 delete from {delta} d where d.ctid = any (array(
-    select m.ctid from {delta} m where m._folded = %(xid)s::xid8 for update of m skip locked))
+    select m.ctid from {delta} m where m._folded = {xid}::xid8 for update of m skip locked))
 
 -- name: is_purged
-select not exists (select from {delta} d where d._folded = %(xid)s::xid8)
+select not exists (select from {delta} d where d._folded = {xid}::xid8)
 
 -- name: inexact_collations
 select a.attname from pg_attribute a join pg_collation c on c.oid = a.attcollation

@@ -46,6 +46,22 @@ update thermocline.partitions set rows_in_lake = %(rows)s where table_id = %(tab
 -- Seals leave it firing always ('A'): whoever disabled triggers and enabled them again has left it at 'O'.
 select exists (select 1 from pg_trigger where tgrelid = %(relid)s and tgname = %(trigger)s and tgenabled = 'A')
 
+-- name: note_capture_lost
+update thermocline.partitions set capture_lost_at = now() where table_id = %(table_id)s and relid = %(relid)s
+
+-- name: capture_was_lost
+select capture_lost_at is not null from thermocline.partitions where table_id = %(table_id)s and relid = %(relid)s
+
+-- name: watched
+-- Partitions whose capture fires now: from this snapshot on every change of theirs is captured.
+select p.relid, p.schema_name, p.name, now() from thermocline.partitions p
+  join pg_trigger g on g.tgrelid = p.relid and g.tgname = %(trigger)s and g.tgenabled = 'A'
+ where p.table_id = %(table_id)s and p.capture_lost_at is not null
+
+-- name: note_compared
+update thermocline.partitions set capture_lost_at = null
+ where table_id = %(table_id)s and relid = any(%(relids)s::oid[]) and capture_lost_at <= %(at)s
+
 -- name: reads_all_statistics
 select r.rolsuper or pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') from pg_roles r where r.rolname = current_user
 

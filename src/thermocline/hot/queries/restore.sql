@@ -66,3 +66,8 @@ delete from {heap} h using pg_temp.thermocline_pending d where {key_is}
 
 -- name: put_pending
 insert into {heap} ({writable}) overriding system value select {writable} from pg_temp.thermocline_pending d where d._op = 0
+
+-- name: held_names
+select c.oid, c.relkind::text, c.relname from pg_class c
+ where c.oid = to_regclass(%(table)s) or c.oid in (select i.indexrelid from pg_index i where i.indrelid = to_regclass(%(table)s))
+ order by c.relkind desc, c.oid

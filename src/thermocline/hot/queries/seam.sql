@@ -42,34 +42,66 @@ select {delta_columns}
 -- name: capture
 -- Thermocline {version}. Every change of a row in the spill or in a sealed partition becomes a correction, in the writer's own transaction.
 -- Whatever the cut-line is: a correction at or above it is hidden, and sealing a partition clears what is hidden in its range.
--- The one delete that is no correction is a fold's own: the row it takes out of the spill lies in the lake. Only whoever may publish can
--- write that transaction's number into the cut-line, so nobody else can keep a delete from being captured.
+-- Invariant: when a statement ends, the delta has the heap's own image of every key that the statement touched, or a tombstone.
+-- OLD and NEW only name the keys. Their images may be older than the row: triggers and functions of the user's may have changed it again since,
+-- and such a nested change is captured before the one that set it off. Each change calls this function after it, so the last call for a
+-- key reads the last image of it, in whatever order triggers fire. It is read through the heap, for the partition may be another role's; the
+-- key has the tier key in it, so the planner opens the one partition.
+declare
+    changes_key boolean := tg_op operator(pg_catalog.=) 'UPDATE' and not pg_catalog.record_image_eq(row({old_key}), row({new_key}));
+    came_from {key_type};
+    held bigint;
 begin
     {refuse_detached}
     {refuse_unfollowed}
-    if tg_op = 'DELETE' and exists (select 1 from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id}
-                                       and c.folding_xid operator(pg_catalog.=) pg_catalog.pg_current_xact_id()) then
-        return null;
-    end if;
-    if tg_op <> 'INSERT' and (tg_op = 'DELETE' or not pg_catalog.record_image_eq(row({old_key}), row({new_key}))) then
-        insert into {delta} as d ({columns}, _op, _version) values ({old_columns}, 1, pg_catalog.nextval('thermocline.delta_version'))
-        on conflict ({key_columns}) do update
-            set {columns_from_excluded}, _op = 1, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null;
+    {skip_folded}
+    if tg_op = 'DELETE' or changes_key then
+        execute pg_catalog.concat({image_head}, ' ', {heap_oid}::pg_catalog.oid::pg_catalog.regclass, ' ', {image_tail})
+          using {old_key}, came_from;
+        get diagnostics held = row_count;
+        if held operator(pg_catalog.=) 0 then {write_tombstone} end if;
     end if;
     if tg_op <> 'DELETE' then
         {refuse_expired}
-        insert into {delta} as d ({columns}, _op, _version, _old_key)
-        values ({new_columns}, 0, pg_catalog.nextval('thermocline.delta_version'), {moved_from})
-        on conflict ({key_columns}) do update
-            set {columns_from_excluded}, _op = 0, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null,
-                _old_key = coalesce(excluded._old_key, case when d._folded is null then d._old_key end);
+        if changes_key then
+            came_from := coalesce((select d._old_key from {delta} d where {delta_is_old} and d._folded is null), old.{tier_key});
+        end if;
+        execute pg_catalog.concat({image_head}, ' ', {heap_oid}::pg_catalog.oid::pg_catalog.regclass, ' ', {image_tail})
+          using {new_key}, came_from;
+        get diagnostics held = row_count;
+        if held operator(pg_catalog.=) 0 then
+            insert into {delta} as d ({columns}, _op, _version) values ({new_columns}, 1, pg_catalog.nextval('thermocline.delta_version'))
+            on conflict ({key_columns}) do update
+                set {columns_from_excluded}, _op = 1, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null;
+        end if;
     end if;
     return null;
 end
 
--- name: moved_from
-case when tg_op operator(pg_catalog.=) 'UPDATE' and not pg_catalog.record_image_eq(row({old_key}), row({new_key}))
-             then coalesce((select d._old_key from {delta} d where {delta_is_old} and d._folded is null), old.{tier_key}) end
+-- name: image_head
+insert into {delta} as d ({columns}, _op, _version, _old_key)
+        select {h_columns}, 0, pg_catalog.nextval('thermocline.delta_version'), {moved_from} from
+
+-- name: image_tail
+h where {heap_is_key}
+        on conflict ({key_columns}) do update
+            set {columns_from_excluded}, _op = 0, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null,
+                _old_key = coalesce(excluded._old_key, case when d._folded is null then d._old_key end)
+
+-- name: skip_folded
+-- The one delete that is no correction is a publication's own, and that row by row: a fold marked this very image in the delta before it took
+-- it out of the spill, and rows below R have expired. What a trigger of the user's does in that transaction is captured like anything else.
+-- Only whoever may publish can write that transaction's number into the cut-line, so nobody else can keep a delete from being captured.
+    if tg_op = 'DELETE' and exists (
+        select 1 from thermocline.cutline c
+         where c.table_id operator(pg_catalog.=) {table_id} and c.folding_xid operator(pg_catalog.=) pg_catalog.pg_current_xact_id()
+           and (thermocline.axis(old.{tier_key}) operator(pg_catalog.<) c.r
+                or exists (select 1 from {delta} d where {delta_is_old} and d._op operator(pg_catalog.=) 0
+                              and d._folded operator(pg_catalog.=) c.folding_xid
+                              and pg_catalog.record_image_eq(row({d_columns}), row({old_columns})))))
+    then
+        return null;
+    end if;
 
 -- name: refuse_detached
 -- Where event triggers may not be made, a detached table keeps its capture: what happens to its rows now must neither become history nor
@@ -168,9 +200,9 @@ begin
         end if;
         {raise_conflict}
     end if;
-    -- Under the key it has now, which a trigger of the user's may have chosen.
+    -- Under the key it has now, which a trigger of the user's may have chosen. Another may have put a row under the old key: that is captured.
     if not ({new_is_old}) then
-        {write_tombstone}
+        if not exists (select 1 from {heap} h where {heap_is_old}) then {write_tombstone} end if;
         update {delta} d set _old_key = old.{tier_key} where {delta_is_new} and d._folded is null;
     end if;
     {narrate_update}

@@ -11,6 +11,13 @@ h where {kept} on conflict ({key_columns}) do update
 begin
     {refuse_detached}
     {refuse_unfollowed}
+    -- Postgres removes every row, and an older snapshot shows only some of them: the others would stay in the lake.
+    if pg_catalog.current_setting('transaction_isolation') operator(pg_catalog.=) any (array['repeatable read', 'serializable'])
+       and pg_catalog.pg_relation_size(tg_relid) operator(pg_catalog.>) 0 then
+        raise exception 'TRUNCATE of {heap_text} does not work at isolation level %: rows of "%" that were committed since the transaction began would stay in the lake',
+            pg_catalog.upper(pg_catalog.current_setting('transaction_isolation')), tg_table_name
+            using errcode = 'feature_not_supported', hint = 'TRUNCATE it in a transaction at READ COMMITTED, or DELETE the rows.';
+    end if;
     execute pg_catalog.concat({head}, ' ', pg_catalog.format('%I.%I', tg_table_schema, tg_table_name), ' ', {tail})
       using (select c.t from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id});
     return null;

@@ -70,9 +70,10 @@ def _pairs(key_groups: Rows, rows: Rows, groups: Rows) -> tuple[Rows, Rows]:
 def _ask(conn: Connection, key: FoldKey, ours: list[str], theirs: list[str]) -> list[bool]:
     """Whether the values are equal, read by the type's input function: a literal is, a text is cast, and a user may have made that cast."""
     kind = sql.SQL(key.pg_type if key.collation is None else f"{key.pg_type} collate {key.collation}")  # Postgres' own spelling
-    pair = sql.SQL("({{}}::{kind} operator({schema}.{operator}) {{}}::{kind})").format(
+    between = sql.SQL("::{kind} operator({schema}.{operator}) ").format(
         kind=kind, schema=sql.Identifier(key.operator_schema), operator=sql.SQL(key.operator)
     )
-    asked = sql.SQL(", ").join(sql.SQL(pair.as_string(None)).format(a, b) for a, b in zip(ours, theirs, strict=True))
+    after = sql.SQL("::{}").format(kind)
+    asked = sql.SQL(", ").join(sql.Composed([sql.Literal(a), between, sql.Literal(b), after]) for a, b in zip(ours, theirs, strict=True))
     row = conn.execute(sql.SQL("select array[{}]").format(asked)).fetchone()
     return [bool(same) for same in row[0]] if row else []

@@ -26,16 +26,20 @@ def plan_hash_query(
     )
 
 
-def plan_key_query(relation: TableName, key: Sequence[LakeColumn], condition: sql.Composable, limit: int) -> sql.Composed:
-    """The key's hash, and the key as text, of rows whose key's hash is in the one parameter."""
+def plan_key_query(
+    relation: TableName, key: Sequence[LakeColumn], condition: sql.Composable, hashes: Sequence[int], limit: int
+) -> sql.Composed:
+    """The key's hash, and the key as text, of rows whose key's hash is one of these."""
     return sql.SQL(
-        "select k.{hash}, {texts} from {relation} x cross join lateral {key} k where {where} and k.{hash} = any (%s) limit {limit}"
+        "select k.{hash}, {texts} from {relation} x cross join lateral {key} k"
+        " where {where} and k.{hash} = any ({hashes}::bigint[]) limit {limit}"
     ).format(
         texts=sql.SQL(", ").join(sql.SQL("pg_catalog.concat({})").format(sql.Identifier("x", column.name)) for column in key),
         relation=sql.Identifier(relation.schema, relation.table),
         key=_hashed(key),
         where=condition,
         hash=sql.Identifier(HASH_COLUMN),
+        hashes=sql.Literal("{" + ",".join(map(str, hashes)) + "}"),
         limit=sql.Literal(limit),
     )
 
