@@ -58,8 +58,9 @@ def _leaves(field_id: int, name: str, kind: Any, *, repeated: bool) -> Iterator[
 
 
 def current_schema(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The current schema in a table's metadata."""
-    found: Mapping[str, Any] = next(schema for schema in told["schemas"] if schema["schema-id"] == told["current-schema-id"])
+    """The current schema in a table's metadata; one of version 1 may have that one alone."""
+    schemas = {schema["schema-id"]: schema for schema in told.get("schemas", ())}
+    found: Mapping[str, Any] = schemas[told["current-schema-id"]] if schemas else told["schema"]
     return found
 
 

@@ -7,7 +7,6 @@ this process dies. Data files are not touched. Older snapshots keep the manifest
 
 from __future__ import annotations
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from thermocline.catalog.pauses import read_paused_since
 from thermocline.catalog.tables import insert_event
+from thermocline.cold.evolve import read_metadata
 from thermocline.cold.manifest_entries import read_file_entries
 from thermocline.cold.metadata import read_lake_table
 from thermocline.core.file_entry import EntryProblem, FileEntry
@@ -62,7 +62,7 @@ def check_manifests(
     if snapshot_id is None:
         return CheckedManifests(report=ManifestReport(table=table, snapshot=None, files=0))
     lake = read_lake_table(metadata_location)
-    told = json.loads(lake.metadata.model_dump_json())
+    told = read_metadata(metadata_location)
     entries = list(read_file_entries(lake, snapshot_id))
     parquet = [entry for entry in entries if entry.format == "parquet"]
     others = len(entries) - len(parquet)
