@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 import pytest
 from tests.twin import Spanning
 
 from thermocline.errors import HeapChanged, PartitionGone
+from thermocline.hot.partitions import why_not_drop
+from thermocline.ops import tier as tier_module
 
 _JANUARY = "ts < '2026-02-01 00:00+00'"
 
@@ -79,6 +82,35 @@ def test_a_partition_made_below_the_cut_line_is_seen_at_once(changing: Spanning)
     assert any("made below the cut-line" in note for note in changing.tier().notes)
     changing.fold()
     changing.assert_same_rows()
+
+
+@pytest.mark.parametrize("way", ["made anew", "moved"])
+def test_a_partition_that_took_the_name_of_a_tiered_one_is_not_dropped_in_its_place(
+    make_spanning: Callable[..., Spanning], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Between the look and the drop somebody puts hot rows where the tiered partition was."""
+    spanning = make_spanning(reclaim_lag="40d")
+    heap = spanning.session("public", autocommit=True)
+    spanning.tier()
+
+    def replace(*given: Any) -> str | None:
+        monkeypatch.setattr(tier_module, "why_not_drop", why_not_drop)
+        bounds = "for values from ('2026-06-01 00:00Z') to ('2026-07-01 00:00Z')"
+        if way == "made anew":
+            heap.execute("drop table public.events_2026_03")
+            heap.execute(f"create table public.events_2026_03 partition of public.events {bounds}".encode())
+        else:
+            heap.execute("alter table public.events detach partition public.events_2026_03; truncate public.events_2026_03")
+            heap.execute(f"alter table public.events attach partition public.events_2026_03 {bounds}".encode())
+        spanning.both("insert into events (id, ts, v) values (902, '2026-06-10 00:00+00', 1) returning *")
+        return why_not_drop(*given)
+
+    spanning.both("insert into events (id, ts, v) values (901, '2026-05-20 00:00+00', 1)")
+    monkeypatch.setattr(tier_module, "why_not_drop", replace)
+    spanning.tier()
+    spanning.assert_same_rows()
+    spanning.tier()
+    spanning.assert_same_rows()
 
 
 def test_without_event_triggers_a_detached_partition_refuses_changes_until_it_is_let_go(make_spanning: Callable[..., Spanning]) -> None:

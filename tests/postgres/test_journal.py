@@ -33,8 +33,13 @@ def events(shop: Shop) -> Shop:
     shop.run(*MONTHS)
     shop.register(premake=0)
     shop.run(f"update thermocline.cutline set seam_line = {MARCH}")
-    shop.run(f"insert into thermocline.partitions select 1, 'public', 'e1', 'e1'::regclass, {JANUARY}, {FEBRUARY}, 'sealing'")
-    shop.run(f"insert into thermocline.partitions select 1, 'public', 'e2', 'e2'::regclass, {FEBRUARY}, {MARCH}, 'sealing'")
+    for name, lo, hi in (("e1", JANUARY, FEBRUARY), ("e2", FEBRUARY, MARCH)):
+        shop.run(
+            f"select thermocline.capture_partition(1, 'public.{name}'::regclass)",
+            "insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state, seal)"
+            f" select 1, 'public', '{name}', tgrelid, {lo}, {hi}, 'sealing', oid from pg_trigger"
+            f" where tgrelid = 'public.{name}'::regclass and tgname = 'thermocline_capture'",
+        )
     _publish(shop.conn, _begun(shop.conn, kind="fold"), snapshot=100)
     return shop
 

@@ -91,7 +91,7 @@ def test_a_partition_waits_for_readers_and_for_its_capture_trigger(events: Shop)
 
 def test_the_floor_of_the_seam_waits_for_readers_of_an_older_t(events: Shop) -> None:
     ((t,),) = events.rows("select t from thermocline.cutline")
-    events.run(f"update thermocline.cutline set seam_line = {t + 10}")
+    events.run(f"update thermocline.cutline set seam_line = {t + 10}", "select thermocline.capture_partition(1, 'public.e1'::regclass)")
     with _reading(events):
         _publish(events.conn, _begun(events.conn, t=t + 10), snapshot=101)
         assert plan_floor(events.conn, 1, 0) is None
@@ -129,8 +129,8 @@ def test_the_base_and_the_result_of_an_unfinished_op_are_needed(events: Shop) ->
 
 def test_a_pin_keeps_its_snapshot_until_it_expires(events: Shop) -> None:
     ((pin,),) = events.rows(
-        "insert into thermocline.read_pins (table_id, snapshot_id, metadata_location, holder, expires_at)"
-        " values (1, 77, '/lake/7.metadata.json', 'reader', clock_timestamp() + interval '1 hour') returning id"
+        "insert into thermocline.read_pins (table_id, snapshot_id, metadata_location, t, holder, expires_at)"
+        " values (1, 77, '/lake/7.metadata.json', 0, 'reader', clock_timestamp() + interval '1 hour') returning id"
     )
     needs = read_needs(events.conn, Owner(table_id=1), None, 0)
     assert (needs.snapshots[77], needs.metadata_files) == (f"pin {pin} of reader", frozenset({"/lake/7.metadata.json"}))
@@ -151,8 +151,9 @@ def _seal_and_publish(shop: Shop, name: str = "e1") -> None:
     shop.run(
         f"create trigger {CAPTURE_TRIGGER} after insert or update or delete on public.{name} for each row execute function {function}()",
         f"alter table public.{name} enable always trigger {CAPTURE_TRIGGER}",
-        "insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state)"
-        f" select 1, 'public', '{name}', 'public.{name}'::regclass, 0, (select t from thermocline.cutline), 'tiering'",
+        "insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state, seal)"
+        f" select 1, 'public', '{name}', g.tgrelid, 0, (select t from thermocline.cutline), 'tiering', g.oid from pg_trigger g"
+        f" where g.tgrelid = 'public.{name}'::regclass and g.tgname = '{CAPTURE_TRIGGER}'",
     )
     _publish(shop.conn, _begun(shop.conn), snapshot=None)
 

@@ -257,6 +257,10 @@ def apply_drop(conn: Connection, heap: TableName, heap_oid: int, table_id: int, 
     """Detach and drop; the capture trigger stays to the end, so nothing can be written past the lake."""
     with short_locks(conn, lock_timeout_ms, [heap_oid, partition.oid], f"drop {partition.name}"):
         name = sql.Identifier(partition.name.schema, partition.name.table)
+        conn.execute(sql.SQL("lock table only {} in access exclusive mode").format(sql.Identifier(heap.schema, heap.table)))
+        where = {"table_id": table_id, "relid": partition.oid, "name": str(partition.name), "lo": partition.lo}
+        if conn.execute(_QUERIES["is_still_it"], where).fetchone() != (True,):
+            raise PartitionGone(f"{partition.name} is another partition by now; the next cycle looks again.")
         conn.execute(sql.SQL("alter table {} detach partition {}").format(sql.Identifier(heap.schema, heap.table), name))
         conn.execute(sql.SQL("drop table {}").format(name))
         apply_state(conn, table_id, [partition.oid], "dropped")

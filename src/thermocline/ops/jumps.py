@@ -22,11 +22,13 @@ from thermocline.pg import Connection, connect
 def read_jump(conn: Connection, table: SpanningTable, partitions: Sequence[PartitionSeen], cut: CutLine) -> Jump | None:
     """The jump that rows far ahead would have the cut-line make."""
     top = max(partitions[-1].hi, cut.t) if partitions else cut.t
+    until = table.registered.lake_until
     return plan_jump(
         table.registered.key_type,
         partitions,
         cut.t,
-        is_first=cut.s is None,
+        # Of a lake that is taken up T starts below what the heap kept, wherever its rows begin.
+        is_first=cut.s is None or (until is not None and cut.t < until),
         beyond=read_lowest_beyond(conn, table.seam, top),
         accepted=jumps.read_accepted(conn, table.registered.id).t,
     )

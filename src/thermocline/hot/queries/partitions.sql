@@ -36,6 +36,12 @@ update thermocline.partitions p set seal = g.oid
  where p.table_id = %(table_id)s and p.relid = %(relid)s and t.id = p.table_id and to_regclass(%(name)s) = p.relid
    and i.inhrelid = p.relid and i.inhparent = t.heap_oid and not i.inhdetachpending and g.tgrelid = p.relid and g.tgname = %(trigger)s
 
+-- name: is_still_it
+-- By its name another partition, with rows that nobody copied, may be meant by now; or the same one with other bounds.
+select exists (select from thermocline.tables t join pg_inherits i on i.inhparent = t.heap_oid
+                where t.id = %(table_id)s and i.inhrelid = %(relid)s and to_regclass(%(name)s) = i.inhrelid
+                  and thermocline.lower_bound(i.inhrelid, t.key_type) = %(lo)s)
+
 -- name: set_tiered
 update thermocline.partitions set state = 'tiered', tiered_xid = pg_current_xact_id() where table_id = %(table_id)s and relid = %(relid)s
 
