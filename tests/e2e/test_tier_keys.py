@@ -145,9 +145,9 @@ def _gap(key: Key) -> tuple[str, str]:
 @pytest.mark.parametrize("name", ["date", "timestamp", "timestamptz"])
 def test_temporal_keys_tier_the_same_rows_whatever_the_time_zone(make_spanning: Callable[..., Spanning], name: str, zone: str) -> None:
     """Server and sessions in the zone; rows around midnight and both daylight-saving edges; comparisons across the three types."""
-    day = {"date": "'2026-03-08'", "timestamp": "'2026-03-08 00:00'", "timestamptz": "'2026-03-08 00:00+00'"}[name]
-    late = {"date": "'2026-11-01'", "timestamp": "'2026-11-01 00:00'", "timestamptz": "'2026-11-01 00:00+00'"}[name]
-    end = {"date": "'2026-12-01'", "timestamp": "'2026-12-01 00:00'", "timestamptz": "'2026-12-01 00:00+00'"}[name]
+    day = {"date": "'2025-03-09'", "timestamp": "'2025-03-09 00:00'", "timestamptz": "'2025-03-09 00:00+00'"}[name]
+    late = {"date": "'2025-11-02'", "timestamp": "'2025-11-02 00:00'", "timestamptz": "'2025-11-02 00:00+00'"}[name]
+    end = {"date": "'2025-12-01'", "timestamp": "'2025-12-01 00:00'", "timestamptz": "'2025-12-01 00:00+00'"}[name]
     spanning = make_spanning(
         table=f"create table {{schema}}.events (id bigint not null, k {name} not null, v integer, note text, primary key (k, id))",
         partition_by="range (k)",
@@ -162,20 +162,20 @@ def test_temporal_keys_tier_the_same_rows_whatever_the_time_zone(make_spanning: 
         conn.execute(f"alter database \"{database}\" set timezone = '{zone}'".encode())
     for session in (spanning.seam, spanning.twin):
         session.execute(f"set timezone = '{zone}'".encode())
-    instants = "generate_series(timestamptz '2026-03-07 20:00+00', timestamptz '2026-03-09 12:00+00', interval '30 minutes')"
-    autumn = "generate_series(timestamptz '2026-10-31 20:00+00', timestamptz '2026-11-02 12:00+00', interval '30 minutes')"
+    instants = "generate_series(timestamptz '2025-03-08 20:00+00', timestamptz '2025-03-10 12:00+00', interval '30 minutes')"
+    autumn = "generate_series(timestamptz '2025-11-01 20:00+00', timestamptz '2025-11-03 12:00+00', interval '30 minutes')"
     spanning.both(
         f"insert into events select row_number() over (order by g), g::{name}, 1, to_char(g, 'HH24') from"
-        f" (select {instants} g union all select {autumn} union all select timestamptz '2026-12-05 00:00+00') s"
+        f" (select {instants} g union all select {autumn} union all select timestamptz '2025-12-05 00:00+00') s"
     )
     spanning.assert_same_rows()
     assert len(spanning.tier().moved) == 3
     spanning.assert_same_rows()
     for literal in (
-        "timestamptz '2026-03-08 02:30'",
-        "timestamp '2026-03-08 23:00'",
-        "date '2026-11-01'",
-        "timestamptz '2026-11-01 01:30'",
+        "timestamptz '2025-03-09 02:30'",
+        "timestamp '2025-03-09 23:00'",
+        "date '2025-11-02'",
+        "timestamptz '2025-11-02 01:30'",
     ):
         for operator in ("<", ">=", "="):
             spanning.both(f"select id, k, k::text from events where k {operator} {literal}")
