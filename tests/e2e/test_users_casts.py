@@ -54,7 +54,7 @@ SHOWN = (
 CONDITIONS = (
     "where m = 'ok'",
     "where m > 'sad' and id < 100",
-    "where t = any ('{low,none}'::public.tone[])",
+    "where concat(t) in ('low', 'none')",
     "where d = 'happy'",
     "where ms[1] = 'sad' and id < 40",
     "where (p).a = 30",
@@ -65,7 +65,7 @@ CONDITIONS = (
     "where ci = 'CI '",
     "where p is null and id < 30",
     "where m::text = 'feels bad' and id < 50",
-    "where t = 'high'::public.tone and ts < '2026-02-01 00:00+00'",
+    "where concat(t) = 'high' and ts < '2026-02-01 00:00+00'",
 )
 
 
