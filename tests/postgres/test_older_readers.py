@@ -103,8 +103,9 @@ def test_a_superseded_snapshot_is_needed_while_somebody_cannot_see_what_supersed
         return read_needs(events.conn, Owner(table_id=1), None, 0).snapshots
 
     assert needed() == {100: "published"}
-    with _reading(events) as reader:
-        _publish(events.conn, _begun(events.conn), snapshot=101)
+    op = _begun(events.conn)
+    with _reading(events) as reader:  # whose oldest transaction is the very publication that comes next
+        _publish(events.conn, op, snapshot=101)
         assert needed().keys() == {100, 101}
         assert f"reader {reader.info.backend_pid}" in needed()[100]
         with _reading(events):
