@@ -65,6 +65,31 @@ def test_before_rows_left_the_heap_a_value_is_renamed_and_tiered_by_its_new_name
     assert moods.both("select distinct m from events") == [("blue",)]
 
 
+@pytest.mark.parametrize("watched", [True, False], ids=["at once", "by the next cycle"])
+def test_a_type_that_gets_another_name_or_schema_is_followed(database: str, make_spanning: Callable[..., Spanning], watched: bool) -> None:
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute("create type public.tone as enum ('low', 'high'); create domain public.code as varchar(9) check (value <> '')")
+    table = (
+        "create table {schema}.events (id integer not null, ts timestamptz not null, t public.tone, c public.code, primary key (id, ts))"
+    )
+    moment = "'2026-01-01 00:00+00'::timestamptz + i * interval '12 hours'"
+    rows = f"insert into events select i, {moment}, 'low', 'c' || i from generate_series(1, 200) i"
+    spanning = make_spanning(table=table, rows=rows)
+    spanning.tier()
+    if not watched:
+        spanning.seam.execute("alter event trigger thermocline_type_end disable")
+    spanning.seam.execute("create schema kinds; alter type public.tone rename to pitch; alter type public.pitch set schema kinds")
+    spanning.seam.execute('alter domain public.code rename to "co%de"')
+    if not watched:
+        spanning.tier()
+    spanning.assert_same_rows()
+    spanning.both("update events set t = 'high', c = 'new' where id in (3, 190) returning *")
+    spanning.both("insert into events values (900, '2025-01-01 00:00+00', 'high', 'x') returning *")
+    spanning.fold()
+    spanning.tier()
+    spanning.assert_same_rows()
+
+
 def test_renamed_unwatched_the_table_stops_and_says_which_value(moods: Spanning) -> None:
     """Where the role of `init` may make no event triggers: reads fail loudly, the next cycle names the value."""
     moods.tier()

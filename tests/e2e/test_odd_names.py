@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.types.json import Jsonb
 
 from thermocline.core.names import TableName
 from thermocline.errors import CannotRegister
@@ -168,6 +169,41 @@ def place(database: str, tmp_path: Path) -> Iterator[tuple[Settings, psycopg.Con
         gateway.stop()
 
 
+def _ask_whole(odd: Odd, columns: tuple[str, ...]) -> None:
+    """Every column asked of the gateway, which answers over both tiers or lets Postgres answer: the same either way."""
+    host, port = odd.settings.gateway_place
+    seam = sql.Identifier(odd.seam.schema, odd.seam.table)
+    with closing(psycopg.connect(odd.dsn, host=host, port=port, autocommit=True)) as whole:
+        for column in columns:
+            query = sql.SQL("select {c}, count(*) from {t} where {c} is not null group by {c}").format(c=sql.Identifier(column), t=seam)
+            answers = []
+            for conn in (whole, odd.conn):
+                cursor = conn.execute(query)
+                answers.append(([field.name for field in cursor.description or ()], sorted(cursor.fetchall(), key=repr)))
+            assert answers[0] == answers[1], column
+
+
+def _call_functions(odd: Odd, column: str) -> None:
+    """The functions for users, by the heap's name as a regclass and the columns' names as fields."""
+
+    def call(function: str, fields: dict[str, object]) -> object:
+        row = odd.conn.execute(f"select thermocline.{function}(%s::regclass, %s)".encode(), [str(odd.name), Jsonb(fields)]).fetchone()
+        return row and row[0]
+
+    cold, hot = {odd.id: 901, odd.key: "2026-01-07"}, {odd.id: 902, odd.key: "2026-03-28"}
+    assert call("upsert", cold | {column: "one"}) == "delta"
+    assert call("upsert", hot | {column: "one"}) == "hot"
+    assert call("upsert", cold | {column: "two %s {}"}) == "delta"
+    assert call("insert_if_absent", cold | {column: "three"}) is None
+    assert call("delete", hot) == "hot"
+    locked = odd.conn.execute("select thermocline.lock_rows(%s::regclass, %s)", [str(odd.name), Jsonb([cold, hot])]).fetchall()
+    assert len(locked) == 2
+    twin = sql.SQL("insert into {} ({}, {}, {}) values (901, '2026-01-07', 'two %s {{}}')")
+    names = (sql.Identifier("twin", odd.name.table), sql.Identifier(odd.id), sql.Identifier(odd.key), sql.Identifier(column))
+    odd.conn.execute(twin.format(*names))
+    odd.assert_same()
+
+
 def _write(odd: Odd, columns: tuple[str, ...], number: int) -> None:
     """A row of each tier gets a value in every column that has an odd name."""
     text, whole = [c for c in columns if columns.index(c) % 2 == 0], [c for c in columns if columns.index(c) % 2 == 1]
@@ -204,7 +240,9 @@ def test_every_odd_name_goes_through_the_whole_life_of_a_table(
             sql.Identifier(odd.seam.schema, name.table), sql.Identifier(column), wanted
         )
         assert conn.execute(query).fetchone() == (1,), column
+    _ask_whole(odd, columns)
     _write(odd, columns, 0)
+    _call_functions(odd, columns[0])
     odd.fold()
     odd.assert_same()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from tests.twin import Spanning
 
 
@@ -121,4 +122,15 @@ def test_what_a_trigger_changes_while_rows_move_into_their_partition_is_captured
     )
     spanning.assert_same_rows()
     spanning.fold()
+    spanning.assert_same_rows()
+
+
+@pytest.mark.parametrize("action", ["raise exception 'never deleted';", "return null;"], ids=["raises", "says no"])
+def test_a_trigger_that_keeps_rows_in_the_spill_stops_no_cycle(make_spanning: Callable[..., Spanning], action: str) -> None:
+    spanning = make_spanning(premake=1)
+    spanning.both("insert into events (id, ts, v) values (9001, '2026-07-05', 1)")
+    _on_delete(spanning, action, "before")
+    report = spanning.tier()
+    assert any("is made in a later cycle" in sentence for sentence in report.deferred)
+    assert report.moved
     spanning.assert_same_rows()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import psycopg
 from psycopg import sql
 
 from thermocline.core.axis import AXIS_MAX, render_axis
@@ -16,6 +17,9 @@ from thermocline.hot.facts import HeapPartition
 from thermocline.hot.partitions import short_locks
 from thermocline.hot.seam import SeamDefinition, key_expression
 from thermocline.pg import Connection, load_queries
+
+REFUSED_BY_TRIGGERS = (psycopg.errors.RaiseException, psycopg.errors.TriggeredDataChangeViolation, psycopg.IntegrityError)
+"""What comes back where a user's trigger, which fires for us, will not let rows leave the spill."""
 
 _QUERIES = load_queries("thermocline.hot", "queries/premake.sql")
 

@@ -39,7 +39,7 @@ from thermocline.hot.partitions import (
     read_passed,
     why_not_drop,
 )
-from thermocline.hot.premake import apply_premake, read_grid
+from thermocline.hot.premake import REFUSED_BY_TRIGGERS, apply_premake, read_grid
 from thermocline.hot.retention import read_line
 from thermocline.hot.snapshot import ExportedSnapshot, closing_on_error, export_snapshot
 from thermocline.ops.follow_schema import check_followed, follow_schema
@@ -175,8 +175,8 @@ def _premake(work: Tiering) -> tuple[str, ...]:
     for new in plan.make:
         try:
             name, rows = apply_premake(work.conn, seam, new, partitions[-1].name.schema, work.settings.lock_timeout_ms)
-        except LockNotGranted as problem:
-            work.report.deferred.append(f"partition {new.name} is made in a later cycle ({str(problem).rstrip('.')})")
+        except (LockNotGranted, *REFUSED_BY_TRIGGERS) as problem:
+            work.report.deferred.append(f"partition {new.name} is made in a later cycle ({str(problem).splitlines()[0].rstrip('.')})")
             break
         fault_point("premade")
         work.report.made.append(str(name))

@@ -653,6 +653,17 @@ begin
     return format('column %s changed from %s to %s', a.attname, was.pg_type, now_type);
 end $$;
 
+-- Columns whose type is called otherwise than it was, and is the same type: the delta's column has it.
+create function thermocline.renamed_types(of_table bigint) returns table (attnum smallint, pg_type text, base_type text)
+    language sql stable set search_path = pg_catalog as $$
+    select n.attnum, format_type(n.atttypid, n.atttypmod), thermocline.base_type(n.atttypid)
+      from thermocline.tables t
+      join thermocline.columns x on x.table_id = t.id
+      join pg_attribute n on n.attrelid = t.heap_oid and n.attnum = x.attnum
+      join pg_attribute d on d.attrelid = to_regclass(format('thermocline_delta.%I', t.object_name)) and d.attname = x.name
+           and d.atttypid = n.atttypid and d.atttypmod = n.atttypmod
+     where t.id = of_table and format_type(n.atttypid, n.atttypmod) <> x.pg_type $$;
+
 -- Follows the heap's columns: delta, foreign table, catalog, functions and view, in the caller's transaction. What was done, one sentence each.
 -- The lake's own schema and the foreign table's new columns come with the next cycle; until then the view itself knows what lake rows read as.
 create function thermocline.follow_schema(of_table bigint, is_loosened boolean default false) returns text[]
@@ -718,6 +729,9 @@ begin
                tier_key = coalesce((select r ->> 'now' from jsonb_array_elements(renames) r where r ->> 'was' = x.tier_key), x.tier_key)
          where x.id = of_table;
     end if;
+    -- The delta's column has the very type still: the type got another name or schema, and every value stays as it was.
+    update thermocline.columns x set pg_type = r.pg_type, base_type = r.base_type from thermocline.renamed_types(of_table) r
+     where x.table_id = of_table and x.attnum = r.attnum;
     for c in select x.* from thermocline.columns x join pg_attribute n on n.attrelid = t.heap_oid and n.attnum = x.attnum
               where x.table_id = of_table and format_type(n.atttypid, n.atttypmod) <> x.pg_type order by x.position
     loop
@@ -888,6 +902,11 @@ begin
     end loop;
     -- Only now: another table may use the same type.
     perform thermocline.note_types(r.id) from thermocline.tables_here r;
+    for t in select r.id from thermocline.tables_here r where exists (select from thermocline.renamed_types(r.id)) loop
+        perform set_config('thermocline.following', 'on', true);
+        perform thermocline.follow_schema(t.id);
+        perform set_config('thermocline.following', '', true);
+    end loop;
 end $$;
 
 revoke all on function thermocline.on_alter_start(), thermocline.on_alter_end(), thermocline.on_rewrite(), thermocline.on_type_end(), thermocline.note_types(bigint), thermocline.follow_schema(bigint, boolean),
