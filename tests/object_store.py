@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import subprocess
 import sys
@@ -11,8 +12,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
+from urllib.parse import unquote
 
 import pyarrow.fs as fs
 
@@ -28,6 +32,7 @@ _REFUSALS: dict[str, tuple[int, str]] = {
     "missing": (404, "NoSuchKey"),
     "busy": (503, "SlowDown"),
 }
+_LISTED = re.compile(rb"(<Key>([^<]*)</Key>\s*<LastModified>)([^<]*)")
 _SERVER = "import sys; from moto.server import main; main(['-H', '127.0.0.1', '-p', sys.argv[1]])"
 
 
@@ -38,6 +43,11 @@ class Bucket:
     store: ObjectStore
     faults: list[tuple[str, Fault, int]] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    shifts: list[tuple[str, timedelta]] = field(default_factory=list)
+    """The store tells times of keys that contain the text shifted by so much; the first that fits counts."""
+
+    def shift_of(self, key: str) -> timedelta:
+        return next((shift for text, shift in self.shifts if text in key), timedelta())
 
     def take_fault(self, method: str, path: str) -> Fault | None:
         self.requests.append(f"{method} {path}")
@@ -94,7 +104,9 @@ class _Handler(BaseHTTPRequestHandler):
         answer = upstream.getresponse()
         content = answer.read()
         self.send_response(answer.status)
-        for name, value in answer.getheaders():
+        content = _LISTED.sub(self._shift_listed, content)
+        for name, said in answer.getheaders():
+            value = self._shift_told(said) if name.lower() == "last-modified" else said
             if name.lower() not in ("connection", "transfer-encoding", "content-length", "server", "date"):
                 self.send_header(name, value)
         length = answer.getheader("Content-Length") if self.command == "HEAD" else str(len(content))
@@ -104,6 +116,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content[: len(content) // 2] if cut else content)
         self.close_connection = self.close_connection or cut
         upstream.close()
+
+    def _shift_told(self, value: str) -> str:
+        return format_datetime(parsedate_to_datetime(value) + self.server.bucket.shift_of(unquote(self.path)), usegmt=True)
+
+    def _shift_listed(self, found: re.Match[bytes]) -> bytes:
+        moment = datetime.fromisoformat(found[3].decode()) + self.server.bucket.shift_of(unquote(found[2].decode()))
+        return found[1] + f"{moment:%Y-%m-%dT%H:%M:%S}.000Z".encode()
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _relay  # noqa: N815
 

@@ -1,10 +1,9 @@
-"""Lake files by location, on this machine or in an object store: opened, written, deleted in one way by everybody who touches bytes."""
+"""Lake files by location, on this machine or in an object store: opened, written, flushed in one way by everybody who touches bytes."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -190,26 +189,3 @@ def flush_young(locations: Iterable[str], now: float) -> int:
             flush_to_disk(str(path))
             flushed += 1
     return flushed
-
-
-def delete_file(location: str) -> None:
-    """Deletes one file; one that is gone already is no error."""
-    if (file := local_path(location)) is not None:
-        file.unlink(missing_ok=True)
-        return
-    filesystem, path = open_location(location)
-    try:
-        filesystem.delete_file(path)
-    except FileNotFoundError:
-        return
-
-
-def delete_tree(location: str) -> None:
-    """Deletes every file below a location."""
-    if (directory := local_path(location)) is not None:
-        shutil.rmtree(directory, ignore_errors=True)
-        return
-    filesystem, path = open_location(location)
-    for found in filesystem.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True)):
-        if found.type == fs.FileType.File:
-            filesystem.delete_file(found.path)

@@ -119,10 +119,34 @@ class GcForbidden(RefusedError):
 
 
 class SpellingsDiffer(RefusedError):
-    """Listing and metadata spell one file in two ways that cannot be reconciled; nothing was deleted."""
+    """Two spellings that may be one file cannot be reconciled; nothing was deleted."""
 
     code = "TC631"
-    hint = "Correct the table's location, or switch the orphan sweep off for it."
+    hint = "Let the table's location and the catalog's row spell the file alike, or remove the file by hand if it is another one."
+
+
+class AnotherOwner(RefusedError):
+    """Somebody commits to the table through another catalog, so which of its files are needed is not known here; nothing was deleted."""
+
+    code = "TC633"
+    hint = (
+        "If another catalog has the table, let only one of them delete: set gc.enabled=false here, or drop it from the other one. "
+        "If the file is what a killed commit left, the next commit to the table settles it, or remove the file by hand."
+    )
+
+
+class StoreClockUnknown(TryAgainError):
+    """The store's clock cannot be read, so no file's age is known; nothing was deleted."""
+
+    code = "TC634"
+    hint = "Deleting needs the right to write in the table's metadata folder."
+
+
+class FolderInUse(RefusedError):
+    """A folder that was to be deleted holds files of a table; nothing was deleted."""
+
+    code = "TC635"
+    hint = "Move or drop the table that has its files there."
 
 
 class ExpiryRaced(TryAgainError):

@@ -112,7 +112,11 @@ class Settings(BaseSettings):
     standby_grace_seconds: float = Field(
         default=300, ge=0, description="how long a tiered partition stays for standbys that report no snapshots (hot_standby_feedback off)"
     )
-    staged_grace_seconds: float = Field(default=3600, ge=0, description="age at which files that no commit took up are deleted")
+    staged_grace_seconds: float = Field(
+        default=3600,
+        ge=0,
+        description="age at which folders of no table are deleted, and metadata files that left the log, which are a day old at least",
+    )
     target_file_bytes: int = Field(default=134_217_728, ge=1_048_576, description="size that data files in the lake aim at")
     copy_memory_bytes: int = Field(
         default=536_870_912, ge=33_554_432, description="memory that one tiering task may hold; a partition may be of any size"

@@ -19,10 +19,10 @@ from tests.object_store import BUCKET, SECRET_KEY, Bucket, serve_bucket
 from tests.twin import EVENTS, EVENTS_PARTITIONS, EVENTS_ROWS, assert_same_rows
 
 from thermocline import object_store
-from thermocline.cold.create import remove_lake_files
 from thermocline.cold.listing import list_files, list_parts
 from thermocline.cold.metadata import read_lake_table
 from thermocline.cold.storage import readable_path
+from thermocline.deletion.trees import delete_tree, judge_tree
 from thermocline.errors import LakeFileUnreadable
 from thermocline.gateway.server import start_in_thread
 from thermocline.lake_files import open_store
@@ -161,7 +161,7 @@ def test_files_of_a_lake_on_s3_are_removed_with_it(remote: RemoteLake) -> None:
     for name in ("a/x.parquet", "metadata/v1.json"):
         with filesystem.open_output_stream(f"{BUCKET}/another/{name}") as sink:
             sink.write(b"x")
-    remove_lake_files(location)
+    delete_tree(judge_tree(location, []))
     assert not [name for name in remote.bucket.files() if "/another/" in name]
 
 
@@ -175,5 +175,5 @@ def test_a_store_is_listed_whole_and_on_from_any_folder(remote: RemoteLake) -> N
     order = [part.finished for part in list_parts(root) if part.finished is not None]
     assert order == ["", "data", "data/a", "data/a/b", "data/a-b", "data/inner", "data/inner/data", "metadata"]
     late = [file.path.removeprefix(f"{root}/") for part in list_parts(root, after="data/a") for file in part.files]
-    remove_lake_files(root)
+    delete_tree(judge_tree(root, []))
     assert late == ["data/a/b/f2", "data/a-b/f3", "data/inner/data/theirs", "metadata/v1.json"]

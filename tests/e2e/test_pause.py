@@ -26,7 +26,7 @@ def test_while_paused_nothing_moves_and_reads_and_writes_go_on(spanning: Spannin
     spanning.tier()
     before = spanning.query(STATE)
     report = pause(spanning.dsn, name)
-    assert (report.changed, len(report.stops), report.busy) == (True, 5, ())
+    assert (report.changed, len(report.stops), report.busy) == (True, 6, ())
     assert not pause(spanning.dsn, name).changed
     spanning.both("insert into events (id, ts, v) values (9001, '2026-09-20 00:00+00', 1)")
     spanning.both("update events set v = v + 1 where id % 7 = 0 returning *")

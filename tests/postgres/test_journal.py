@@ -12,6 +12,7 @@ from tests.postgres.conftest import Shop
 from tests.postgres.test_register_options import MONTHS
 
 from thermocline.catalog import journal
+from thermocline.catalog.safety import Owner
 from thermocline.core.observation import CutLine
 from thermocline.errors import AnotherWriter, Fenced, Paused
 from thermocline.ops.pause import pause
@@ -246,9 +247,9 @@ def test_a_staged_file_is_stray_once_its_op_is_finished_and_both_are_past_the_gr
         "insert into thermocline.staged_files (path, table_id, op_id, at) values ('/file', 1, %s, now() - make_interval(secs => %s))",
         [op_id, staged_ago],
     )
-    assert journal.read_stray_files(events.conn, GRACE) == (("/file",) if is_stray else ())
+    assert journal.read_stray_files(events.conn, Owner(table_id=1), GRACE) == (("/file",) if is_stray else ())
     pause(events.dsn, None)
-    assert journal.read_stray_files(events.conn, GRACE) == ()
+    assert journal.read_stray_files(events.conn, Owner(table_id=1), GRACE) == ()
 
 
 def test_a_lock_that_its_session_lost_is_no_error_at_the_end(events: Shop) -> None:

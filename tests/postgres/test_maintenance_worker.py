@@ -26,7 +26,8 @@ from thermocline.core.coltypes import LakeColumn
 from thermocline.core.maintenance.operations import ALL_DISABLED
 from thermocline.core.maintenance.resolve import change_policy, parse_changes
 from thermocline.core.names import TableName
-from thermocline.maintenance_errors import StillWaiting
+from thermocline.maintenance_errors import FolderInUse, StillWaiting
+from thermocline.ops.janitor import remove_leftover_lakes
 from thermocline.ops.maintain.ask import force_pass
 from thermocline.ops.maintain.health import collect_health, read_health
 from thermocline.ops.maintain.run import PassWish
@@ -110,24 +111,25 @@ def test_of_many_workers_one_claims_a_request_and_no_scheduled_pass_runs_beside_
     assert seen.state == "pending"  # taken up again from a worker that is no more, and given back while the table is busy
 
 
-@pytest.mark.conforms("M-041")
-def test_with_maintenance_off_health_is_collected_and_files_of_failed_work_are_deleted(
+@pytest.mark.conforms("M-041", "M-106")
+def test_with_maintenance_off_health_is_collected_and_files_of_failed_work_are_deleted_after_their_tables_grace(
     conn: psycopg.Connection[Any], database: str, tmp_path: Path
 ) -> None:
     """Loads come later; what they leave in the journal is what any failed operation leaves."""
     settings = Settings(dsn=database, warehouse=str(tmp_path), maintenance_enabled=False, staged_grace_seconds=3600)
-    old, young = tmp_path / "old.parquet", tmp_path / "young.parquet"
-    for path, hours in ((old, 2), (young, 0)):
+    old, young, patient = tmp_path / "old.parquet", tmp_path / "young.parquet", tmp_path / "patient.parquet"
+    apply_policy(conn, owners(conn)["a"], lambda before: change_policy(before, parse_changes(["orphan_grace_hours=1"])))
+    for path, hours, name in ((old, 2, "a"), (young, 0, "a"), (patient, 2, "b")):
         path.write_bytes(b"never committed")
         op_id = uuid.uuid4()
         conn.execute(
             "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker, started_at, changed_at)"
             " values (%s, %s, 'load', 'abandoned', 'w', now() - make_interval(hours => %s), now() - make_interval(hours => %s))",
-            [op_id, owners(conn)["a"].lake_id, hours, hours],
+            [op_id, owners(conn)[name].lake_id, hours, hours],
         )
         conn.execute(
             "insert into thermocline.staged_files (path, lake_id, op_id, at) values (%s, %s, %s, now() - make_interval(hours => %s))",
-            [f"file:{path}", owners(conn)["a"].lake_id, op_id, hours],
+            [f"file:{path}", owners(conn)[name].lake_id, op_id, hours],
         )
     queue.schedule_new_tables(conn, 3600)
     conn.execute("update thermocline.maintenance_schedule set next_at = now()")
@@ -135,11 +137,25 @@ def test_with_maintenance_off_health_is_collected_and_files_of_failed_work_are_d
     serve_due(worker, conn)
     assert collect_health(conn, settings) == 3
     assert Worker(database, settings).run_cycle(conn)
-    assert (old.exists(), young.exists()) == (False, True)
+    assert (old.exists(), young.exists(), patient.exists()) == (False, True, True)
     assert conn.execute("select count(*) from thermocline.op_log where kind = 'maintain'").fetchone() == (0,)
     health = conn.execute("select count(*), bool_and(problem is null) from thermocline.lake_stats").fetchone()
     assert health == (3, True)
     assert read_health(database, NAMES[0], settings).stats["orphan_estimate"] == 1
+
+
+def test_a_leftover_folder_that_a_table_uses_under_another_spelling_stays(conn: psycopg.Connection[Any], tmp_path: Path) -> None:
+    (place,) = [path.parent for path in tmp_path.rglob("metadata") if path.parent.name.startswith("a-")]
+    (tmp_path / "way").symlink_to(tmp_path)
+    free = tmp_path / "gone"
+    free.mkdir()
+    for spelled in (f"file:{place.parent}//{place.name}", f"file://{tmp_path}/way/{place.relative_to(tmp_path)}", f"file://{free}"):
+        conn.execute("insert into thermocline.lake_leftovers (location, at) values (%s, now() - interval '1 day')", [spelled])
+    with pytest.raises(FolderInUse, match="lies in it"):
+        remove_leftover_lakes(conn, 0)
+    assert list(place.glob("metadata/*.json"))
+    assert not free.exists()
+    assert conn.execute("select count(*) from thermocline.lake_leftovers").fetchone() == (2,)
 
 
 def test_a_request_of_a_dead_worker_is_pending_again(conn: psycopg.Connection[Any], database: str, tmp_path: Path) -> None:

@@ -26,11 +26,13 @@ from thermocline.core.maintenance.operations import ALL_DISABLED
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.maintenance.resolve import change_policy, parse_changes
 from thermocline.core.names import TableName
+from thermocline.errors import Paused
 from thermocline.maintenance_errors import EngineUnknown, LakeTableUnknown, PassRunning
 from thermocline.ops.maintain import engines
 from thermocline.ops.maintain.context import PassContext
 from thermocline.ops.maintain.policies import PolicyWish, policy_of
 from thermocline.ops.maintain.run import PassReport, PassWish, run_pass
+from thermocline.ops.pause import pause, resume
 from thermocline.pg import connect
 from thermocline.settings import Settings
 
@@ -281,3 +283,32 @@ def test_an_unknown_engine_and_an_unknown_table_are_refused(lab: Lab) -> None:
         engines.engine_named("flink")
     with pytest.raises(LakeTableUnknown, match=r"lab\.nothing"):
         lab.run(name=TableName("lab", "nothing"))
+
+
+@pytest.mark.conforms("O-024")
+def test_a_pause_of_everything_stops_passes_on_plain_lake_tables_also_between_two_operations(lab: Lab) -> None:
+    pause(lab.dsn, None)
+    for forced in (True, False):
+        with pytest.raises(Paused, match=r"lab\.readings is paused since"):
+            lab.run(forced=forced)
+    assert lab.engine.ran == []
+    resume(lab.dsn, None)
+
+    def pause_midway(_context: PassContext) -> Outcome:
+        pause(lab.dsn, None)
+        return Outcome(operation="compact", status="done", sentence="did one thing", counters={"files_merged": 1})
+
+    lab.script(compact=pause_midway)
+    report = lab.run()
+    assert lab.engine.ran == ["compact"]
+    assert "is paused since" in report.sentence
+    resume(lab.dsn, None)
+    lab.script()
+    assert "expire_snapshots" in [outcome.operation for outcome in lab.run().outcomes if outcome.status == "done"]
+
+
+def test_metadata_files_are_pruned_although_snapshots_do_not_expire(lab: Lab) -> None:
+    lab.policy("snapshot_expiry_enabled=false")
+    lab.run()
+    assert "prune_metadata" in lab.engine.ran
+    assert "expire_snapshots" not in lab.engine.ran

@@ -14,7 +14,7 @@ import pytest
 from tests.spark.ground import Ground
 from tests.spark.swept_lake import Lake, make_lake
 
-from thermocline.catalog import safety
+from thermocline.catalog import quarantine, safety
 from thermocline.maintenance_errors import GcForbidden, SpellingsDiffer
 from thermocline.ops.maintain.expire import run_expire_snapshots
 from thermocline.ops.maintain.manifests import run_rewrite_manifests
@@ -212,15 +212,15 @@ def test_orphans_can_be_moved_aside_and_come_back(lake: Lake) -> None:
     day = 24 * 3_600_000
     done = run_remove_orphans(lake.context(orphan_quarantine_ms=day))
     assert (done.sentence, file.exists()) == ("quarantined 1 orphan file(s)", False)
-    assert restore_quarantined(lake.conn, lake.owner) == 1
+    assert restore_quarantined(lake.conn, lake.owner).back == 1
     assert file.read_bytes() == b"left behind"
     lake.age(file, hours=24 * 9)
     run_remove_orphans(lake.context(orphan_quarantine_ms=day))
-    kept = safety.read_quarantined(lake.conn, lake.owner)[0].kept_at
+    kept = quarantine.read_notes(lake.conn, lake.owner)[0].kept_at
     assert Path(kept.removeprefix("file:")).exists()
     run_remove_orphans(replace(lake.context(orphan_quarantine_ms=day), now=lake.context().now + timedelta(days=2)))
     assert not Path(kept.removeprefix("file:")).exists()
-    assert safety.read_quarantined(lake.conn, lake.owner) == ()
+    assert quarantine.read_notes(lake.conn, lake.owner) == ()
 
 
 def test_old_metadata_files_go_when_the_log_has_let_go_of_them_and_no_pin_names_them(lake: Lake) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from thermocline.core.maintenance.orphans import ListedFile, judge_age, loose_spelling
+from thermocline.core.maintenance.orphans import ListedFile, judge_age
 from thermocline.core.maintenance.resolve import parse_changes
 from thermocline.maintenance_errors import BadPolicyValue
 
@@ -36,12 +36,3 @@ def test_the_grace_period_is_never_less_than_a_day() -> None:
     assert not judge_age(file(timedelta(hours=23)), NOW, timedelta(seconds=1)).is_orphan
     assert judge_age(file(timedelta(hours=25)), NOW, timedelta(seconds=1)).is_orphan
     assert not judge_age(file(timedelta(hours=71)), NOW, timedelta(hours=72)).is_orphan
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [("s3://a/b/c", "s3a://a/b/c"), ("hdfs://n1:8020/b/c", "hdfs://n1/b/c"), ("/b//c", "/b/c"), ("/b/%63", "/b/c"), ("file:/b/c", "/b/c")],
-)
-def test_spellings_of_one_file_have_something_in_common(one: str, other: str) -> None:
-    assert loose_spelling(one).endswith(loose_spelling(other)[-4:])
-    assert loose_spelling(one) == loose_spelling(other)

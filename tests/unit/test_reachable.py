@@ -26,7 +26,8 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField
 
-from thermocline.cold.reachable import ManifestIndex, PathSet, live_files
+from thermocline.cold.reachable import ManifestIndex, live_files
+from thermocline.deletion.path_set import PathSet
 
 pytestmark = pytest.mark.unit
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
@@ -87,13 +88,5 @@ def test_a_path_that_was_added_is_always_found(paths: list[str], other: str) -> 
     held = PathSet()
     held.add(paths)
     assert all(path in held for path in paths)
-    assert (other in held) == (other in paths) or other.startswith("file:")
+    assert (other in held) == (other in paths)
     assert len(held) <= len(set(paths))
-
-
-def test_spellings_of_one_local_file_are_one_path() -> None:
-    held = PathSet()
-    held.add(["file:/a/b", "s3://bucket/a/b"])
-    assert "/a/b" in held
-    assert "file:///a/b" in held
-    assert "s3a://bucket/a/b" not in held

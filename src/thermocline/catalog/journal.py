@@ -22,6 +22,7 @@ from psycopg.types.json import Jsonb
 
 from thermocline.catalog.home import check_home
 from thermocline.catalog.pauses import read_paused_since
+from thermocline.catalog.safety import Owner
 from thermocline.core.observation import CutLine
 from thermocline.errors import AnotherWriter, Fenced, LockNotGranted, PartitionGone, Paused
 from thermocline.pg import Connection, load_queries
@@ -187,9 +188,14 @@ def abandon(conn: Connection, op: Op, message: str) -> None:
     conn.execute(_QUERIES["abandon"], {"op_id": op.op_id, "message": message})
 
 
-def read_stray_files(conn: Connection, grace_seconds: float, limit: int = 1000) -> tuple[str, ...]:
-    """Files of finished ops that no commit took up, past the grace period."""
-    rows = conn.execute(_QUERIES["stray_files"], {"grace_seconds": grace_seconds, "limit": limit})
+def read_staging_owners(conn: Connection) -> tuple[Owner, ...]:
+    """The tables with files that no commit has taken up."""
+    return tuple(Owner(table_id=table_id, lake_id=lake_id) for table_id, lake_id in conn.execute(_QUERIES["staging_owners"]))
+
+
+def read_stray_files(conn: Connection, owner: Owner, grace_seconds: float, limit: int = 1000) -> tuple[str, ...]:
+    """Files of a table's finished ops that no commit took up, past the grace period."""
+    rows = conn.execute(_QUERIES["stray_files"], {**owner.values(), "grace_seconds": grace_seconds, "limit": limit})
     return tuple(row[0] for row in rows)
 
 

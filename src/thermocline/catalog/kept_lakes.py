@@ -93,6 +93,11 @@ def read_leftovers(conn: Connection, grace_seconds: float) -> tuple[str, ...]:
     return tuple(row[0] for row in conn.execute(_QUERIES["leftovers"], {"grace_seconds": grace_seconds}))
 
 
+def read_kept_locations(conn: Connection) -> tuple[str, ...]:
+    """Where the lakes are that an unregistration left."""
+    return tuple(row[0] for row in conn.execute(_QUERIES["kept_locations"]))
+
+
 def _kept(row: tuple[Any, ...]) -> KeptLake:
     columns = row[15]
     return KeptLake(

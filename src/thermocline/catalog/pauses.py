@@ -32,8 +32,8 @@ def apply_resume(conn: Connection, table_id: int | None) -> bool:
     return conn.execute(_QUERIES["resume" if table_id is not None else "resume_all"], {"table_id": table_id}).rowcount > 0
 
 
-def read_paused_since(conn: Connection, table_id: int) -> datetime | None:
-    """Since when nothing of this table moves; None when it does."""
+def read_paused_since(conn: Connection, table_id: int | None) -> datetime | None:
+    """Since when nothing of this table moves, for a plain lake table (None) since when everything is paused; None when it moves."""
     row = conn.execute(_QUERIES["paused_since"], {"table_id": table_id}).fetchone()
     return row[0] if row else None
 

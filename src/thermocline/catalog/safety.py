@@ -5,15 +5,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+
+from psycopg import sql
 
 from thermocline.catalog.pins import read_pins_to_keep
+from thermocline.catalog.tables import ICEBERG_CATALOG
 from thermocline.core.names import TableName
 from thermocline.maintenance_errors import SafetyInputsUnreadable
 from thermocline.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/safety.sql")
 _ROWS_AT_ONCE = 10_000
+_OUR_RELATION = "thermocline_iceberg.iceberg_tables"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +64,34 @@ def read_staged(conn: Connection) -> frozenset[str]:
     return frozenset(row[0] for row in conn.execute(_QUERIES["staged"]))
 
 
-def read_metadata_locations(conn: Connection) -> dict[TableName, str]:
-    """The newest metadata file of every table of the catalog."""
-    return {TableName(namespace, name): location for namespace, name, location in conn.execute(_QUERIES["metadata_locations"])}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogTable:
+    """A table of some Iceberg catalog in this database; `relation` is where the catalog is kept, as Postgres quotes it."""
+
+    relation: str
+    catalog: str
+    name: TableName
+
+    @property
+    def is_ours(self) -> bool:
+        return self.relation == _OUR_RELATION and self.catalog == ICEBERG_CATALOG
+
+    def __str__(self) -> str:
+        return str(self.name) if self.is_ours else f"{self.catalog}.{self.name}"
+
+
+def read_metadata_locations(conn: Connection) -> dict[CatalogTable, str]:
+    """The newest metadata file of every table of every Iceberg catalog that is kept in this database."""
+    found: dict[CatalogTable, str] = {}
+    for relation, is_readable in conn.execute(_QUERIES["iceberg_catalogs"]).fetchall():
+        if not is_readable:
+            raise SafetyInputsUnreadable(
+                f"This role may not read the Iceberg catalog {relation}: where its tables have files is not known."
+            )
+        rows = conn.execute(sql.SQL(_QUERIES["metadata_locations"]).format(sql.SQL(relation)))
+        for catalog, namespace, name, location in rows:
+            found[CatalogTable(relation=relation, catalog=catalog, name=TableName(namespace, name))] = location
+    return found
 
 
 def doom(conn: Connection, owner: Owner, files: Sequence[tuple[str, int]]) -> None:
@@ -91,27 +119,3 @@ def forget_published(conn: Connection, table_id: int, snapshots: Sequence[int]) 
 def forget_published_but(conn: Connection, table_id: int, snapshots: Sequence[int]) -> None:
     """The history of S names these snapshots and no others."""
     conn.execute(_QUERIES["forget_published_but"], {"table_id": table_id, "snapshots": list(snapshots)})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quarantined:
-    """An orphan that was moved aside, and where it is until it is deleted."""
-
-    path: str
-    kept_at: str
-    size_bytes: int
-    until: datetime
-
-
-def quarantine(conn: Connection, owner: Owner, file: Quarantined) -> None:
-    values = {**owner.values(), "path": file.path, "kept_at": file.kept_at, "size_bytes": file.size_bytes, "until": file.until}
-    conn.execute(_QUERIES["quarantine"], values)
-
-
-def read_quarantined(conn: Connection, owner: Owner) -> tuple[Quarantined, ...]:
-    rows = conn.execute(_QUERIES["quarantined"], owner.values())
-    return tuple(Quarantined(path=path, kept_at=kept_at, size_bytes=size, until=until) for path, kept_at, size, until in rows)
-
-
-def release_quarantined(conn: Connection, paths: Sequence[str]) -> None:
-    conn.execute(_QUERIES["release_quarantined"], {"paths": list(paths)})

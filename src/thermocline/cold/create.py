@@ -1,11 +1,10 @@
 """Making a lake table: its first metadata file. The caller writes the catalog row that makes it real, in its own transaction.
 
-So a registration that fails leaves no table behind, only (at worst) one unreferenced metadata file, which `remove_lake_files` takes away.
+So a registration that fails leaves no table behind, only (at worst) one unreferenced metadata file, which the caller takes away.
 """
 
 from __future__ import annotations
 
-import contextlib
 import uuid
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -38,7 +37,6 @@ from pyiceberg.types import (
 from thermocline.core.coltypes import LakeColumn, identifier_fields
 from thermocline.core.names import TableName
 from thermocline.errors import LakeNotWritable
-from thermocline.lake_files import delete_tree
 from thermocline.locations import location_of
 from thermocline.object_store import current_store
 
@@ -104,15 +102,8 @@ def create_lake_table(
             metadata, load_file_io(current_store().iceberg_properties(), metadata_location).new_output(metadata_location)
         )
     except OSError as problem:
-        with contextlib.suppress(OSError):
-            remove_lake_files(location)
         raise LakeNotWritable(f"The warehouse {warehouse} cannot be written: {problem}.") from problem
     return CreatedLake(uuid=table_uuid, location=location, metadata_location=metadata_location)
-
-
-def remove_lake_files(location: str) -> None:
-    """Delete every file of a lake table that no catalog knows any more."""
-    delete_tree(location)
 
 
 def _field(column: LakeColumn) -> NestedField:

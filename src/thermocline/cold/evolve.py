@@ -16,9 +16,12 @@ from typing import Any
 from thermocline.cold.metadata import missing_property
 from thermocline.cold.storage import LakeReader
 from thermocline.core.coltypes import LakeColumn, identifier_fields
+from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.core.plan.schema_change import LakeFieldSeen
+from thermocline.deletion.comparison import NeededFiles
+from thermocline.deletion.files import delete_file
 from thermocline.errors import LakeFileUnreadable, LakeNotWritable
-from thermocline.lake_files import delete_file, flush_written, open_location
+from thermocline.lake_files import flush_written, open_location
 
 _READER = LakeReader()
 _VERSION = re.compile(r"^(\d+)-")
@@ -75,9 +78,13 @@ def write_metadata(told: Mapping[str, Any], folder: str, version: int) -> str:
     return successor
 
 
-def remove_evolved(location: str) -> None:
-    """Take away a metadata file that no catalog points at."""
-    delete_file(location)
+def remove_evolved(location: str, head_location: str) -> None:
+    """Take away a metadata file that no catalog points at; one that the table's head or its log names stays."""
+    told = read_metadata(head_location)
+    needed = NeededFiles(told["location"], None)
+    needed.need_paths([head_location, *(entry["metadata-file"] for entry in told.get("metadata-log", ()))])
+    for file in needed.judge([ListedFile(path=location, size_bytes=0, modified=None)]).deletable:
+        delete_file(file)
 
 
 def _without_clashes(spec: Mapping[str, Any], names: set[str]) -> dict[str, Any]:

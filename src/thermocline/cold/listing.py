@@ -17,12 +17,12 @@ from queue import Full, Queue
 
 import pyarrow.fs as fs
 
-from thermocline.core.maintenance.files import plain_path
 from thermocline.core.maintenance.orphans import ListedFile
+from thermocline.deletion.files import QUARANTINE
+from thermocline.deletion.trees import folder_forms
 from thermocline.lake_files import open_location
 from thermocline.locations import local_path
 
-QUARANTINE = "_thermocline_quarantine"
 _PART, _PARTS_AHEAD = 500, 4
 _LOCAL_AT_ONCE, _STORE_AT_ONCE = 2, 8
 
@@ -38,6 +38,14 @@ class Part:
 def list_files(folder: str, leave_out: Sequence[str] = ()) -> Iterator[ListedFile]:
     """Every file below a location, spelled as the location is. Links are not followed; `leave_out` are folders of other owners."""
     for part in list_parts(folder, leave_out):
+        yield from part.files
+
+
+def list_folder(folder: str) -> Iterator[ListedFile]:
+    """The files of one folder, without those below it."""
+    for part in list_parts(folder):
+        if part.finished == "":
+            return
         yield from part.files
 
 
@@ -96,8 +104,7 @@ class _Reading:
         self._root = root
         self._local = local_path(root)
         self.at_once = _STORE_AT_ONCE if self._local is None else _LOCAL_AT_ONCE
-        self._left_out = {plain_path(place).rstrip("/") for place in leave_out}
-        self._skipped = {str(path) for place in leave_out if (path := local_path(place)) is not None}
+        self._left_out = frozenset(form for place in leave_out for form in folder_forms(place))
 
     def start(self, name: str) -> Queue[_Found]:
         queue: Queue[_Found] = Queue(_PARTS_AHEAD)
@@ -134,7 +141,7 @@ class _Reading:
         with entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    if entry.name != QUARANTINE and entry.path not in self._skipped:
+                    if entry.name != QUARANTINE and not self._is_left_out(entry.path):
                         yield f"{prefix}{entry.name}"
                 elif entry.is_file(follow_symlinks=False):
                     try:
@@ -149,6 +156,8 @@ class _Reading:
         filesystem, inner = open_location(f"{self._root}/{name}".rstrip("/"))
         prefix = f"{name}/" if name else ""
         for found in filesystem.get_file_info(fs.FileSelector(inner, recursive=False, allow_not_found=True)):
+            if found.path.rstrip("/") == inner:
+                continue  # keys with two slashes in a row lie in a folder without a name: they are nobody's to delete
             below = prefix + found.path.removeprefix(inner).lstrip("/")
             spelled = f"{self._root}/{below}"
             if found.type == fs.FileType.Directory and found.base_name != QUARANTINE and not self._is_left_out(spelled):
@@ -157,4 +166,4 @@ class _Reading:
                 yield ListedFile(path=spelled, size_bytes=found.size or 0, modified=found.mtime)
 
     def _is_left_out(self, folder: str) -> bool:
-        return plain_path(folder).rstrip("/") in self._left_out
+        return bool(self._left_out) and not self._left_out.isdisjoint(folder_forms(folder))

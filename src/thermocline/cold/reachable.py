@@ -1,14 +1,12 @@
 """Every file that a version of an Iceberg table names: manifest lists, manifests, data and delete files, metadata, statistics.
 
-Each manifest is read once. Paths that must not be deleted are kept as 64-bit hashes: two
-paths with one hash keep a file too many, never one too few.
+Each manifest is read once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import TypeVar
 
 import numpy as np
@@ -21,56 +19,12 @@ from pyiceberg.table.snapshots import Snapshot
 
 from thermocline.cold.storage import LakeReader, whole_path
 from thermocline.errors import LakeFileUnreadable
-from thermocline.locations import without_file_scheme
 
-_HASHES_AT_ONCE = 65_536
 _VERSION_HINT = "version-hint.text"
 _PATH, _SIZE = (next(at for at, found in enumerate(DATA_FILE_TYPE[3].fields) if found.field_id == wanted) for wanted in (100, 104))
 
 Found = TypeVar("Found")
-Hashes = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.uint32]
-
-
-def hash_path(path: str) -> int:
-    """A path's place in a `PathSet`; the spellings of one local file are equal."""
-    return int.from_bytes(blake2b(without_file_scheme(path).encode(), digest_size=8).digest(), "little")
-
-
-class PathSet:
-    """Paths that somebody needs, eight bytes each."""
-
-    def __init__(self) -> None:
-        self._sorted: Hashes = np.empty(0, dtype=np.uint64)
-        self._new: list[int] = []
-
-    def add(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            self._new.append(hash_path(path))
-            if len(self._new) >= _HASHES_AT_ONCE + len(self._sorted) // 4:
-                self._settle()
-
-    def __contains__(self, path: object) -> bool:
-        return bool(self.which([str(path)])[0])
-
-    def which(self, paths: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """For each path whether somebody needs it."""
-        self._settle()
-        wanted = np.fromiter((hash_path(path) for path in paths), dtype=np.uint64, count=len(paths))
-        places = np.searchsorted(self._sorted, wanted)
-        found = np.zeros(len(wanted), dtype=np.bool_)
-        inside = places < len(self._sorted)
-        found[inside] = self._sorted[places[inside]] == wanted[inside]
-        return found
-
-    def __len__(self) -> int:
-        self._settle()
-        return len(self._sorted)
-
-    def _settle(self) -> None:
-        if self._new:
-            self._sorted = np.union1d(self._sorted, np.array(self._new, dtype=np.uint64))
-            self._new = []
 
 
 class ManifestIndex:

@@ -10,11 +10,12 @@ compare-and-swap of the catalog row, in the transaction that tells the seam; a c
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from thermocline.catalog.tables import RegisteredTable, find_table, insert_event, read_lake_metadata_location
 from thermocline.cold.evolve import fields_of, read_metadata, remove_evolved, write_evolved
 from thermocline.core.plan.schema_change import FieldChange, LakeSchemaRefusal, plan_lake_schema, render_change
-from thermocline.errors import HeapChanged, LakeTableMissing, LostRace, SchemaNotFollowed
+from thermocline.errors import HeapChanged, LakeTableMissing, LostRace, SchemaNotFollowed, ThermoclineError
 from thermocline.faults import fault_point
 from thermocline.hot.partitions import short_locks
 from thermocline.hot.schema_changes import (
@@ -70,8 +71,9 @@ def _apply_lake(conn: Connection, registered: RegisteredTable, settings: Setting
             if said:
                 insert_event(conn, registered.id, "schema", f"{registered.name}: {'; '.join(said)}.")
     except BaseException:
-        if after != before and not conn.broken and read_lake_metadata_location(conn, namespace, name) != after:
-            remove_evolved(after)
+        if after != before and not conn.broken and (head := read_lake_metadata_location(conn, namespace, name)) not in (after, None):
+            with suppress(ThermoclineError, OSError):  # the reason of the failure counts; pruning takes the file later
+                remove_evolved(after, head)
         raise
     fault_point("schema-swapped")
     return said

@@ -14,6 +14,7 @@ STOPS = (
     "fold: corrections wait in the delta",
     "retention: no row of the lake expires",
     "janitor: no file of the lake is deleted",
+    "maintenance: no pass begins, and one that runs ends at its next step; with every table also passes on plain lake tables",
 )
 GOES_ON = ("reads of both tiers", "writes and their capture into the delta", "health and figures")
 

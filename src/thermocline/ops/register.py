@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +21,13 @@ from thermocline.catalog.home import check_home
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.catalog.policies import apply_policy, read_policy
 from thermocline.catalog.safety import Owner
-from thermocline.cold.create import CreatedLake, create_lake_table, plan_location, remove_lake_files
+from thermocline.cold.create import CreatedLake, create_lake_table, plan_location
 from thermocline.core.axis import parse_duration, render_axis
 from thermocline.core.layout import parse_layout
 from thermocline.core.maintenance.resolve import PolicyChanges, change_policy, parse_preset
 from thermocline.core.names import TableName
 from thermocline.core.observation import PartitionSeen
-from thermocline.errors import AlreadyRegistered, HeapMoving, LockNotGranted, MissingPrivilege, RegistrationUnknown
+from thermocline.errors import AlreadyRegistered, HeapMoving, LockNotGranted, MissingPrivilege, RegistrationUnknown, ThermoclineError
 from thermocline.faults import fault_point
 from thermocline.hot.facts import HeapFacts, read_heap, read_partitions
 from thermocline.hot.gateway_server import apply_gateway_server
@@ -38,6 +38,7 @@ from thermocline.hot.truncation import apply_truncation
 from thermocline.ops.adopt import Adoption
 from thermocline.ops.init_database import check_privileges
 from thermocline.ops.lake_ahead import check_lakes
+from thermocline.ops.lake_folders import remove_lake_files
 from thermocline.ops.register_plan import (
     RegisterPlan,
     RegisterRequest,
@@ -149,8 +150,9 @@ def _remove_unless_registered(conn: Connection, name: TableName, lake_uuid: uuid
     if conn.closed:
         raise RegistrationUnknown(f"The connection was lost while {name} was registered; whether it arrived is not known.")
     if (found := tables.read_table(conn, name)) is None or found.lake_uuid != lake_uuid:
-        remove_lake_files(location)
-        kept_lakes.take_location(conn, location)
+        with suppress(ThermoclineError, OSError):  # it is listed as left over, and the janitor tries again
+            remove_lake_files(conn, location)
+            kept_lakes.take_location(conn, location)
 
 
 def _lock_unchanged(conn: Connection, plan: RegisterPlan, request: RegisterRequest, settings: Settings) -> None:

@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from thermocline.catalog import journal, kept_lakes, tables
 from thermocline.catalog.home import check_home
 from thermocline.catalog.migrate import check_version_known, read_version
-from thermocline.cold.create import remove_lake_files
 from thermocline.core.names import TableName
 from thermocline.errors import DeltaNotEmpty, SeamInUse, ThermoclineError, WrittenMeanwhile
 from thermocline.faults import fault_point
@@ -27,6 +26,7 @@ from thermocline.hot.truncation import remove_truncation
 from thermocline.ops.fold import fold
 from thermocline.ops.follow_schema import follow_schema
 from thermocline.ops.lake_ahead import check_lakes
+from thermocline.ops.lake_folders import remove_lake_files
 from thermocline.ops.register import SEAM_SCHEMA_COMMENT
 from thermocline.ops.resolve import resolve_unfinished
 from thermocline.ops.restore import Restoring, attach_restored, drop_all_filled, fill_history, note_restored
@@ -193,7 +193,7 @@ def _forget(work: Leaving, keep_lake: bool) -> str | None:
 
 def _remove_files(conn: Connection, location: str) -> None:
     """What is killed here is finished by the janitor."""
-    remove_lake_files(location)
+    remove_lake_files(conn, location)
     fault_point("unregister-files-removed")
     kept_lakes.take_location(conn, location)
 

@@ -11,7 +11,11 @@ from collections.abc import Collection
 
 import pyarrow.fs as fs
 
-from thermocline.lake_files import delete_file, open_location
+from thermocline.core.maintenance.orphans import ListedFile
+from thermocline.deletion.comparison import NeededFiles
+from thermocline.deletion.files import delete_file
+from thermocline.lake_files import open_location
+from thermocline.maintenance_errors import SpellingsDiffer
 
 _SUFFIX = ".metadata.json"
 
@@ -23,7 +27,7 @@ def remove_staged_metadata(base_location: str, named: Collection[str], text: str
     """
     try:
         return _remove(base_location, named, text)
-    except (OSError, ValueError):
+    except (OSError, ValueError, SpellingsDiffer):
         return 0
 
 
@@ -34,13 +38,16 @@ def _remove(base_location: str, named: Collection[str], text: str) -> int:
         return 0
     filesystem, inner = open_location(folder)
     wanted, removed = json.loads(text), 0
+    needed = NeededFiles(folder, None)
+    needed.need_paths(named)
     for found in filesystem.get_file_info(fs.FileSelector(inner, allow_not_found=True)):
         name, location = found.base_name, f"{folder}/{found.base_name}"
-        if not name.startswith(f"{int(version) + 1:05d}-") or not name.endswith(_SUFFIX) or location in named:
+        if not name.startswith(f"{int(version) + 1:05d}-") or not name.endswith(_SUFFIX) or needed.may_be_needed(location):
             continue
         with filesystem.open_input_file(found.path) as source:
             is_ours = json.loads(source.read()) == wanted
         if is_ours:
-            delete_file(location)
-            removed += 1
+            for file in needed.judge([ListedFile(path=location, size_bytes=0, modified=None)]).deletable:
+                delete_file(file)
+                removed += 1
     return removed

@@ -23,9 +23,9 @@ from thermocline.catalog import requests, tables
 from thermocline.catalog.pauses import note_cycle
 from thermocline.catalog.pins import sweep_pins
 from thermocline.catalog.tables import RegisteredTable
-from thermocline.errors import AnotherWriter, CopiedDatabase, Paused, PostgresUnreachable, ThermoclineError
+from thermocline.errors import AnotherWriter, Paused, PostgresUnreachable, ThermoclineError
 from thermocline.ops.fold import fold, has_work
-from thermocline.ops.janitor import remove_leftover_lakes, remove_stray_files
+from thermocline.ops.janitor import grace_by_policy, remove_leftover_lakes, remove_stray_files
 from thermocline.ops.perform import perform, render_report
 from thermocline.ops.sessions import spark_source
 from thermocline.ops.statistics import refresh_statistics
@@ -39,6 +39,7 @@ _LOG = logging.getLogger("thermocline.worker")
 _RECONNECT_SECONDS = 1.0
 _STOP_SECONDS = 5.0
 _STATISTICS_RETRY_SECONDS = 300.0
+_TIDY_RETRY_SECONDS = 600.0
 
 
 class Worker:
@@ -53,6 +54,7 @@ class Worker:
         self._last_problem: dict[str, str] = {}
         self._waiting_since: dict[int, float] = {}
         self._statistics_due: dict[int, float] = {}
+        self._tidy_due = 0.0
 
     def stop(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
         self.stopping.set()
@@ -110,15 +112,19 @@ class Worker:
         return self._tidy(conn) and well
 
     def _tidy(self, conn: Connection) -> bool:
-        """Delete what nobody took up; a copy of the database deletes nothing."""
+        """Delete what nobody took up; a copy of the database deletes nothing. What was refused is tried again after a while."""
+        if time.monotonic() < self._tidy_due:
+            return True
         try:
-            if removed := remove_stray_files(conn, self.settings.staged_grace_seconds):
+            if removed := remove_stray_files(conn, grace_by_policy(conn, self.settings)):
                 _LOG.info("deleted %d files that no commit took up", removed, extra={"action": "janitor"})
             if removed := remove_leftover_lakes(conn, self.settings.staged_grace_seconds):
                 _LOG.info("deleted %d lakes that no table has", removed, extra={"action": "janitor"})
-        except CopiedDatabase as refusal:
+        except ThermoclineError as refusal:
             self._complain("janitor", str(refusal))
+            self._tidy_due = time.monotonic() + _TIDY_RETRY_SECONDS
             return False
+        self._last_problem.pop("janitor", None)
         return True
 
     def _watch(self, conn: Connection) -> None:

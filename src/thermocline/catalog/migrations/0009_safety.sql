@@ -13,15 +13,19 @@ comment on table thermocline.doomed_files is
 create index doomed_files_by_table on thermocline.doomed_files (table_id, lake_id);
 
 create table thermocline.quarantined_files (
-    path text primary key,
-    kept_at text not null,
+    kept_at text primary key,
+    path text not null,
     table_id bigint references thermocline.tables on delete cascade,
     lake_id bigint references thermocline.lake_tables on delete cascade,
     size_bytes bigint not null default 0,
     until timestamptz not null,
+    is_moved boolean not null default false,
+    is_wanted boolean not null default false,
     at timestamptz not null default now(),
     check (num_nonnulls(table_id, lake_id) = 1)
 );
+comment on column thermocline.quarantined_files.is_moved is 'False while the file may still be where it was.';
+comment on column thermocline.quarantined_files.is_wanted is 'A restore was asked for and is not finished: the file is not deleted, whatever its time.';
 comment on table thermocline.quarantined_files is 'Orphans that were moved aside; they come back by `thermocline lake restore` until they are deleted.';
 
 create table thermocline.sweeps (

@@ -93,10 +93,14 @@ select op_id, published_xid::text from thermocline.op_log
 update thermocline.op_log o set purged_at = now()
   from thermocline.cutline c where o.op_id = %(op_id)s and c.table_id = o.table_id and c.fence = %(fence)s
 
+-- name: staging_owners
+select distinct table_id, lake_id from thermocline.staged_files order by table_id, lake_id
+
 -- name: stray_files
 select s.path from thermocline.staged_files s
   left join thermocline.op_log o on o.op_id = s.op_id
  where (o.op_id is null or o.phase in ('published', 'abandoned'))
+   and s.table_id is not distinct from %(table_id)s and s.lake_id is not distinct from %(lake_id)s
    and s.at < now() - make_interval(secs => %(grace_seconds)s)
    and coalesce(o.changed_at, s.at) < now() - make_interval(secs => %(grace_seconds)s)
    and not exists (select from thermocline.paused p where p.table_id is null or p.table_id = s.table_id)

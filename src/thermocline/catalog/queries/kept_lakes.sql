@@ -17,6 +17,9 @@ select lake_uuid, lake_namespace, lake_name, lake_location, schema_name, table_n
        profile, t, s, r, columns, partitions
   from thermocline.kept_lakes where lake_namespace = %(namespace)s and lake_name = %(name)s
 
+-- name: kept_locations
+select lake_location from thermocline.kept_lakes
+
 -- name: forget
 delete from thermocline.kept_lakes where lake_uuid = %(uuid)s
 

@@ -26,8 +26,18 @@ select unnest(array[base_snapshot, result_snapshot]), format('operation %%s (%%s
 -- name: staged
 select path from thermocline.staged_files
 
+-- name: iceberg_catalogs
+-- Every JDBC catalog of the database: Iceberg keeps them in tables of this name, in whatever schema.
+select c.oid::regclass::text, has_table_privilege(c.oid, 'select') and has_schema_privilege(c.relnamespace, 'usage')
+  from pg_class c
+ where c.relname = 'iceberg_tables' and c.relkind in ('r', 'p', 'v')
+   and 3 = (select count(*) from pg_attribute a
+             where a.attrelid = c.oid and not a.attisdropped and a.attname in ('catalog_name', 'table_namespace', 'table_name'))
+   and exists (select from pg_attribute a where a.attrelid = c.oid and not a.attisdropped and a.attname = 'metadata_location')
+ order by 1
+
 -- name: metadata_locations
-select table_namespace, table_name, metadata_location from thermocline_iceberg.iceberg_tables where metadata_location is not null
+select catalog_name, table_namespace, table_name, metadata_location from {} where metadata_location is not null
 
 -- name: doom
 insert into thermocline.doomed_files (path, table_id, lake_id, size_bytes)
@@ -46,15 +56,3 @@ delete from thermocline.published where table_id = %(table_id)s and snapshot_id 
 
 -- name: forget_published_but
 delete from thermocline.published where table_id = %(table_id)s and snapshot_id <> all(%(snapshots)s) and superseded_xid is not null
-
--- name: quarantine
-insert into thermocline.quarantined_files (path, kept_at, table_id, lake_id, size_bytes, until)
-values (%(path)s, %(kept_at)s, %(table_id)s, %(lake_id)s, %(size_bytes)s, %(until)s)
-on conflict (path) do update set kept_at = excluded.kept_at, until = excluded.until
-
--- name: quarantined
-select path, kept_at, size_bytes, until from thermocline.quarantined_files
- where table_id is not distinct from %(table_id)s and lake_id is not distinct from %(lake_id)s order by path
-
--- name: release_quarantined
-delete from thermocline.quarantined_files where path = any(%(paths)s)

@@ -12,6 +12,9 @@ from thermocline.maintenance_errors import BadWhere, OperationUnknown
 DISABLED = "disabled by policy"
 ALL_DISABLED = "all maintenance operations are disabled for this table"
 
+_ANY = ("snapshot_expiry_enabled", "rewrite_enabled", "delete_compaction_enabled", "manifest_rewrite_enabled", "orphan_sweep_enabled")
+"""Every commit leaves a metadata file, whether or not snapshots expire: they are pruned unless all maintenance is off."""
+
 ICEBERG_OPERATIONS: tuple[OperationSpec, ...] = (
     # Compaction applies the deletes itself; turning them into position deletes first would be work done twice.
     OperationSpec(name="convert_deletes", enabled_by=("delete_compaction_enabled",), only_when_named=True, is_paced=True),
@@ -20,7 +23,7 @@ ICEBERG_OPERATIONS: tuple[OperationSpec, ...] = (
     OperationSpec(name="rewrite_manifests", enabled_by=("manifest_rewrite_enabled",)),
     OperationSpec(name="expire_snapshots", enabled_by=("snapshot_expiry_enabled",), is_of_whole_table=True),
     OperationSpec(name="remove_orphans", enabled_by=("orphan_sweep_enabled",), is_of_whole_table=True),
-    OperationSpec(name="prune_metadata", enabled_by=("snapshot_expiry_enabled",), silent_when_idle=True),
+    OperationSpec(name="prune_metadata", enabled_by=_ANY, silent_when_idle=True),
 )
 """In the order of `modak` and `artemis`."""
 _DELETES_FIRST = ("convert_deletes", "compact", "rewrite_position_delete_files")

@@ -2,30 +2,35 @@
 
     finish what a killed pass began → look and plan → note the files → commit on exactly that head → delete the files
 
-Invariant: a file is deleted only when no snapshot of the committed version reaches it, the journal does not have it staged, and it lies in
-the table's own folders. The files are noted in Postgres before the commit, so a kill in between leaves no waste: the next pass looks
-which of them are still reachable and deletes the others.
+Invariant: a file is deleted only when no snapshot of the committed version reaches it under any spelling, the journal does not have it
+staged, and it lies in the table's own folders. The files are noted in Postgres before the commit, so a kill in between leaves no waste: the
+next pass looks which of them are still reachable and deletes the others.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from pyiceberg.manifest import ManifestFile
+
 from thermocline.catalog import safety as journal
-from thermocline.cold.reachable import ManifestIndex, PathSet, every_path, named_by_metadata
+from thermocline.cold.reachable import ManifestIndex, named_by_metadata
 from thermocline.cold.reachable import live_files as read_live_files
+from thermocline.cold.storage import LakeReader, whole_path
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.expiry import ExpiryPlan, plan_expiry
-from thermocline.core.maintenance.orphans import loose_spelling
+from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.core.maintenance.outcome import Outcome
+from thermocline.deletion.comparison import Deletable, NeededFiles
+from thermocline.deletion.files import delete_files, with_sizes
 from thermocline.errors import LostRace
 from thermocline.faults import fault_point
 from thermocline.lake_files import flush_young
 from thermocline.ops.maintain.context import PassContext
-from thermocline.ops.maintain.deletion import delete_files, is_within, with_sizes
 from thermocline.ops.maintain.neighbours import check_is_one_table
-from thermocline.ops.maintain.safety import LakeVersion, check_may_delete, look, owner_of, read_bounds, roots_of
+from thermocline.ops.maintain.safety import LakeVersion, check_may_delete, look, need_version, owner_of, read_bounds, roots_of
 from thermocline.ops.maintain.writer import back_off, writer_lock
 from thermocline.spark.expiry import remove_snapshots
 
@@ -37,9 +42,8 @@ CONFLICT = "metadata version conflict"
 class _Manifests:
     """Manifests read so far: what the kept ones hold, as a set, and what the expiring ones hold, by name. Each is read once."""
 
-    index: ManifestIndex = field(default_factory=ManifestIndex)
-    needed: PathSet = field(default_factory=PathSet)
-    """By the spelling that all spellings of one file have in common."""
+    needed: NeededFiles
+    index: ManifestIndex
     kept: set[str] = field(default_factory=set)
     files: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
 
@@ -49,7 +53,7 @@ class _Work:
     version: LakeVersion
     bounds: Bounds
     plan: ExpiryPlan
-    doomed: tuple[tuple[str, int], ...]
+    doomed: tuple[Deletable, ...]
     left: int
     """Files that only expiring snapshots reach and that are not ours to delete."""
 
@@ -75,7 +79,9 @@ def run_expire_snapshots(context: PassContext) -> Outcome:
     if not version.snapshots:
         return Outcome(operation="expire_snapshots", status="skipped", sentence="no snapshots")
     waste = _Deleted() if context.dry_run else _finish_deletes(context, version)
-    seen = _Manifests()
+    seen = _Manifests(
+        needed=NeededFiles(str(context.target.name), roots_of(version)), index=ManifestIndex(LakeReader(version.metadata.location))
+    )
     work = _prepare(context, seen, version)
     for attempt in range(max(context.policy.max_commit_retries, 1)):
         if work.plan.is_empty or context.dry_run:
@@ -85,12 +91,12 @@ def run_expire_snapshots(context: PassContext) -> Outcome:
         except LostRace:
             time.sleep(back_off(attempt))
             continue
-        return _told(context, work, started, waste + _delete(context, dict(work.doomed)), committed=True)
+        return _told(context, work, started, waste + _delete(context, work.doomed), committed=True)
     return Outcome(operation="expire_snapshots", status="failed", sentence=CONFLICT)
 
 
 def _check(context: PassContext, version: LakeVersion) -> None:
-    check_may_delete(version)
+    check_may_delete(context, version)
     check_is_one_table(context, version)
 
 
@@ -109,35 +115,44 @@ def _prepare(context: PassContext, seen: _Manifests, version: LakeVersion) -> _W
     )
     if plan.is_empty:
         return _Work(version=version, bounds=bounds, plan=plan, doomed=(), left=0)
-    candidates = _unreachable(version, set(plan.snapshots), seen)
-    roots = roots_of(version)
-    doomed = {path: size for path, size in candidates if path not in bounds.staged_files and is_within(path, roots)}
-    return _Work(version=version, bounds=bounds, plan=plan, doomed=tuple(doomed.items()), left=len(dict(candidates)) - len(doomed))
+    seen.needed.need_paths(bounds.staged_files)
+    seen.needed.need_paths(bounds.metadata_files)
+    found = seen.needed.judge(_find_candidates(version, set(plan.snapshots), seen))
+    return _Work(version=version, bounds=bounds, plan=plan, doomed=found.deletable, left=found.outside)
 
 
-def _unreachable(version: LakeVersion, expiring: set[int], seen: _Manifests) -> list[tuple[str, int]]:
-    snapshots = version.metadata.snapshots
+def _find_candidates(version: LakeVersion, expiring: set[int], seen: _Manifests) -> list[ListedFile]:
+    """The files that expiring snapshots name, after what the others name was noted as needed."""
+    snapshots, metadata = version.metadata.snapshots, version.metadata
     kept = seen.index.reach(snapshot for snapshot in snapshots if snapshot.snapshot_id not in expiring)
     gone = seen.index.reach(snapshot for snapshot in snapshots if snapshot.snapshot_id in expiring)
+    statistics = (*metadata.statistics, *metadata.partition_statistics)
+    theirs = {kind.statistics_path: kind.file_size_in_bytes for kind in statistics if kind.snapshot_id in expiring}
+    theirs = {
+        path: size for path, size in theirs.items() if path not in {k.statistics_path for k in statistics if k.snapshot_id not in expiring}
+    }
+    named = [path for path in named_by_metadata(metadata, version.head.metadata_location) if path not in theirs]
+    base = metadata.location
+    seen.needed.need_paths((*named, *(whole_path(path, base) for path in (*kept.lists, *kept.manifests))))
     for path in kept.manifests.keys() - seen.kept:
-        for files in read_live_files([kept.manifests[path]]):
-            seen.needed.add(loose_spelling(file) for file, _ in files)
-            flush_young((file for file, _ in files), time.time())
+        seen.needed.need(lambda manifest=kept.manifests[path]: _read_and_flush(manifest, base))  # type: ignore[misc]
         seen.kept.add(path)
     only_gone = [manifest for path, manifest in gone.manifests.items() if path not in kept.manifests]
     for manifest in only_gone:
         if manifest.manifest_path not in seen.files:
-            seen.files[manifest.manifest_path] = [file for files in read_live_files([manifest]) for file in files]
-    candidates = [(path, 0) for path in gone.lists - kept.lists]
-    candidates += [(manifest.manifest_path, manifest.manifest_length) for manifest in only_gone]
-    candidates += [file for manifest in only_gone for file in seen.files[manifest.manifest_path]]
-    statistics = (*version.metadata.statistics, *version.metadata.partition_statistics)
-    candidates += [(kind.statistics_path, kind.file_size_in_bytes) for kind in statistics if kind.snapshot_id in expiring]
-    still = {kind.statistics_path for kind in statistics if kind.snapshot_id not in expiring}
-    named = set(named_by_metadata(version.metadata, version.head.metadata_location)) - {kind.statistics_path for kind in statistics}
-    return [
-        (path, size) for path, size in candidates if loose_spelling(path) not in seen.needed and path not in still and path not in named
-    ]
+            seen.files[manifest.manifest_path] = [file for files in read_live_files([manifest], LakeReader(base)) for file in files]
+    candidates = dict.fromkeys(gone.lists - kept.lists, 0)
+    candidates |= {manifest.manifest_path: manifest.manifest_length for manifest in only_gone}
+    candidates |= {path: size for manifest in only_gone for path, size in seen.files[manifest.manifest_path]} | theirs
+    return [ListedFile(path=whole_path(path, base), size_bytes=size, modified=None) for path, size in candidates.items()]
+
+
+def _read_and_flush(manifest: ManifestFile, base: str) -> Iterator[str]:
+    """The files of a manifest that stays. What replaced the files that go must be on disk before they do."""
+    for files in read_live_files([manifest], LakeReader(base)):
+        paths = [whole_path(path, base) for path, _ in files]
+        flush_young(paths, time.time())
+        yield from paths
 
 
 def _commit(context: PassContext, seen: _Manifests) -> _Work:
@@ -150,7 +165,7 @@ def _commit(context: PassContext, seen: _Manifests) -> _Work:
         if work.plan.is_empty:
             return work
         work = replace(work, doomed=with_sizes(work.doomed))
-        journal.doom(context.conn, owner, work.doomed)
+        journal.doom(context.conn, owner, [(file.path, file.size_bytes) for file in work.doomed])
         fault_point("expire-noted")
         remove_snapshots(work.version.head, work.plan.snapshots, work.plan.refs)
         fault_point("expire-committed")
@@ -161,25 +176,26 @@ def _commit(context: PassContext, seen: _Manifests) -> _Work:
 
 def _finish_deletes(context: PassContext, version: LakeVersion) -> _Deleted:
     """Files that a killed pass noted: those that the table still reaches are let be, the others go."""
-    doomed = dict(journal.read_doomed(context.conn, owner_of(context)))
+    doomed = [ListedFile(path=path, size_bytes=size, modified=None) for path, size in journal.read_doomed(context.conn, owner_of(context))]
     if not doomed:
         return _Deleted()
-    needed = PathSet()
-    needed.add(every_path(version.metadata, version.head.metadata_location))
-    staged = journal.read_staged(context.conn)
-    spared = [path for path in doomed if path in needed or path in staged]
-    journal.spare(context.conn, spared)
-    return _delete(context, {path: size for path, size in doomed.items() if path not in set(spared)})
+    needed = NeededFiles(str(context.target.name), roots_of(version))
+    need_version(needed, version)
+    needed.need_paths(journal.read_staged(context.conn))
+    found = needed.judge(doomed)
+    free = {file.path for file in found.deletable}
+    journal.spare(context.conn, [file.path for file in doomed if file.path not in free])
+    return _delete(context, found.deletable)
 
 
-def _delete(context: PassContext, sizes: dict[str, int]) -> _Deleted:
+def _delete(context: PassContext, doomed: Sequence[Deletable]) -> _Deleted:
     """A file that would not go stays noted and is tried by the next pass."""
     gone, freed, failed = 0, 0, []
-    for part in delete_files(sizes):
-        journal.spare(context.conn, part.paths)
-        gone += len(part.paths)
-        freed += sum(sizes[path] for path in part.paths)
-        failed += [f"{path} could not be deleted and is tried again by the next pass: {problem}" for path, problem in part.failed]
+    for part in delete_files(doomed):
+        journal.spare(context.conn, [file.path for file in part.files])
+        gone += len(part.files)
+        freed += sum(file.size_bytes for file in part.files)
+        failed += [f"{file.path} could not be deleted and is tried again by the next pass: {problem}" for file, problem in part.failed]
     return _Deleted(gone=gone, freed_bytes=freed, failed=tuple(failed))
 
 
@@ -187,7 +203,7 @@ def _told(context: PassContext, work: _Work, started: float, deleted: _Deleted, 
     plan = work.plan
     details = [f"snapshot {snapshot} stays: {holder}" for snapshot, holder in list(plan.held.items())[:_NAMED]]
     if work.left:
-        details.append(f"{work.left} file(s) outside the table's folders or staged stay")
+        details.append(f"{work.left} file(s) outside the table's folders stay")
     gone, freed, failed = deleted.gone, deleted.freed_bytes, deleted.failed
     if committed and not plan.is_empty:
         details += [f"ref {ref} was past its age" for ref in plan.refs]
@@ -195,7 +211,7 @@ def _told(context: PassContext, work: _Work, started: float, deleted: _Deleted, 
         details += [f"deleted {gone} file(s) that a killed pass had left"] if gone else []
     else:
         details += [f"snapshot {snapshot} would expire" for snapshot in plan.snapshots[:_NAMED]]
-        details += [f"{path} would be deleted ({size} bytes)" for path, size in work.doomed[:_NAMED]]
+        details += [f"{file.path} would be deleted ({file.size_bytes} bytes)" for file in work.doomed[:_NAMED]]
     expired = len(plan.snapshots) if committed else 0
     verb, count = ("expired", gone) if committed else ("would expire", len(work.doomed))
     sentence = (

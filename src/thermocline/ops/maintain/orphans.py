@@ -4,7 +4,7 @@
 
 The listing streams, and goes on where it was when it was cut off. What is needed is held as hashes, and candidates are spooled to disk,
 because nothing is deleted before the whole listing was compared: one file named under another spelling stops the sweep. What was committed
-meanwhile is read before the first delete.
+meanwhile is read before the first delete. Ages are judged by the store's clock.
 """
 
 from __future__ import annotations
@@ -13,25 +13,33 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import IO
 
 from thermocline.catalog import sweeps
 from thermocline.catalog.safety import read_staged
 from thermocline.cold.listing import list_parts
-from thermocline.cold.reachable import PathSet, every_path
-from thermocline.core.maintenance.orphans import ListedFile, judge_age, loose_spelling
+from thermocline.core.maintenance.orphans import ListedFile, judge_age
 from thermocline.core.maintenance.outcome import Outcome
+from thermocline.deletion.comparison import Deletable, NeededFiles
+from thermocline.deletion.files import delete_files
 from thermocline.faults import fault_point
-from thermocline.maintenance_errors import SpellingsDiffer
 from thermocline.ops.maintain.context import PassContext
-from thermocline.ops.maintain.deletion import delete_files, is_within
 from thermocline.ops.maintain.neighbours import plan_folders
-from thermocline.ops.maintain.quarantine import empty_quarantine, move_aside
-from thermocline.ops.maintain.safety import LakeVersion, check_may_delete, look, owner_of, read_bounds, roots_of
+from thermocline.ops.maintain.quarantine import empty_quarantine, quarantine_files, settle_moves
+from thermocline.ops.maintain.safety import (
+    LakeVersion,
+    check_may_delete,
+    look,
+    need_version,
+    owner_of,
+    read_bounds,
+    read_clock,
+    roots_of,
+)
 
 _NAMED = 1000
 _SAVE_EVERY_SECONDS = 30.0
@@ -48,7 +56,11 @@ class Swept:
     unknown_age: int = 0
     orphans: int = 0
     bytes: int = 0
+    kept_elsewhere: int = 0
+    """Files that nothing names, in folders that only a link leads to or under names that are not safe to delete."""
     details: list[str] = field(default_factory=list)
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Of the first files: why each is an orphan."""
 
     def say(self, sentence: str) -> None:
         if len(self.details) < _NAMED:
@@ -59,22 +71,23 @@ def run_remove_orphans(context: PassContext) -> Outcome:
     """Delete files of the table's folders that nothing names, past the grace period."""
     started = time.monotonic()
     version = look(context)
-    check_may_delete(version)
-    # The older of two clocks: one that runs ahead must not make files old.
-    done = Swept(now=min(context.now, datetime.now(UTC)), grace=timedelta(milliseconds=context.policy.orphan_grace_ms))
+    check_may_delete(context, version)
+    done = Swept(now=read_clock(version), grace=timedelta(milliseconds=context.policy.orphan_grace_ms))
+    if not context.dry_run:
+        settle_moves(context)
     with tempfile.TemporaryFile("w+", encoding="utf-8") as spool:
-        _compare(context, version, spool, done)
+        comparing = _compare(context, version, spool, done)
         fault_point("orphans-listed")
-        orphans = _still_orphans(context, version, spool)
+        orphans = _still_orphans(context, version, comparing)
         if context.dry_run:
             _describe(orphans, done)
         elif context.policy.orphan_quarantine_ms:
-            done.orphans, done.bytes = move_aside(context, version.metadata.location, orphans, done.say)
+            done.orphans, done.bytes = quarantine_files(context, version.metadata.location, orphans, done.say)
         else:
             _delete(orphans, done)
     if not context.dry_run:
         sweeps.forget_sweep(context.conn, owner_of(context))
-        done.bytes += empty_quarantine(context)
+        done.bytes += empty_quarantine(context, comparing.needed, done.say)
     return _told(context, done, started)
 
 
@@ -82,45 +95,36 @@ def run_remove_orphans(context: PassContext) -> Outcome:
 class _Comparing:
     """What somebody needs, and the listed files it is compared with."""
 
-    table: str
     spool: IO[str]
     done: Swept
-    roots: tuple[str, ...]
-    needed: PathSet = field(default_factory=PathSet)
-    loosely: PathSet = field(default_factory=PathSet)
-    elsewhere: PathSet = field(default_factory=PathSet)
-    """Names of the table's files outside of its folders, without their place."""
-
-    def need(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            self.needed.add([path])
-            self.loosely.add([loose_spelling(path)])
-            if not is_within(path, self.roots):
-                self.elsewhere.add([path.rpartition("/")[2]])
+    needed: NeededFiles
 
     def compare(self, files: Sequence[ListedFile]) -> None:
-        """Spool the old files that nothing names; refuse when one of them is named under another spelling."""
+        """Spool the old files that nothing names; refuse when one of them may be named under another spelling."""
         self.done.listed += len(files)
-        named = self.needed.which([file.path for file in files])
         old = []
-        for file in (file for file, is_named in zip(files, named, strict=True) if not is_named):
-            if judge_age(file, self.done.now, self.done.grace).is_orphan:
+        for file, is_named in zip(files, self.needed.names([file.path for file in files]), strict=True):
+            judged = judge_age(file, self.done.now, self.done.grace)
+            if not is_named and judged.is_orphan:
                 old.append(file)
-            else:
+            elif not is_named:
                 self.done.kept += 1
                 self.done.unknown_age += file.modified is None
-        for file, is_spelled in zip(old, self.loosely.which([loose_spelling(file.path) for file in old]), strict=True):
-            if is_spelled:
-                raise SpellingsDiffer(
-                    f"{self.table}: the listing has {file.path}, and the table's metadata names that file under another spelling."
-                )
-        # Names are made to be unique: the same one elsewhere is a folder that was moved and left a link, or a store with two names.
-        for file, is_elsewhere in zip(old, self.elsewhere.which([file.path.rpartition("/")[2] for file in old]), strict=True):
-            if is_elsewhere:
-                raise SpellingsDiffer(
-                    f"{self.table}: the listing has {file.path}, and the table names a file of that name in another place."
-                )
-            self.spool.write(_to_line(file))
+        found = self.needed.judge(old)
+        self.done.kept_elsewhere += found.outside
+        free = {file.path for file in found.deletable}
+        for file in old:
+            if file.path in free:
+                self.spool.write(_to_line(file))
+                if len(self.done.reasons) < _NAMED:
+                    self.done.reasons[file.path] = judge_age(file, self.done.now, self.done.grace).reason
+
+    def candidates(self) -> Iterator[Sequence[ListedFile]]:
+        """What was spooled, a few files at a time."""
+        self.spool.seek(0)
+        left = map(_from_line, self.spool)
+        while some := list(islice(left, _NAMED)):
+            yield some
 
 
 def _to_line(file: ListedFile) -> str:
@@ -132,16 +136,17 @@ def _from_line(line: str) -> ListedFile:
     return ListedFile(path=path, size_bytes=size, modified=datetime.fromisoformat(modified) if modified else None)
 
 
-def _compare(context: PassContext, version: LakeVersion, spool: IO[str], done: Swept) -> None:
+def _compare(context: PassContext, version: LakeVersion, spool: IO[str], done: Swept) -> _Comparing:
     """Compare the listing with what is needed; a listing that was cut off goes on where it was, with what it had found judged anew."""
     folders = plan_folders(context, version)
     for reason in folders.reasons:
         done.say(reason)
-    comparing = _Comparing(table=str(context.target.name), spool=spool, done=done, roots=roots_of(version))
+    needed = NeededFiles(str(context.target.name), roots_of(version), refuses_other_spellings=True)
+    comparing = _Comparing(spool=spool, done=done, needed=needed)
     bounds = read_bounds(context, version)
     context.note_bounds(bounds)
-    comparing.need(every_path(version.metadata, version.head.metadata_location))
-    comparing.need((*bounds.metadata_files, *bounds.staged_files))
+    need_version(needed, version)
+    needed.need_paths((*bounds.metadata_files, *bounds.staged_files))
     roots = folders.roots
     place = None if context.dry_run else sweeps.read_sweep(context.conn, owner_of(context))
     if place is not None and place.root in roots:
@@ -160,6 +165,7 @@ def _compare(context: PassContext, version: LakeVersion, spool: IO[str], done: S
             if part.finished is not None and not context.dry_run and time.monotonic() - saved_at >= _SAVE_EVERY_SECONDS:
                 _save(context, sweeps.SweepPlace(root=root, after=part.finished, listed=done.listed), spool, saved)
                 saved, saved_at = spool.tell(), time.monotonic()
+    return comparing
 
 
 def _save(context: PassContext, place: sweeps.SweepPlace, spool: IO[str], saved: int) -> None:
@@ -171,45 +177,40 @@ def _save(context: PassContext, place: sweeps.SweepPlace, spool: IO[str], saved:
     context.talk(f"remove_orphans: {place.listed} files listed")
 
 
-def _still_orphans(context: PassContext, version: LakeVersion, spool: IO[str]) -> Iterator[ListedFile]:
-    """The candidates that nothing has taken up since the listing."""
+def _still_orphans(context: PassContext, version: LakeVersion, comparing: _Comparing) -> Iterator[Deletable]:
+    """The candidates that nothing has taken up since the listing. All of them are compared before the first is given."""
     again = look(context)
-    needed = PathSet()
+    check_may_delete(context, again)
     if again.head.metadata_location != version.head.metadata_location:
-        needed.add(every_path(again.metadata, again.head.metadata_location))
-    staged = read_staged(context.conn)
-    spool.seek(0)
-    for file in map(_from_line, spool):
-        if file.path not in needed and file.path not in staged:
-            yield file
+        need_version(comparing.needed, again)
+    comparing.needed.need_paths(read_staged(context.conn))
+    for some in comparing.candidates():
+        comparing.needed.judge(some)
+    for some in comparing.candidates():
+        yield from comparing.needed.judge(some).deletable
 
 
-def _describe(orphans: Iterator[ListedFile], done: Swept) -> None:
+def _describe(orphans: Iterator[Deletable], done: Swept) -> None:
     for file in orphans:
         done.orphans += 1
         done.bytes += file.size_bytes
-        done.say(f"{file.path} ({file.size_bytes} bytes): {judge_age(file, done.now, done.grace).reason}")
+        done.say(f"{file.path} ({file.size_bytes} bytes): {done.reasons.get(file.path, 'named by nothing')}")
 
 
-def _delete(orphans: Iterator[ListedFile], done: Swept) -> None:
-    sizes: dict[str, int] = {}
-
-    def paths() -> Iterator[str]:
-        for file in orphans:
-            sizes[file.path] = file.size_bytes
-            yield file.path
-
-    for part in delete_files(paths()):
-        done.orphans += len(part.paths)
-        done.bytes += sum(sizes.pop(path) for path in part.paths)
-        for path, problem in part.failed:
-            done.say(f"{path} could not be deleted: {problem}")
+def _delete(orphans: Iterator[Deletable], done: Swept) -> None:
+    for part in delete_files(orphans):
+        done.orphans += len(part.files)
+        done.bytes += sum(file.size_bytes for file in part.files)
+        for file, problem in part.failed:
+            done.say(f"{file.path} could not be deleted: {problem}")
 
 
 def _told(context: PassContext, done: Swept, started: float) -> Outcome:
     details = list(done.details)
     if done.unknown_age:
         details.append(f"{done.unknown_age} file(s) of unknown age stay")
+    if done.kept_elsewhere:
+        details.append(f"{done.kept_elsewhere} file(s) stay whose names or folders other programs read otherwise")
     if done.kept:
         details.append(f"{done.kept} file(s) that nothing names are not past the grace period")
     verb = "would remove" if context.dry_run else "quarantined" if context.policy.orphan_quarantine_ms else "removed"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from thermocline.catalog import lake_tables
+from thermocline.catalog.home import check_home
 from thermocline.catalog.maintenance_requests import read_schedule
 from thermocline.catalog.passes import pass_lock
 from thermocline.catalog.safety import Owner
@@ -18,6 +19,8 @@ from thermocline.ops.maintain.plugins import plugin_named
 from thermocline.ops.maintain.quarantine import restore_quarantined
 from thermocline.ops.maintain.targets import find_target
 from thermocline.pg import connect
+
+_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +76,16 @@ def restore_orphans(dsn: str, name: TableName) -> LakeChange:
     """Bring back the orphans of a table that were moved aside and not deleted yet."""
     with connect(dsn, autocommit=True, application_name="thermocline lake") as conn:
         seen = find_target(conn, name)
-        count = restore_quarantined(conn, seen.owner)
-        if count:
-            insert_event(conn, seen.owner.table_id, "lake restore", f"{count} file(s) of {seen.label} came back from quarantine.")
-    return LakeChange(table=seen.label, sentence=f"{seen.label}: {count} file(s) came back from quarantine", changed=count > 0)
+        check_home(conn)
+        done = restore_quarantined(conn, seen.owner)
+        if done.back:
+            insert_event(conn, seen.owner.table_id, "lake restore", f"{done.back} file(s) of {seen.label} came back from quarantine.")
+    sentence = f"{seen.label}: {done.back} file(s) came back from quarantine"
+    for note in done.taken[:_NAMED]:
+        sentence += f"; {note.kept_at} stays there, because another file is at {note.path} now"
+    for note in done.gone[:_NAMED]:
+        sentence += f"; {note.path} is gone from both places"
+    return LakeChange(table=seen.label, sentence=sentence, changed=done.back > 0)
 
 
 def read_list(dsn: str) -> tuple[MaintainedLine, ...]:

@@ -160,18 +160,24 @@ def run_pass_on(
         forced=wish.forced,
         beside=wish.beside,
         talk=talk,
-        why_pause=lambda: STOPPING if is_stopping() else pacing.why_pause(),
+        why_pause=lambda: STOPPING if is_stopping() else _why_paused(conn, seen) or pacing.why_pause(),
         pace=pacing.pace,
     )
     engine = engine or plugin.engine(wish.engine or settings.maintenance_engine)
     run = _Run(context=context, seen=seen, wish=wish, pacing=pacing, engine=engine, plugin=plugin)
     if wish.dry_run or (not wish.forced and not policy.maintenance_enabled):
         return _run_unrecorded(run, resolved.warnings)
-    if seen.owner.table_id is not None and (since := read_paused_since(conn, seen.owner.table_id)) is not None:
-        raise Paused(f"{seen.label} is paused since {since:%Y-%m-%d %H:%M:%S}; nothing of it moves.")
+    if (reason := _why_paused(conn, seen)) is not None:
+        raise Paused(f"{reason}.")
     check_lakes(conn)
     with passes.pass_lock(conn, seen.owner, seen.label, beside=wish.beside):
         return _run_recorded(run, resolved.warnings)
+
+
+def _why_paused(conn: Connection, seen: Target) -> str | None:
+    """A table on its own is paused when everything is."""
+    since = read_paused_since(conn, seen.owner.table_id)
+    return None if since is None else f"{seen.label} is paused since {since:%Y-%m-%d %H:%M:%S}; nothing of it moves"
 
 
 def _run_unrecorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
@@ -238,7 +244,8 @@ def _run_operation(run: _Run, operation: Operation) -> Outcome:
     if not is_enabled(context.policy, operation, run.format.operations):
         return Outcome(operation=operation, status="disabled", sentence=DISABLED)
     spec = run.format.operation(operation)
-    if spec is not None and spec.is_paced and not context.dry_run and (pause := context.why_pause()):
+    is_paced = spec is not None and spec.is_paced
+    if not context.dry_run and (pause := context.why_pause() if is_paced else _why_paused(context.conn, seen)):
         return Outcome(operation=operation, status="paused", sentence=pause)
     if operation not in run.wish.operations and (wait := run.plugin.why_not_yet(operation, context, _last_done(run, operation))):
         return Outcome(operation=operation, status="skipped", sentence=wait)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
@@ -12,14 +14,20 @@ from thermocline.catalog.safety import Owner, read_needs, read_staged
 from thermocline.cold.create import OWNER_PROPERTY
 from thermocline.cold.folders import PATH_PROPERTIES
 from thermocline.cold.metadata import read_lake_table
+from thermocline.cold.other_writers import another_owner, find_other_writer
+from thermocline.cold.reachable import every_path
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.expiry import RefFact, SnapshotFact, horizon
+from thermocline.deletion.comparison import NeededFiles
+from thermocline.deletion.store_clock import read_store_clock
 from thermocline.maintenance_errors import GcForbidden
 from thermocline.ops.maintain.context import PassContext
 from thermocline.spark.commit import LakeHead, load_table
 
 _GC_PROPERTY = "gc.enabled"
 _STAGED_KEY = "wap.id"
+_LOOKS, _BETWEEN_LOOKS_SECONDS = 4, 0.5
+"""A commit under way has its metadata file before the catalog has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +104,33 @@ def read_bounds(context: PassContext, version: LakeVersion) -> Bounds:
     )
 
 
-def check_may_delete(version: LakeVersion) -> None:
+def check_may_delete(context: PassContext, version: LakeVersion) -> None:
+    """Refuse when the table's files may be others' too: its own word for it, or traces of a writer that our catalog does not know."""
+    check_gc_enabled(version)
+    for attempt in range(_LOOKS):
+        if (found := find_other_writer(version.metadata, version.head.metadata_location)) is None:
+            return
+        if attempt == _LOOKS - 1:
+            raise another_owner(str(version.head.name), found, version.head.metadata_location)
+        time.sleep(_BETWEEN_LOOKS_SECONDS * (attempt > 0))
+        version = look(context)
+
+
+def check_gc_enabled(version: LakeVersion) -> None:
     """`gc.enabled=false` says that files may be shared; only on tables of our own it is there to keep others away."""
     properties = version.head.properties
     if properties.get(_GC_PROPERTY, "true").strip().lower() == "false" and OWNER_PROPERTY not in properties:
         raise GcForbidden(f"{version.head.name} has gc.enabled=false: its files may belong to other tables, so none is deleted.")
+
+
+def read_clock(version: LakeVersion) -> datetime:
+    """The time by the clock of the store that the table is in, which alone may judge the ages of its files."""
+    return read_store_clock(version.head.metadata_location.rpartition("/")[0])
+
+
+def need_version(needed: NeededFiles, version: LakeVersion) -> None:
+    """Nothing that this version of the table names may go."""
+    needed.need(lambda: every_path(version.metadata, version.head.metadata_location))
 
 
 def roots_of(version: LakeVersion) -> tuple[str, ...]:

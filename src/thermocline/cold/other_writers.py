@@ -1,0 +1,80 @@
+"""Metadata files in a table's folder that the catalog knows nothing of: somebody commits to the table through another catalog.
+
+A version knows itself and the versions in its log. A file that is newer than it, by number or by the store's clock, or that follows a
+version outside of this history, was written by somebody whose files nobody here can tell from waste.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from contextlib import closing
+from datetime import datetime
+from typing import Any
+
+from pyiceberg.table.metadata import TableMetadata
+
+from thermocline.cold.later_versions import version_of
+from thermocline.cold.listing import list_folder
+from thermocline.cold.storage import LakeReader
+from thermocline.core.maintenance.file_names import base_name
+from thermocline.core.maintenance.orphans import ListedFile
+from thermocline.errors import LakeFileUnreadable
+from thermocline.maintenance_errors import AnotherOwner
+
+METADATA_ENDINGS = (".metadata.json", ".metadata.json.gz")
+_GZIP = b"\x1f\x8b"
+
+
+def metadata_folders(metadata: TableMetadata, head_location: str) -> tuple[str, ...]:
+    """Where the table's metadata files are: beside the newest one, and where its location says."""
+    return tuple(dict.fromkeys((head_location.rpartition("/")[0], f"{metadata.location.rstrip('/')}/metadata")))
+
+
+def find_other_writer(metadata: TableMetadata, head_location: str) -> str | None:
+    """A metadata file of the table that is newer than its head or beside its history; None when there is none."""
+    head = base_name(head_location)
+    log = [base_name(entry.metadata_file) for entry in metadata.metadata_log]
+    known, oldest = {head, *log}, min((number_of(name) for name in (head, *log)), default=0)
+    files = [file for folder in metadata_folders(metadata, head_location) for file in list_folder(folder)]
+    written = max((file.modified for file in files if base_name(file.path) == head and file.modified), default=None)
+    for file in (file for file in files if file.path.endswith(METADATA_ENDINGS) and base_name(file.path) not in known):
+        if number_of(base_name(file.path)) > number_of(head) >= 0:
+            return file.path
+        if number_of(base_name(file.path)) >= oldest and _is_of_others(file, str(metadata.table_uuid), written, known, oldest):
+            return file.path
+    return None
+
+
+def another_owner(table: str, found: str, head: str) -> AnotherOwner:
+    """The refusal to delete anything of a table that has such a file."""
+    return AnotherOwner(
+        f"{table}: {found} is a version of the table that the catalog knows nothing of; the newest it knows is {head}. "
+        "Another writer may own the table, so nothing was deleted."
+    )
+
+
+def number_of(name: str) -> int:
+    """The version in a metadata file's name; -1 when it has none."""
+    return -1 if (found := version_of(name)) is None else found
+
+
+def _is_of_others(file: ListedFile, table_uuid: str, written: datetime | None, known: set[str], oldest: int) -> bool:
+    """Whether a file is a version of this table that is newer than the head, or follows one that our history does not have."""
+    told = _read(file.path)
+    if told is None or told.get("table-uuid") != table_uuid:
+        return False
+    if written is not None and file.modified is not None and file.modified > written:
+        return True
+    followed = [base_name(entry["metadata-file"]) for entry in told.get("metadata-log") or ()][-1:]
+    return any(name not in known and number_of(name) >= oldest for name in followed)
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    try:
+        with closing(LakeReader().new_input(path).open()) as source:
+            data = source.read()
+        told = json.loads(gzip.decompress(data) if data.startswith(_GZIP) else data)
+    except (LakeFileUnreadable, OSError, ValueError):
+        return None
+    return told if isinstance(told, dict) else None

@@ -1,0 +1,93 @@
+"""Metadata files that our catalog knows nothing of: which of them say that somebody else owns the table."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from thermocline.cold.create import create_lake_table
+from thermocline.cold.evolve import read_metadata, write_evolved
+from thermocline.cold.metadata import read_lake_table
+from thermocline.cold.other_writers import find_other_writer
+from thermocline.core.coltypes import LakeColumn
+from thermocline.core.names import TableName
+from thermocline.deletion.store_clock import read_store_clock
+from thermocline.locations import without_file_scheme
+from thermocline.maintenance_errors import StoreClockUnknown
+
+pytestmark = pytest.mark.unit
+COLUMN = LakeColumn(name="id", field_id=1, base_type="int8", pg_type="bigint", lake_type="long", form="native", required=True)
+
+
+class History:
+    """A table's metadata files, each minute older than the one that was written after it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.minute = 0
+        self.first = create_lake_table(
+            str(folder), TableName("lab", "t"), (COLUMN,), "id", "none", table_uuid=uuid.uuid4()
+        ).metadata_location
+        self.stamp(self.first)
+
+    def stamp(self, location: str) -> str:
+        self.minute += 1
+        os.utime(without_file_scheme(location), (60.0 * self.minute, 60.0 * self.minute))
+        return location
+
+    def follow(self, location: str) -> str:
+        return self.stamp(write_evolved(read_metadata(location), location, (COLUMN,), {}, now_ms=0))
+
+    def found(self, head: str) -> str | None:
+        return find_other_writer(read_lake_table(head).metadata, head)
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path)
+
+
+def test_a_version_after_the_head_is_somebody_elses(history: History) -> None:
+    second = history.follow(history.first)
+    assert history.found(second) is None
+    assert history.found(history.first) == second
+
+
+def test_what_a_lost_commit_left_is_not(history: History) -> None:
+    lost = history.follow(history.first)
+    head = history.follow(history.follow(history.first))
+    assert history.found(head) is None
+    history.stamp(lost)
+    assert history.found(head) == lost  # written after the head, by the store's clock
+
+
+def test_a_history_of_others_beside_ours_is_found_although_ours_is_newer(history: History) -> None:
+    theirs = history.follow(history.follow(history.first))
+    head = history.follow(history.follow(history.follow(history.first)))
+    assert history.found(head) == theirs
+
+
+def test_versions_that_left_the_log_other_tables_and_waste_are_not_meant(history: History) -> None:
+    head = history.first
+    for _ in range(3):
+        head = history.follow(head)
+    told = read_metadata(head)
+    path = Path(without_file_scheme(head))
+    path.write_text(json.dumps({**told, "metadata-log": told["metadata-log"][-1:]}))
+    history.stamp(head)
+    read_lake_table.cache_clear()
+    other = path.with_name("00003-other.metadata.json")
+    other.write_text(json.dumps({**told, "table-uuid": str(uuid.uuid4())}))
+    path.with_name("v3.metadata.json").write_text("left behind")
+    assert history.found(head) is None
+
+
+def test_the_clock_of_a_folder_leaves_nothing_behind_and_needs_one_that_can_be_written(tmp_path: Path) -> None:
+    assert abs(read_store_clock(f"file://{tmp_path}") - datetime.now(UTC)) < timedelta(minutes=5)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(StoreClockUnknown, match="no file can be made in"):
+        read_store_clock(f"{tmp_path}/nowhere")
