@@ -26,6 +26,9 @@ EXTREME = {
     "300 nested cases": "select " + "case when ok then 1 else " * 300 + "2" + " end" * 300 + " from events where id < 5",
     "a thousand texts joined": "select " + "||".join(["kind"] * 1000) + " from events where id < 3",
     "5000 digits": "select count(*) from events where id < " + "9" * 5000,
+    "5000 digits beside a decimal": "select count(*) from events where price < " + "9" * 5000,
+    "5000 digits behind the point": "select count(*) from events where price > 0." + "0" * 5000 + "1",
+    "forty comments": "/**/" * 40 + "x select count(*) from events",
     "more columns than there may be": "select " + ", ".join(["id"] * 1700) + " from events where id < 3",
     "sixty queries within": "select id from "
     + "(select id from " * 60

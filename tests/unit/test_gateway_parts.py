@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import uuid
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -12,13 +13,17 @@ import pytest
 import scramp
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlglot import exp
 
 from thermocline.errors import StatementRefused
 from thermocline.gateway.fallback import check_harmless
+from thermocline.gateway.pushdown import fold, parse_select
 from thermocline.gateway.rows import encode_copy, encode_rows, render_date, render_timestamp, to_text
 from thermocline.gateway.scram import ScramExchange, WrongCredentials, make_verifier
 from thermocline.gateway.statements import parse_statement, split_statements
+from thermocline.gateway.trees import chained
 from thermocline.gateway.values import Constant, Infinity, NotProvable, parse_array, parse_value
+from thermocline.gateway.whole.frames import ClientFrames, Frame
 
 pytestmark = pytest.mark.unit
 
@@ -221,3 +226,58 @@ def test_garbage_in_the_exchange_is_a_wrong_password(data: bytes) -> None:
     exchange = ScramExchange("ann", make_verifier("x"))
     with pytest.raises(WrongCredentials):
         exchange.final(data)
+
+
+PRINTED = {
+    8: {"0": 0.0, "-0": -0.0, "1": 1.0, "0.1": 0.1, "1e+15": 1e15, "123456789012345.6": 123456789012345.6, "0.0001": 1e-4, "1e-05": 1e-5,
+        "1.5e-07": 1.5e-7, "9.999999999999999e+22": 1e23, "5e-324": 5e-324, "1.7976931348623157e+308": 1.7976931348623157e308,
+        "51255482385.67197": 51255482385.67197, "NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf"),
+        "9.007199254740992e+15": 9007199254740993.0, "-66926478731690.96": -66926478731690.96},
+    4: {"0.1": 0.1, "1e+06": 1e6, "123456.7": 123456.7, "3.8878712e+06": 3887871.25, "1.6777216e+07": 16777217.0, "1e-45": 1e-45,
+        "3.4e+38": 3.4e38, "1.2621119e-05": 1.2621119e-5},
+}  # fmt: skip
+"""What Postgres 18 prints for these."""
+
+
+@pytest.mark.parametrize("width", [8, 4])
+def test_floats_are_printed_as_postgres_prints_them(width: int) -> None:
+    kind = pa.float64() if width == 8 else pa.float32()
+    assert to_text(pa.array([None, *PRINTED[width].values()], kind)).to_pylist() == [None, *PRINTED[width]]
+
+
+@given(st.floats())
+def test_a_printed_float_is_read_as_the_same_float(value: float) -> None:
+    (text,) = to_text(pa.array([value], pa.float64())).to_pylist()
+    assert repr(float(text)) == repr(value)
+
+
+def test_the_end_of_a_day_is_a_time_and_what_lies_behind_is_none() -> None:
+    times = pa.array([0, None, 86_400_000_000, 43_200_500_000], pa.int64()).cast(pa.time64("us"))
+    assert to_text(times).to_pylist() == ["00:00:00", None, "24:00:00", "12:00:00.5"]
+    with pytest.raises(ValueError, match=r"beyond 24:00"):
+        to_text(pa.array([86_400_000_001], pa.int64()).cast(pa.time64("us")))
+
+
+@given(st.lists(st.integers(1, 700_000), max_size=20))
+def test_a_large_message_of_a_client_passes_in_parts_however_its_bytes_are_cut(cuts: list[int]) -> None:
+    small, large = b"Q" + struct.pack(">i", 9) + b"abcd\0", b"Q" + struct.pack(">i", 3_000_004) + b"x" * 3_000_000
+    stream, frames, passed = small + large + small, ClientFrames(), []
+    for size in [*cuts, len(stream)]:
+        frames.feed(stream[:size])
+        stream = stream[size:]
+        while (piece := frames.next_frame()) is not None:
+            passed.append(piece)
+    assert (passed[0], passed[-1]) == (Frame(b"Q", small), Frame(b"Q", small))
+    assert [piece.tag for piece in passed[1:-1]] == [b"Q"] + [None] * (len(passed) - 3)
+    assert b"".join(piece.data for piece in passed[1:-1]) == large
+
+
+def test_names_are_folded_and_cut_as_postgres_does() -> None:
+    names = {"Orders": "orders", '"Orders"': "Orders", "ÄRGER": "Ärger", "a" * 70: "a" * 63, "ä" * 40: "ä" * 31}
+    for spelled, meant in names.items():
+        assert fold(parse_select(f"select {spelled} from t").expressions[0].this) == meant
+
+
+def test_a_chain_of_conditions_is_taken_apart_without_recursion() -> None:
+    tree = parse_select("select 1 from t where " + " or ".join(f"a = {number}" for number in range(5000)))
+    assert len(chained(tree.args["where"].this, exp.Or)) == 5000

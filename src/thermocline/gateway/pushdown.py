@@ -26,6 +26,8 @@ from thermocline.gateway.wire.messages import Field
 
 FactsOf = Callable[[TableName], TableFacts]
 
+UNREADABLE = (NotProvable, RecursionError, ValueError, ArithmeticError)
+"""What reading a condition may end in: too deep, or with more digits than Python reads; Postgres then evaluates it."""
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _NAME_BYTES = 63
 _ORDERED_KINDS = frozenset({"boolean", "int", "long", "decimal", "date", "time", "timestamp", "timestamptz", "uuid", "binary", "string"})
@@ -123,7 +125,7 @@ def plan_select(
         if len(tables) != 1:
             raise NotProvable("more than one table")
         return _plan_lake_query(tree, tables[0], scans[0], parameters)
-    except (NotProvable, RecursionError) as why:
+    except UNREADABLE as why:
         return PostgresQuery(sql=sql, scans=scans, reason=str(why))
 
 
@@ -166,7 +168,7 @@ def _plan_table(
             condition.append(compile_condition(part, scope))
             if bound := bounds_of(part, scope):
                 bounds.append(bound)
-        except (NotProvable, RecursionError):
+        except UNREADABLE:
             continue
     if not snapshots:
         if snapshot_if_unsaid is None:

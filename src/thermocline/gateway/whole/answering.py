@@ -56,12 +56,19 @@ class WholeQueries:
         self.directory = directory
         self._names: frozenset[str] = frozenset()
         self._asked_at = float("-inf")
+        self._text_is_c: bool | None = None
 
     def open(self) -> None:
         self.snapshots.open()
 
     def close(self) -> None:
         self.snapshots.close()
+
+    def text_is_c(self, snapshot: Snapshot) -> bool:
+        """Whether the database's own collation, which never changes, orders text by its bytes."""
+        if self._text_is_c is None:
+            self._text_is_c = snapshot.rows(QUERIES["default_is_c"], {}) == [(True,)]
+        return self._text_is_c
 
     def spanning_names(self) -> frozenset[str]:
         """The names of the tables that span, as of a few seconds ago; where the catalog is missing, none do."""
@@ -146,7 +153,7 @@ class Answer:
         asked, queries = self._asked, self._queries
         try:
             self._snapshot = queries.snapshots.take(asked.snapshot)
-            tree = check_spanning(self._snapshot, asked, queries.directory)
+            tree = check_spanning(self._snapshot, asked, queries)
         except (psycopg.Error, ThermoclineError) as problem:
             if self._stopped:
                 raise Cancelled from problem
@@ -176,11 +183,11 @@ class Answer:
             raise NotProvable("the session prints values in a way of its own")
 
 
-def check_spanning(snapshot: Snapshot, asked: Asked, directory: LakeDirectory) -> Statement:
+def check_spanning(snapshot: Snapshot, asked: Asked, queries: WholeQueries) -> Statement:
     """The statement over the tables as the snapshot has them."""
     tree = check_statement(asked.candidate.tree)
     keys = list(dict.fromkeys(key_of(node) for node in table_nodes(tree)))
-    tables = read_tables(snapshot, asked.session.role, keys, directory)
+    tables = read_tables(snapshot, asked.session.role, keys, queries.directory)
     if tables is None:
         raise NotSpanning
     if (reason := asked.session.why_not_here()) is not None:
@@ -189,7 +196,7 @@ def check_spanning(snapshot: Snapshot, asked: Asked, directory: LakeDirectory) -
         parameters=asked.parameters,
         computed=dict(zip(asked.candidate.constants, asked.computed, strict=True)),
         utc=asked.session.utc,
-        text_is_c=snapshot.rows(QUERIES["default_is_c"], {}) == [(True,)],
+        text_is_c=queries.text_is_c(snapshot),
     )
     return plan_statement(tree, setting, tables)
 

@@ -150,24 +150,14 @@ class Conversation:
             if failed < wish.answers + (1 if wish.bind is None else 0) + _DESCRIPTION_ANSWERS or self._line.status != "I":
                 raise Refusal(frames)
             raise Declined("Postgres did not answer the gateway's own questions", own=frames[: wish.answers])
-        own, rest = frames[: wish.answers], frames[wish.answers :]
-        rows = [probe.values_of(frame) for frame in rest if frame.tag == b"D"]
-        description = next((frame for frame in rest if frame.tag == b"T"), None)
-        oids = next((probe.oids_of(frame) for frame in rest if frame.tag == b"t"), ())
-        facts = probe.facts_of(rows[0])
-        if wish.name and facts.prepared_text != wish.text:
-            raise Declined("the prepared statement has another text", own=own, engine=facts.engine)
-        asked = Asked(
-            candidate=wish.candidate,
-            session=facts,
-            parameters=_given(wish.bind, oids, own, facts.engine),
-            computed=tuple(probe.given_of(rows[1])) if wish.candidate.constants else (),
-            column_oids=probe.column_oids(description) if description is not None else (),
-            column_names=probe.column_names(description) if description is not None else (),
-            is_text=not wish.shape.all_binary(len(probe.column_oids(description)) if description is not None else 0),
-            snapshot=None,
-        )
-        return Told(own=tuple(own), description=description, asked=asked)
+        own = tuple(frames[: wish.answers])
+        try:
+            return _read_told(wish, own, frames[wish.answers :])
+        except Declined:
+            raise
+        except Exception as problem:
+            log.warning("a session's description of itself could not be read", exc_info=problem)
+            raise Declined(f"the gateway does not understand the session ({type(problem).__name__})", own=own) from problem
 
     async def _answered(self, wish: Wish, told: Told) -> bytes:
         facts = told.asked.session
@@ -276,6 +266,28 @@ class Conversation:
         stream = ResultStream(ConstantRows(fields, [[line.encode()] for line in lines]))
         await self._send_rows(stream, wish.shape)
         return wire.command_complete("EXPLAIN")
+
+
+def _read_told(wish: Wish, own: tuple[Frame, ...], rest: Sequence[Frame]) -> Told:
+    """Postgres' answers to the gateway's questions."""
+    rows = [probe.values_of(frame) for frame in rest if frame.tag == b"D"]
+    description = next((frame for frame in rest if frame.tag == b"T"), None)
+    oids = next((probe.oids_of(frame) for frame in rest if frame.tag == b"t"), ())
+    facts = probe.facts_of(rows[0])
+    if wish.name and facts.prepared_text != wish.text:
+        raise Declined("the prepared statement has another text", own=own, engine=facts.engine)
+    column_oids = probe.column_oids(description) if description is not None else ()
+    asked = Asked(
+        candidate=wish.candidate,
+        session=facts,
+        parameters=_given(wish.bind, oids, own, facts.engine),
+        computed=tuple(probe.given_of(rows[1])) if wish.candidate.constants else (),
+        column_oids=column_oids,
+        column_names=probe.column_names(description) if description is not None else (),
+        is_text=not wish.shape.all_binary(len(column_oids)),
+        snapshot=None,
+    )
+    return Told(own=own, description=description, asked=asked)
 
 
 def _asked(name: str, sql: str, values: Sequence[bytes | None] = ()) -> list[bytes]:
