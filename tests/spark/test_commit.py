@@ -74,15 +74,19 @@ def test_what_a_commit_wrote_beside_its_data_is_on_disk_before_anybody_builds_on
     ground: Ground, january: Any, on_flush: Callable[[Callable[[Path], object]], None]
 ) -> None:
     flushed: set[Path] = set()
+    heads: dict[Path, Any] = {}
     on_flush(flushed.add)
-    mine = stamp()
-    append_range(load_table(ground.spark, EVENTS), january, mine, JANUARY)
+    on_flush(lambda path: heads.setdefault(path, ground.rows("select metadata_location from thermocline_iceberg.iceberg_tables")))
+    mine, before = stamp(), load_table(ground.spark, EVENTS)
+    append_range(before, january, mine, JANUARY)
     head = load_table(ground.spark, EVENTS)
     (snapshot,) = head.told["snapshots"]
     manifests = ground.spark.sql("select path from thermocline.public.events.manifests").collect()
     needed = {Path(without_file_scheme(p)) for p in (head.metadata_location, snapshot["manifest-list"], *(row.path for row in manifests))}
     assert len(needed) == 3
     assert needed <= flushed
+    for path in needed - {Path(without_file_scheme(head.metadata_location))}:
+        assert heads[path] == [(before.metadata_location,)], f"{path} was flushed before the head named it"
     flushed.clear()
     assert settle(ground.spark, EVENTS, mine.op_id) == head.snapshot_id
     assert needed <= flushed, "found after a crash"

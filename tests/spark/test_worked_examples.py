@@ -72,7 +72,7 @@ def test_of_eight_snapshots_the_last_three_expire_with_the_twelve_files_they_alo
 def test_the_originals_of_a_compaction_are_gone_once_their_snapshots_are(
     ground: Ground, on_flush: Callable[[Callable[[Path], object]], None]
 ) -> None:
-    """And not before what took their place is on disk: compaction itself leaves that to the system."""
+    """And not before what took their place is on disk, whoever wrote it."""
     lake = CompactedLake.make(ground, "id bigint, body string")
     for key in range(4):
         lake.append([(key, f"row {key}")])
