@@ -57,7 +57,7 @@ format: setup ## format and fix what can be fixed
 bench: setup ## benchmarks; NAME=tiering runs one
 	@$(BIN)/python -m bench $(NAME)
 
-faults: setup ## the tests that kill and break things on purpose, at every point
+faults: setup ## the tests that kill and break things on purpose, in a Spark that dies with its driver, on every way to a point
 	@THERMOCLINE_TEST_ALL_FAULTS=1 $(BIN)/pytest -m faults
 
 mutants: setup ## break each guard of tests/mutants in a copy of the tree: its tests must notice; NAME=fence runs some

@@ -23,7 +23,7 @@ _INTEGERS = frozenset({"int2", "int4", "int8"})
 _FLOATS = frozenset({"float4", "float8"})
 _TEXTS = frozenset({"text", "varchar", "bpchar", "name", "citext"})
 _MOMENTS = {"date": "1 day", "timestamp": "1 microsecond", "timestamptz": "1 microsecond"}
-_UNORDERED = frozenset({"json", "xml", "jsonpath", "point", "line", "lseg", "box", "path", "polygon", "circle", "xid", "cid"})
+_UNORDERED = frozenset({"hstore", "json", "xml", "jsonpath", "point", "line", "lseg", "box", "path", "polygon", "circle", "xid", "cid"})
 _LONGEST = 8000
 """Longer values are not drawn: a condition is printed when it fails."""
 

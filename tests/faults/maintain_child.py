@@ -7,6 +7,7 @@ import sys
 from tests.faults.borrowed_spark import borrow_spark
 
 from thermocline.core.names import parse_table_name
+from thermocline.ops.maintain import orphans
 from thermocline.ops.maintain.run import PassWish, run_pass
 from thermocline.ops.sessions import spark_source
 from thermocline.settings import Settings
@@ -15,5 +16,6 @@ if __name__ == "__main__":
     settings = Settings.model_validate_json(sys.argv[1])
     assert settings.dsn is not None
     borrow_spark()
+    orphans._SAVE_EVERY_SECONDS = 0  # so that a listing of a moment notes how far it is
     source = spark_source(settings.dsn, settings)
     print(run_pass(settings.dsn, parse_table_name("public.events"), settings=settings, spark=source, wish=PassWish()).sentence)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 
 import psycopg
 import pytest
+from tests.faults.points import FOLD
 from tests.faults.test_tier_kills import assert_nothing_left_over, kill_at, write_everywhere
 from tests.twin import Spanning
 
@@ -14,13 +14,9 @@ from thermocline.errors import Fenced, LostRace
 from thermocline.ops import fold as fold_module
 from thermocline.pg import connect
 
-REPRESENTATIVE = ("fold-written", "fold-committed", "fold-published")
-EVERY = ("fold-intent", "fold-written", "fold-committed", "fold-committed-noted", "fold-published", "fold-purged")
-POINTS = EVERY if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else REPRESENTATIVE
-
 
 @pytest.mark.conforms("C-133", "C-208", "C-210")
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", FOLD)
 def test_a_fold_killed_at_any_step_resumes_and_loses_nothing(spanning: Spanning, point: str) -> None:
     spanning.tier()
     write_everywhere(spanning, 1)

@@ -1,6 +1,6 @@
 """The kill matrix of retention, registration and unregistration: SIGKILL between every two steps, then the same again finishes the work.
 
-`make test` kills at a representative part of the points, `make faults` at all of them.
+`make test` kills at every point once, `make faults` at every point of every way there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.test_adopt import heap_and_twin, leave, take_up
 from tests.e2e.test_restore import assert_heap_is_twin
+from tests.faults.points import ALL, REGISTER, RETAIN, UNREGISTER
 from tests.faults.test_tier_kills import kill_at, write_everywhere
 from tests.twin import Spanning
 
@@ -23,11 +24,6 @@ from thermocline.ops.janitor import remove_leftover_lakes, remove_stray_files
 from thermocline.ops.register import RegisterRequest, register
 from thermocline.ops.unregister import unregister
 from thermocline.pg import connect
-
-ALL = bool(os.environ.get("THERMOCLINE_TEST_ALL_FAULTS"))
-RETAIN = ("retain-line-raised", "retain-intent", "retain-written", "retain-committed", "retain-published")
-REGISTER = ("register-begun", "register-file-written", "register-applied", "register-committed")
-UNREGISTER = ("restore-filled", "unregister-forgotten", "unregister-restored", "unregister-committed", "unregister-files-removed")
 
 
 def kill_lifecycle(spanning: Spanning, point: str, verb: str, **choices: object) -> None:
@@ -79,7 +75,7 @@ def write_history(spanning: Spanning) -> None:
 
 
 @pytest.mark.conforms("C-117", "C-133", "C-209", "C-210")
-@pytest.mark.parametrize("point", RETAIN if ALL else ("retain-committed",))
+@pytest.mark.parametrize("point", RETAIN)
 def test_retention_killed_at_any_step_resumes_and_takes_no_row_too_many(make_spanning: Callable[..., Spanning], point: str) -> None:
     """The layout is by year, so that whole files go and others lose rows."""
     spanning = make_spanning(lake_retention="30d", lake_partition="year")
@@ -100,7 +96,7 @@ def test_retention_killed_at_any_step_resumes_and_takes_no_row_too_many(make_spa
 
 
 @pytest.mark.conforms("C-014", "C-209")
-@pytest.mark.parametrize("point", REGISTER if ALL else ("register-file-written",))
+@pytest.mark.parametrize("point", REGISTER)
 def test_a_registration_killed_at_any_step_leaves_no_trace_or_is_whole(spanning: Spanning, point: str) -> None:
     leave(spanning)
     assert lakes(spanning) == set()
@@ -134,7 +130,7 @@ def test_taking_a_lake_up_killed_at_any_step_is_done_by_the_next(spanning: Spann
 
 
 @pytest.mark.conforms("C-203", "C-209")
-@pytest.mark.parametrize("point", UNREGISTER if ALL else ("restore-filled", "unregister-committed"))
+@pytest.mark.parametrize("point", UNREGISTER)
 def test_an_unregistration_killed_at_any_step_loses_nothing_and_is_finished_by_the_next(spanning: Spanning, point: str) -> None:
     """History goes back into the heap and the lake goes: the worst moment to die at."""
     spanning.tier()

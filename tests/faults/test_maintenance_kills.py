@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
 import pytest
 from psycopg.types.json import Jsonb
+from tests.faults.points import MAINTENANCE
 from tests.faults.test_tier_kills import kill_at, write_everywhere
 from tests.twin import Spanning
 
@@ -16,20 +16,6 @@ from thermocline.ops.janitor import remove_stray_files
 from thermocline.ops.maintain.run import PassReport, PassWish, run_pass
 from thermocline.pg import connect
 
-REPRESENTATIVE = ("compact-committed", "expire-committed")
-EVERY = (
-    "compact-bin",
-    "compact-written",
-    "compact-intent",
-    "compact-committed",
-    "compact-published",
-    "rewrite_manifests-intent",
-    "rewrite_manifests-committed",
-    "expire-noted",
-    "expire-committed",
-    "orphans-listed",
-)
-POINTS = EVERY if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else REPRESENTATIVE
 EAGER = {
     "rewrite_min_input_files": 2,
     "snapshot_min_retained": 1,
@@ -43,7 +29,7 @@ def maintain(spanning: Spanning) -> PassReport:
 
 
 @pytest.mark.conforms("M-130", "M-153")
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", MAINTENANCE)
 def test_a_pass_killed_at_any_step_loses_nothing_and_the_next_one_finishes_it(spanning: Spanning, point: str) -> None:
     spanning.seam.execute("update thermocline.tables set maintenance_policy = %s", [Jsonb(EAGER)])
     spanning.tier()

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.faults.test_tier_kills import ALL, assert_nothing_left_over, kill_at
+from tests.faults.points import ALL
+from tests.faults.test_tier_kills import assert_nothing_left_over, kill_at
 from tests.twin import Spanning
 
 from thermocline.errors import LockNotGranted, PartitionGone, SparkTaskFailed

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 
 import pytest
 from tests.clones import Original, original
+from tests.faults.points import SCHEMA
 from tests.faults.test_tier_kills import kill_at
 from tests.twin import Spanning
 
 from thermocline.ops.verify import verify
 from thermocline.postgres_server import PostgresServer
 
-EVERY = ("schema-followed", "schema-written", "schema-swapped")
-POINTS = EVERY if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else EVERY[1:2]
 UNWATCHED = "alter event trigger thermocline_alter_start disable; alter event trigger thermocline_alter_end disable"
 
 
@@ -27,7 +25,7 @@ def spanning(postgres: PostgresServer, template: str, tmp_path_factory: pytest.T
 
 
 @pytest.mark.conforms("C-161", "C-164")
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", SCHEMA)
 def test_following_killed_at_any_step_is_finished_by_the_next_cycle(spanning: Spanning, point: str) -> None:
     spanning.seam.execute(UNWATCHED.encode())
     spanning.alter("add column extra integer default 4")

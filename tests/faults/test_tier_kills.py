@@ -1,6 +1,6 @@
 """The kill matrix of tiering: SIGKILL between every two steps, writes before the restart, then equal to the twin and nothing left over.
 
-`make test` kills at a representative part of the points, `make faults` at all of them.
+`make test` kills at every point in the test's own Spark, `make faults` in one that dies with its driver, and each combination of points.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
 from tests.faults.borrowed_spark import lend_spark
+from tests.faults.points import ALL, PREMAKE, RESOLVE, TIER
 from tests.twin import Spanning
 
 from thermocline.errors import Fenced, LostRace
@@ -21,16 +23,11 @@ from thermocline.ops import tier as tier_module
 from thermocline.ops.janitor import remove_stray_files
 from thermocline.pg import connect
 
-REPRESENTATIVE = ("sealed", "copied", "committed")
-EVERY = ("line-raised", "sealed", "intent", "copied", "written", "committed", "committed-noted", "published", "dropped")
-ALL = os.environ.get("THERMOCLINE_TEST_ALL_FAULTS")
-POINTS = EVERY if ALL else REPRESENTATIVE
-
 
 @pytest.mark.conforms("C-133", "C-208", "C-210")
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", TIER)
 def test_tiering_killed_at_any_step_resumes_and_loses_nothing(spanning: Spanning, point: str) -> None:
-    assert kill_at(spanning, point, own_spark=ALL is not None or point == "copied") == -signal.SIGKILL
+    assert kill_at(spanning, point, own_spark=ALL or point == "copied") == -signal.SIGKILL
     spanning.assert_same_rows()
     write_everywhere(spanning, 1)
     spanning.assert_same_rows()
@@ -42,8 +39,23 @@ def test_tiering_killed_at_any_step_resumes_and_loses_nothing(spanning: Spanning
     assert_nothing_left_over(spanning)
 
 
+@pytest.mark.conforms("C-208")
+@pytest.mark.parametrize("point", PREMAKE)
+def test_premake_killed_at_any_step_is_finished_by_the_next_cycle(make_spanning: Callable[..., Spanning], point: str) -> None:
+    """The row that ran ahead waits in the spill until the partition made for it takes it."""
+    spanning = make_spanning(premake=2)
+    spanning.both("insert into events (id, ts, v) values (9001, '2026-05-17 03:00+00', 1) returning *")
+    kill_at(spanning, point)
+    spanning.assert_same_rows()
+    spanning.tier()
+    spanning.tier()
+    spanning.assert_same_rows()
+    assert spanning.query("select tableoid::regclass::text not like '%spill%' from public.events where id = 9001") == [(True,)]
+    assert_nothing_left_over(spanning)
+
+
 @pytest.mark.conforms("C-210")
-@pytest.mark.parametrize("point", ["resolve-settled"])
+@pytest.mark.parametrize("point", RESOLVE)
 def test_a_restart_killed_while_it_resolves_is_resolved_by_the_next(spanning: Spanning, point: str) -> None:
     assert kill_at(spanning, "committed") == -signal.SIGKILL
     assert kill_at(spanning, point) == -signal.SIGKILL
@@ -54,7 +66,7 @@ def test_a_restart_killed_while_it_resolves_is_resolved_by_the_next(spanning: Sp
     assert_nothing_left_over(spanning)
 
 
-def kill_at(spanning: Spanning, point: str, child: str = "tier_child", *, own_spark: bool = bool(ALL)) -> int:
+def kill_at(spanning: Spanning, point: str, child: str = "tier_child", *, own_spark: bool = ALL) -> int:
     """Run a cycle in a child that ends at the point, in the test's Spark or in one that loses its driver and ends; its exit status."""
     settings = spanning.settings.model_copy(update={"spark_driver_memory": "1g"})
     done = subprocess.run(
