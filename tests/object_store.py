@@ -38,9 +38,12 @@ _SERVER = "import sys; from moto.server import main; main(['-H', '127.0.0.1', '-
 
 @dataclass
 class Bucket:
-    """The store as a test uses it. `faults` are answered to reads of keys that contain the text, so many times (-1: always)."""
+    """The store as a test uses it. `faults` are answered to reads of keys that contain the text, so many times (-1: always);
+    requests that begin as one of `refused` ("PUT", "GET /lake/") are answered with 403.
+    """
 
     store: ObjectStore
+    refused: list[str] = field(default_factory=list)
     faults: list[tuple[str, Fault, int]] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     shifts: list[tuple[str, timedelta]] = field(default_factory=list)
@@ -51,6 +54,8 @@ class Bucket:
 
     def take_fault(self, method: str, path: str) -> Fault | None:
         self.requests.append(f"{method} {path}")
+        if any(f"{method} {path}".startswith(text) for text in self.refused):
+            return "forbidden"
         for at, (text, fault, times) in enumerate(self.faults):
             if method in ("GET", "HEAD") and text in path and times:
                 self.faults[at] = (text, fault, times - 1)

@@ -1,37 +1,27 @@
-"""Looks at everything Thermocline needs and says, for each failure, what to do. Changes nothing."""
+"""Looks at everything Thermocline needs and says, for each failure, what to do. Leaves everything as it was."""
 
 from __future__ import annotations
 
-import shutil
 import socket
 import struct
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+
+import psycopg
+from psycopg import sql
 
 from thermocline import artifacts, pg
 from thermocline.catalog.migrate import read_migrations, read_version
-from thermocline.directories import check_directory
-from thermocline.errors import ThermoclineError
+from thermocline.catalog.profiles import read_profiles
+from thermocline.errors import ThermoclineError, UnknownLakeTable
+from thermocline.hot.seam import SERVER
+from thermocline.ops.findings import Finding, Verdict, red, verdict_on
+from thermocline.ops.warehouse_rights import examine_warehouse
 from thermocline.settings import Settings, split_address
 
-Verdict = Literal["ok", "warning", "red"]
 CLOCK_WARNING_SECONDS, CLOCK_RED_SECONDS = 1.0, 10.0
-ROOMY_BYTES = 2 * 1024**3
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 _QUERIES = pg.load_queries("thermocline.ops", "queries/doctor.sql")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One check: what was seen, and what to do about it."""
-
-    check: str
-    verdict: Verdict
-    seen: str
-    fix: str | None = None
 
 
 def examine(settings: Settings) -> tuple[Finding, ...]:
@@ -46,29 +36,8 @@ def _machine(settings: Settings) -> Iterator[Finding]:
         jars = artifacts.spark_jar_paths()
         yield Finding(check="jars", verdict="ok", seen=f"{len(jars)} jars in {jars[0].parent}")
     except ThermoclineError as problem:
-        yield _red("java and jars", problem)
-    try:
-        yield _warehouse(settings.warehouse_location)
-    except ThermoclineError as problem:
-        yield _red("warehouse", problem)
-
-
-def _warehouse(location: str) -> Finding:
-    if "://" in location and not location.startswith("file://"):
-        return Finding(
-            check="warehouse", verdict="warning", seen=f"{location} is not local and was not written to", fix="Tier one partition."
-        )
-    directory = Path(location.removeprefix("file://"))
-    if not directory.exists():
-        return Finding(check="warehouse", verdict="warning", seen=f"{location} does not exist yet", fix="`thermocline up` makes it.")
-    check_directory(directory, "The warehouse")
-    free_bytes = shutil.disk_usage(directory).free
-    seen = f"{location} is writable, {free_bytes / 1024**3:.1f} GB free"
-    if free_bytes < ROOMY_BYTES:
-        return Finding(
-            check="warehouse", verdict="warning", seen=seen, fix="Free some space: files are written before old ones are removed."
-        )
-    return Finding(check="warehouse", verdict="ok", seen=seen)
+        yield red("java and jars", problem)
+    yield examine_warehouse(settings.warehouse_location, "warehouse")
 
 
 def _postgres(settings: Settings) -> Iterator[Finding]:
@@ -86,12 +55,23 @@ def _postgres(settings: Settings) -> Iterator[Finding]:
         ) as conn:
             pg.check_version(conn)
             yield from _server_findings(conn)
-            yield _catalog(conn)
-            if read_version(conn):
-                yield _event_triggers(conn)
-            yield _leftovers(conn)
+            yield _slots(conn)
+            yield _foreign_server(conn, settings)
+            yield from _catalog_findings(conn)
     except ThermoclineError as problem:
-        yield _red("postgres", problem)
+        yield red("postgres", problem)
+
+
+def _catalog_findings(conn: pg.Connection) -> Iterator[Finding]:
+    try:
+        yield _catalog(conn)
+        if read_version(conn):
+            yield _event_triggers(conn)
+            yield from (examine_warehouse(found.warehouse, f"warehouse of profile {found.name}") for found in read_profiles(conn))
+        yield _leftovers(conn)
+    except psycopg.errors.InsufficientPrivilege as problem:
+        fix = "Run it as the role that ran `thermocline init`, or as one that is a member of it."
+        yield Finding(check="catalog", verdict="red", seen=str(problem.diag.message_primary), fix=fix)
 
 
 def _server_findings(conn: pg.Connection) -> Iterator[Finding]:
@@ -101,30 +81,37 @@ def _server_findings(conn: pg.Connection) -> Iterator[Finding]:
     assert row is not None
     version, exclusion, wal_level, may_create, has_fdw, fdw_available, reads_stats, server_clock, database, role = row
     yield Finding(check="postgres", verdict="ok", seen=f"version {version} at {conn.info.host} port {conn.info.port}, database {database}")
-    yield _verdict(
+    yield verdict_on(
         "constraint_exclusion",
         exclusion == "on",
         exclusion,
         f"ALTER DATABASE {database} SET constraint_exclusion = on; without it queries of recent rows also ask the lake.",
         otherwise="warning",
     )
-    yield Finding(check="wal_level", verdict="ok", seen=f"{wal_level} (tiering needs none in particular)")
-    yield _verdict("privileges", may_create, f"CREATE on {database} for {role}", f"GRANT CREATE ON DATABASE {database} TO {role};")
+    yield verdict_on(
+        "wal_level",
+        wal_level != "minimal",
+        f"{wal_level} (tiering needs none in particular)",
+        "Set wal_level = replica and restart Postgres: no backup and no standby can be made of this server, and the lake is none.",
+        otherwise="warning",
+    )
+    yield verdict_on("privileges", may_create, f"CREATE on {database} for {role}", f"GRANT CREATE ON DATABASE {database} TO {role};")
     if has_fdw or fdw_available:
-        yield _verdict("postgres_fdw", has_fdw, "extension", "Run `thermocline init`.", otherwise="warning")
+        yield verdict_on("postgres_fdw", has_fdw, "extension", "Run `thermocline init`.", otherwise="warning")
     else:
         yield Finding(check="postgres_fdw", verdict="red", seen="not on this server", fix="Install the contrib package of this Postgres.")
-    yield _verdict(
+    yield verdict_on(
         "pg_read_all_stats",
         reads_stats,
         f"for {role}",
         f"GRANT pg_read_all_stats TO {role}; without it partitions are dropped later than they could be.",
         otherwise="warning",
     )
-    yield _clock(server_clock - (before + after) / 2, (after - before) / 2)
+    yield judge_clock(server_clock - (before + after) / 2, (after - before) / 2)
 
 
-def _clock(skew_seconds: float, uncertainty_seconds: float) -> Finding:
+def judge_clock(skew_seconds: float, uncertainty_seconds: float) -> Finding:
+    """The clocks' difference, less what the way to the server and back may account for."""
     apart = max(0.0, abs(skew_seconds) - uncertainty_seconds)
     verdict: Verdict = "ok" if apart < CLOCK_WARNING_SECONDS else "warning" if apart < CLOCK_RED_SECONDS else "red"
     fix = None if verdict == "ok" else "Synchronise the clocks (chrony, systemd-timesyncd): pins and grace periods compare them."
@@ -137,13 +124,13 @@ def _catalog(conn: pg.Connection) -> Finding:
         return Finding(
             check="catalog", verdict="red", seen=f"version {version}, newer than this program ({known})", fix="Upgrade thermocline."
         )
-    return _verdict("catalog", version == known, f"version {version} of {known}", "Run `thermocline init`.")
+    return verdict_on("catalog", version == known, f"version {version} of {known}", "Run `thermocline init`.")
 
 
 def _event_triggers(conn: pg.Connection) -> Finding:
     """Changes of columns are followed in their own transaction where a superuser made the event triggers, else by the next cycle."""
     is_there = conn.execute(_QUERIES["event_triggers"]).fetchone() == (True,)
-    return _verdict(
+    return verdict_on(
         "event triggers",
         is_there,
         "columns are followed at once" if is_there else "columns are followed by the next cycle",
@@ -153,6 +140,64 @@ def _event_triggers(conn: pg.Connection) -> Finding:
     )
 
 
+def _slots(conn: pg.Connection) -> Finding:
+    """A slot that nobody reads keeps its snapshot and its WAL: partitions are not dropped, lake snapshots do not expire, the disk fills."""
+    row = conn.execute(_QUERIES["slots"]).fetchone()
+    assert row is not None
+    count, limit, abandoned, holds_snapshot, kept = row
+    if abandoned:
+        what = "holds back the dropping of partitions and the expiry of lake snapshots" if holds_snapshot else "keeps WAL on disk"
+        drop = f"SELECT pg_drop_replication_slot({sql.Literal(abandoned).as_string(conn)});"
+        return Finding(
+            check="replication slots",
+            verdict="red" if holds_snapshot else "warning",
+            seen=f"{abandoned} is read by nobody and {what} ({kept} of WAL kept)",
+            fix=f"Start its reader, or, when it is gone for good: {drop}",
+        )
+    return verdict_on(
+        "replication slots",
+        count < limit,
+        f"{count} of {limit} in use, each with its reader",
+        "Raise max_replication_slots and restart Postgres: a new standby or subscriber would find no slot free.",
+        otherwise="warning",
+    )
+
+
+def _foreign_server(conn: pg.Connection, settings: Settings) -> Finding:
+    """Postgres' own way to the lake: the server is there, a login through it succeeds, and what answers serves this database."""
+    check = f"foreign server {SERVER}"
+    init = "Run `thermocline init`, as the role that shall read the lake, with gateway_addresses as Postgres sees the gateway."
+    row = conn.execute(_QUERIES["server_address"], {"server": SERVER}).fetchone()
+    if row is None:
+        return Finding(check=check, verdict="warning", seen="not there", fix=init)
+    host, port, role, has_login = row
+    if not has_login:
+        return Finding(check=check, verdict="red", seen=f"role {role} has no login at {host} port {port}", fix=init)
+    if (host, port) != settings.gateway_place:
+        wanted = " port ".join(settings.gateway_place)
+        return Finding(check=check, verdict="red", seen=f"leads to {host} port {port}, and the settings say {wanted}", fix=init)
+    try:
+        # Logs in and asks for a table that no lake has. The foreign table is gone with the transaction.
+        with conn.transaction(force_rollback=True):
+            conn.execute(sql.SQL(_QUERIES["probe_table"]).format(server=sql.Identifier(SERVER)))
+            conn.execute(_QUERIES["probe"])
+    except psycopg.Error as problem:
+        if UnknownLakeTable.code in str(problem):
+            return _served_database(conn, check, f"{host} port {port}", role, init)
+        said = problem.diag.message_detail or problem.diag.message_primary or str(problem)
+        fix = f"Start the gateway where Postgres can reach it at {host} port {port}. {init} A login that was refused: `--rotate-logins`."
+        return Finding(check=check, verdict="red", seen=f"{host} port {port}: {said.strip().splitlines()[0]}", fix=fix)
+    return Finding(check=check, verdict="red", seen=f"what answers at {host} port {port} is no gateway of ours", fix=init)
+
+
+def _served_database(conn: pg.Connection, check: str, place: str, role: str, init: str) -> Finding:
+    """A gateway answered; one that serves this database has a session in it."""
+    if conn.execute(_QUERIES["gateway_is_ours"]).fetchone() != (True,):
+        fix = f"Start a gateway with the DSN of this database (`thermocline gateway --dsn …`). {init}"
+        return Finding(check=check, verdict="red", seen=f"what answers at {place} serves another database", fix=fix)
+    return Finding(check=check, verdict="ok", seen=f"{place}, role {role} may log in")
+
+
 def _leftovers(conn: pg.Connection) -> Finding:
     if read_version(conn) == 0:
         return Finding(check="unfinished operations", verdict="ok", seen="none")
@@ -160,7 +205,7 @@ def _leftovers(conn: pg.Connection) -> Finding:
     assert row is not None
     count, oldest = row
     seen = f"{count}, the oldest since {oldest:%Y-%m-%d %H:%M} UTC" if count else "none"
-    return _verdict("unfinished operations", count == 0, seen, "A worker resolves them: see that one runs.", otherwise="warning")
+    return verdict_on("unfinished operations", count == 0, seen, "A worker resolves them: see that one runs.", otherwise="warning")
 
 
 def _gateway(settings: Settings) -> Finding:
@@ -179,12 +224,4 @@ def _gateway(settings: Settings) -> Finding:
             fix="Start it (`thermocline gateway`, or `thermocline up` for everything), or correct gateway_listen.",
         )
     speaks = answer in (b"N", b"S")
-    return _verdict("gateway", speaks, f"{host}:{port} answers", "Another program has that port: correct gateway_listen.")
-
-
-def _verdict(check: str, good: bool, seen: str, fix: str, otherwise: Verdict = "red") -> Finding:
-    return Finding(check=check, verdict="ok" if good else otherwise, seen=seen, fix=None if good else fix)
-
-
-def _red(check: str, problem: ThermoclineError) -> Finding:
-    return Finding(check=check, verdict="red", seen=str(problem), fix=problem.hint or None)
+    return verdict_on("gateway", speaks, f"{host}:{port} answers", "Another program has that port: correct gateway_listen.")
