@@ -26,6 +26,7 @@ COMMANDS = [
     "tier",
     "fold",
     "maintain",
+    "truncate",
     "policy",
     "lake",
     "pause",
@@ -137,7 +138,7 @@ def test_the_doctor_names_what_is_red_and_what_to_do(thermocline: CommandLine, s
         done = thermocline("doctor", "--json", **environ)
     assert done.code == 1
     findings = {finding["check"]: finding for finding in done.document()["findings"]}
-    assert {name for name, finding in findings.items() if finding["verdict"] == "red"} == {"gateway"}
+    assert {name for name, finding in findings.items() if finding["verdict"] == "red"} == {"gateway", "foreign server thermocline_gateway"}
     assert findings["gateway"]["seen"].startswith(f"{nobody} cannot be reached")
     assert (
         findings["java"]["verdict"]

@@ -29,6 +29,7 @@ from thermocline.cli import (
     show,
     stack,
     tables,
+    truncate,
     verify,
 )
 from thermocline.cli.output import print_error, print_lines, tell
@@ -53,6 +54,7 @@ for module in (
     show,
     moves,
     maintain,
+    truncate,
     pause,
     pins,
     processes,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from thermocline.cli.confirm import check_name_typed
 from thermocline.cli.options import DirOption, DryRunOption, DsnOption, JsonOption, TableArgument, read_settings
 from thermocline.cli.output import print_json, print_lines, tell
 from thermocline.core.names import parse_column_names, parse_table_name
-from thermocline.errors import NameNotTyped
 from thermocline.stack.locate import require_dsn
 
 if TYPE_CHECKING:
@@ -147,7 +146,13 @@ def unregister(
 
     name = parse_table_name(table)
     if drop_lake and not dry_run:
-        check_name_typed(str(name), yes_drop)
+        check_name_typed(
+            name,
+            yes_drop,
+            flag="--yes-drop",
+            warning=f"The lake of {name} may hold the only copy of its history, and will be deleted.",
+            refusal=f"The lake of {name} is not deleted",
+        )
     loaded = read_settings(dir=directory, dsn=dsn)
     report = apply_unregister(
         require_dsn(loaded),
@@ -170,11 +175,3 @@ def unregister(
     if report.lake_kept_at:
         lines.append(f"the lake is kept in {report.lake_kept_at}; " + "; ".join(report.notes))
     print_lines(lines)
-
-
-def check_name_typed(name: str, given: str | None) -> None:
-    """What cannot be undone asks for the table's name: typed by a person, or given by a script, never assumed."""
-    if given is None and sys.stdin.isatty():
-        given = str(typer.prompt(f"The lake of {name} may hold the only copy of its history. Type {name} to delete it", err=True))
-    if given != name:
-        raise NameNotTyped(f"The lake of {name} is not deleted: its name was not given.")

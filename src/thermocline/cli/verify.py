@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
+from thermocline.cli.confirm import check_name_typed
 from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table, tell
 from thermocline.core.file_entry import EntryProblem
 from thermocline.core.names import TableName, parse_table_name
 from thermocline.core.verification import ManifestReport, VerifyReport
-from thermocline.errors import NameNotTyped, UsageError
+from thermocline.errors import UsageError
 from thermocline.settings import Settings
 from thermocline.stack.locate import require_dsn
 
@@ -99,12 +99,7 @@ def _repaired(
     wrong = report.manifests if isinstance(report, VerifyReport) else report.problems
     ranges = check_repairable(report) if isinstance(report, VerifyReport) else ()
     tell(report.sentence)
-    if given is None and sys.stdin.isatty():
-        given = str(typer.prompt(f"{_what(wrong, ranges)}. Type {name} to repair it", err=True))
-    if given != str(name):
-        raise NameNotTyped(
-            f"{name} is not repaired: its name was not given.", hint="Type the name when asked, or give it by --yes in a script."
-        )
+    check_name_typed(name, given, flag="--yes", warning=f"{_what(wrong, ranges)}.", refusal=f"{name} is not repaired")
     if wrong:
         tell(repair_table_manifests(where, name, settings=loaded, spark=spark_source(where, loaded)).sentence)
     if ranges:

@@ -147,6 +147,13 @@ class NameNotTyped(RefusedError):
     hint = "Type the name of the table when asked, or give it by --yes-drop in a script."
 
 
+class NotTruncated(RefusedError):
+    """The table keeps its rows."""
+
+    code = "TC223"
+    hint = "Drop the foreign keys that refer to the table, or the triggers that keep its rows, and run it again."
+
+
 class NotRestorable(RefusedError):
     """The history cannot be put back into the heap."""
 

@@ -46,8 +46,7 @@ def follow_owner(conn: Connection, registered: RegisteredTable, settings: Settin
 def _apply_owner(conn: Connection, registered: RegisteredTable, objects: SeamObjects, owner: str) -> None:
     apply_schemas(conn, registered.seam_schema, owner)
     apply_login(conn, owner, secrets.token_urlsafe(24))
-    if registered.lake_retention is not None:
-        apply_retention_right(conn, owner)
+    apply_retention_right(conn, owner)
     for kind, relation in (("table", objects.delta), ("table", objects.spill), ("foreign table", objects.lake), ("view", objects.seam)):
         _give(conn, kind, relation, owner)
     conn.execute("select thermocline.apply_functions(%s)", [registered.id])

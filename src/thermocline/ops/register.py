@@ -212,8 +212,7 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
         keep_heap=new.keep_heap,
         expires=new.lake_retention is not None,
     )
-    if seam.expires:
-        apply_retention_row(conn, table_id, heap.owner)
+    apply_retention_row(conn, table_id, heap.owner)
     apply_seam_objects(conn, seam, plan.t)
     apply_truncation(conn, seam)
     if plan.adoption is not None:

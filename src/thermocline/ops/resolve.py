@@ -1,6 +1,7 @@
 """Every op somebody began and did not finish, decided: committed in the lake → published; not committed → fenced off and abandoned.
 
 A move of partitions of which one left the heap since is taken back out of the lake: what leaves the heap before T has passed it is gone.
+A truncation is taken back as well, because publishing it later would take rows that were written since.
 
 A fold that is published here marks nothing: its corrections stay pending, hide what it wrote and read the same, and the next fold marks
 them. So nobody has to remember, over a crash, which versions it had read.
@@ -19,7 +20,7 @@ from thermocline.catalog.tables import RegisteredTable, insert_event
 from thermocline.cold.metadata import has_missing
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
-from thermocline.errors import ForeignLakeCommit, PartitionGone
+from thermocline.errors import ForeignLakeCommit, NotTruncated, PartitionGone
 from thermocline.faults import fault_point
 from thermocline.hot.delta import lock_for_publication
 from thermocline.hot.retention import Expiring, apply_expiry
@@ -65,7 +66,7 @@ def resolve_unfinished(conn: Connection, registered: RegisteredTable, spark: Cal
         head = load_table(spark(), lake)
         try:
             moved += _publish(conn, registered, op, snapshot, read_added_files(head, snapshot))
-        except PartitionGone as problem:
+        except (PartitionGone, NotTruncated) as problem:
             undo_commit(head, snapshot, op.base)
             fault_point("resolve-undone")
             journal.abandon(conn, op, f"taken back: {problem}")
@@ -77,6 +78,9 @@ def resolve_unfinished(conn: Connection, registered: RegisteredTable, spark: Cal
 
 def _publish(conn: Connection, registered: RegisteredTable, op: journal.Op, snapshot: int, paths: Sequence[str]) -> tuple[str, ...]:
     message = "published after a restart"
+    if op.kind == "truncate":
+        # Whoever asked for it was told nothing, and may have written rows since.
+        raise NotTruncated(f"{registered.name} was not truncated: the truncation was killed before it was published.")
     if op.kind == "retain":
         return publish_expiry(conn, registered, op, snapshot=snapshot, paths=paths, message=message)
     return journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message=message)

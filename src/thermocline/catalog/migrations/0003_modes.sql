@@ -38,7 +38,8 @@ create table thermocline.retention (
     line bigint not null default -9223372036854775808,
     shared boolean
 );
-comment on table thermocline.retention is 'The line below which writes are refused; raised before R. Writers of old rows hold a share lock on it.';
+comment on table thermocline.retention is
+    'The line below which writes are refused; raised before R. Writers of old rows hold a share lock on it; truncations move the row.';
 create function thermocline.forbid_line_regression() returns trigger
     language plpgsql set search_path = pg_catalog as $$
 begin

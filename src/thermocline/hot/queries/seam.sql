@@ -242,6 +242,8 @@ select thermocline.is_ours(h.xmin) as ours, {heap_reads_old} as same
 
 -- name: changed_in_delta
 perform pg_catalog.pg_advisory_xact_lock({key_lock});
+    -- A truncation leaves no image to compare with, and moves this row: an older snapshot that cannot see it move fails to serialize.
+    perform 1 from thermocline.retention r where r.table_id operator(pg_catalog.=) {table_id} for share;
     if exists (select 1 from {heap} h where {heap_is_old})
        or (select c.epoch from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id}) operator(pg_catalog.<>) statement_epoch
     then {raise_conflict} end if;

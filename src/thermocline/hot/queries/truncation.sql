@@ -28,7 +28,7 @@ end
 begin
     if exists (select 1 from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id} and c.s is not null) then
         raise notice 'TRUNCATE removed the rows of {heap_text} that Postgres holds; the history below % remains in the lake', {cut}
-            using hint = 'DELETE on {seam_text} removes rows of both tiers.';
+            using hint = '`thermocline truncate` removes the rows of both tiers, DELETE on {seam_text} those that it names.';
     end if;
     return null;
 end

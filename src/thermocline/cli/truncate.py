@@ -1,0 +1,52 @@
+"""truncate: every row of a spanning table, in both tiers, at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from thermocline.cli.confirm import check_name_typed
+from thermocline.cli.options import DirOption, DryRunOption, DsnOption, JsonOption, TableArgument, read_settings
+from thermocline.cli.output import print_json, print_lines, tell
+from thermocline.core.names import parse_table_name
+from thermocline.stack.locate import require_dsn
+
+
+def add_commands(app: typer.Typer) -> None:
+    app.command("truncate")(truncate)
+
+
+def truncate(
+    table: TableArgument,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    yes: Annotated[
+        str | None,
+        typer.Option("--yes", metavar="NAME", help="The table's name, for scripts. [default: it is asked for]", show_default=False),
+    ] = None,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Remove every row of a table from both tiers; asks for the table's name."""
+    name = parse_table_name(table)
+    if not dry_run:
+        check_name_typed(
+            name,
+            yes,
+            flag="--yes",
+            warning=f"Every row of {name} will be removed, from the heap and from the lake.",
+            refusal=f"{name} is not truncated",
+        )
+    loaded = read_settings(dir=directory, dsn=dsn)
+    where = require_dsn(loaded)
+    from thermocline.ops.sessions import spark_source
+    from thermocline.ops.truncate import truncate as apply_truncate
+
+    talk = tell if not json else lambda _line: None
+    report = apply_truncate(where, name, settings=loaded.values, spark=spark_source(where, loaded.values), talk=talk, dry_run=dry_run)
+    if json:
+        print_json({**asdict(report), "sentence": report.sentence})
+    else:
+        print_lines([*report.notes, report.sentence])

@@ -1,0 +1,31 @@
+-- name: referring
+select c.conrelid::regclass::text, c.conname from pg_constraint c
+ where c.confrelid = %(oid)s and c.contype = 'f' and c.conparentid = 0 and c.conrelid <> %(oid)s order by c.conname limit 1
+
+-- name: count
+select (select count(*) from {heap}), (select count(*) from {delta} d where d._folded is null)
+
+-- name: lock_heap
+lock table {heap} in share row exclusive mode
+
+-- name: raise_epoch
+update thermocline.cutline set epoch = epoch + 1 where table_id = %(table_id)s
+
+-- name: move_line_row
+-- Writers of rows that only the lake holds take a share lock on it: those with an older snapshot are told to run again.
+update thermocline.retention set line = line where table_id = %(table_id)s
+
+-- name: quiet_triggers
+select set_config('session_replication_role', 'replica', true) from pg_roles r where r.rolname = current_user and r.rolsuper
+
+-- name: loud_triggers
+select set_config('session_replication_role', 'origin', true) from pg_roles r where r.rolname = current_user and r.rolsuper
+
+-- name: delete_heap
+delete from {heap}
+
+-- name: delete_delta
+delete from {delta}
+
+-- name: forget_rows
+update thermocline.partitions set rows_in_lake = 0 where table_id = %(table_id)s and rows_in_lake is not null

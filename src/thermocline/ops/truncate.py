@@ -1,0 +1,166 @@
+"""Truncating: a spanning table loses every row of both tiers, at one moment for every reader.
+
+    claim and resolve → look at the lake → intent → lock out writers → empty heap and delta → commit an empty lake → publish
+
+Invariant: heap, delta, S and the op's phase change in one Postgres transaction, so a reader sees all rows or none, whatever its
+snapshot; that is why the heap's rows are deleted and not truncated, which would take them from older snapshots as well. All that Postgres
+may refuse is done before the lake's commit. A truncation that died after that commit is undone, not finished (`ops/resolve.py`): rows
+written since then were never meant.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import psycopg
+from pyspark.sql import SparkSession
+
+from thermocline.catalog import journal, tables
+from thermocline.core.names import TableName
+from thermocline.core.observation import CutLine
+from thermocline.errors import NotTruncated, OutcomeUnknownError, ThermoclineError
+from thermocline.faults import fault_point
+from thermocline.hot.partitions import short_locks
+from thermocline.hot.truncation import apply_emptying, count_rows, lock_out_writers, why_not_truncate
+from thermocline.ops.follow_schema import check_followed, follow_schema
+from thermocline.ops.lake_ahead import check_lakes
+from thermocline.ops.resolve import adopt_head, resolve_unfinished
+from thermocline.ops.spanning import SpanningTable, read_spanning
+from thermocline.pg import Connection, connect
+from thermocline.settings import Settings
+from thermocline.spark.commit import LakeHead, OpStamp, load_table
+from thermocline.spark.emptying import remove_every_row
+
+Talk = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncateReport:
+    """What went, or with `dry_run` what would: rows of the heap, corrections that waited, rows and files of the lake."""
+
+    table: str
+    heap_rows: int
+    corrections: int
+    lake_rows: int
+    lake_files: int
+    dry_run: bool = False
+    snapshot: int | None = None
+    op_id: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        verb = "would lose" if self.dry_run else "lost"
+        return (
+            f"{self.table} {verb} {self.heap_rows:,} rows of the heap, {self.corrections:,} corrections,"
+            f" and {self.lake_rows:,} rows of the lake in {self.lake_files:,} files"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncating:
+    """One truncation under way: the connection that holds the table's lock, the table, and the lake as it was looked at."""
+
+    conn: Connection
+    dsn: str = field(repr=False)
+    table: SpanningTable
+    head: LakeHead
+    cut: CutLine
+    settings: Settings
+    worker: str
+    talk: Talk
+
+
+def truncate(
+    dsn: str,
+    name: TableName,
+    *,
+    settings: Settings,
+    spark: Callable[[], SparkSession],
+    worker: str = "local",
+    talk: Talk = lambda _: None,
+    dry_run: bool = False,
+) -> TruncateReport:
+    """Remove every row of a spanning table. The table, its partitions, T, R and the lake's history of snapshots stay."""
+    with connect(dsn, autocommit=True, application_name="thermocline truncate") as conn:
+        registered = tables.find_table(conn, name)
+        check_lakes(conn)
+        with journal.table_lock(conn, registered.id, str(name)):
+            notes = () if dry_run else follow_schema(conn, registered, settings)
+            table = read_spanning(conn, name)
+            if reason := why_not_truncate(conn, table.seam):
+                raise NotTruncated(f"{name} is not truncated: {reason}.")
+            if not dry_run:
+                cut = journal.claim(conn, table.registered.id)
+                notes += resolve_unfinished(conn, table.registered, spark, cut.fence).notes
+            cut = journal.read_cutline(conn, table.registered.id)
+            head = load_table(spark(), TableName(registered.lake_namespace, registered.lake_name))
+            if dry_run:
+                return _report(conn, table, head)
+            cut = adopt_head(conn, table.registered, head, cut, worker)
+            work = Truncating(conn=conn, dsn=dsn, table=table, head=head, cut=cut, settings=settings, worker=worker, talk=talk)
+            return _apply(work, notes)
+
+
+def _report(conn: Connection, table: SpanningTable, head: LakeHead) -> TruncateReport:
+    heap_rows, corrections = count_rows(conn, table.seam)
+    rows, files = _lake_totals(head)
+    return TruncateReport(
+        table=str(table.name), heap_rows=heap_rows, corrections=corrections, lake_rows=rows, lake_files=files, dry_run=True
+    )
+
+
+def _lake_totals(head: LakeHead) -> tuple[int, int]:
+    """Rows and data files of the head, by its own summary; rows that position deletes hide are not subtracted."""
+    summaries = (found.get("summary", {}) for found in head.told.get("snapshots", ()) if found["snapshot-id"] == head.snapshot_id)
+    summary: Mapping[str, str] = next(summaries, {})
+    return int(summary.get("total-records", 0)), int(summary.get("total-data-files", 0))
+
+
+def _apply(work: Truncating, notes: tuple[str, ...]) -> TruncateReport:
+    conn, registered, cut = work.conn, work.table.registered, work.cut
+    op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="truncate", fence=cut.fence, t=cut.t, base=cut.s)
+    journal.begin(conn, op, work.worker)
+    fault_point("truncate-intent")
+    work.talk(f"emptying {work.table.name}")
+    committed: list[int] = []
+    try:
+        with short_locks(conn, work.settings.lock_timeout_ms, [registered.heap_oid], f"truncate {work.table.name}"):
+            report = _empty_and_publish(work, op, committed)
+    except (ThermoclineError, psycopg.Error) as problem:
+        # What is in the lake, or may be, is for the next writer to undo.
+        if not committed and not isinstance(problem, OutcomeUnknownError) and not (conn.closed or conn.broken):
+            journal.abandon(conn, op, str(problem).splitlines()[0])
+        raise
+    fault_point("truncate-published")
+    tables.insert_event(conn, registered.id, "truncate", f"{report.sentence}.")
+    return replace(report, notes=notes)
+
+
+def _empty_and_publish(work: Truncating, op: journal.Op, committed: list[int]) -> TruncateReport:
+    """The one transaction; `committed` gets the lake's new snapshot as soon as it is there."""
+    conn, registered, seam = work.conn, work.table.registered, work.table.seam
+    lock_out_writers(conn, seam)
+    check_followed(conn, registered)
+    emptied = apply_emptying(conn, seam)
+    if emptied.kept:
+        raise NotTruncated(f"{work.table.name} is not truncated: a trigger of its own kept {emptied.kept:,} rows from being deleted.")
+    fault_point("truncate-emptied")
+    rows, files = _lake_totals(work.head)
+    if files:
+        committed.append(remove_every_row(work.head, OpStamp(op_id=str(op.op_id), kind=op.kind, table_id=registered.id, t=op.t)))
+        fault_point("truncate-committed")
+    report = TruncateReport(
+        table=str(work.table.name),
+        heap_rows=emptied.heap_rows,
+        corrections=emptied.corrections,
+        lake_rows=rows,
+        lake_files=files,
+        snapshot=committed[0] if committed else None,
+        op_id=str(op.op_id),
+    )
+    counters = {"heap_rows": report.heap_rows, "corrections": report.corrections, "rows": rows, "files_removed": files}
+    journal.publish(conn, op, snapshot=report.snapshot, paths=(), counters=counters, message=report.sentence)
+    return report
