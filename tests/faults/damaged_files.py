@@ -77,22 +77,22 @@ def with_damage(kernel: Callable[[Any, int], Any], damage: Callable[[pa.Table], 
     """The kernel, on a disk that damages the first file it is given."""
 
     def run(task: Any, attempt: int) -> Any:
-        from thermocline.lake_files import flush_to_disk
+        from thermocline.lake_files import flush_written
         from thermocline.spark.kernels import parquet_out
 
         damaged: list[str] = []
 
-        def flush_and_damage(path: str) -> None:
-            flush_to_disk(path)
+        def flush_and_damage(filesystem: Any, path: str) -> None:
+            flush_written(filesystem, path)
             if not damaged:
                 damaged.append(path)
                 table = pq.ParquetFile(path).read()
                 pq.write_table(damage(table), path, compression="zstd", store_schema=False, store_decimal_as_integer=True)
 
-        vars(parquet_out)["flush_to_disk"] = flush_and_damage
+        vars(parquet_out)["flush_written"] = flush_and_damage
         try:
             return kernel(task, attempt)
         finally:
-            vars(parquet_out)["flush_to_disk"] = flush_to_disk
+            vars(parquet_out)["flush_written"] = flush_written
 
     return run

@@ -11,7 +11,7 @@ import pyarrow.fs as fs
 
 from thermocline.directories import check_directory
 from thermocline.errors import ThermoclineError
-from thermocline.lake_files import delete_file, open_location
+from thermocline.lake_files import open_location
 from thermocline.object_store import is_object_location
 from thermocline.ops.findings import Finding, red
 
@@ -42,13 +42,12 @@ def _examine_directory(location: str, check: str) -> Finding:
 
 def _examine_store(location: str, check: str) -> Finding:
     filesystem, root = open_location(location)
-    name = f"thermocline-doctor-{uuid.uuid4().hex}"
-    path = f"{root}/{name}"
+    path = f"{root}/thermocline-doctor-{uuid.uuid4().hex}"  # nobody else's: it is deleted without a proof
     steps: dict[str, Callable[[], object]] = {
         "write": lambda: _write(filesystem, path),
         "list": lambda: _find(filesystem, root, path),
         "read": lambda: _read(filesystem, path),
-        "delete": lambda: delete_file(f"{location.rstrip('/')}/{name}"),
+        "delete": lambda: filesystem.delete_file(path),
     }
     failed = {step: problem for step, act in steps.items() if (problem := _why_not(act)) is not None}
     if not failed:
