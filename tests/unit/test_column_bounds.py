@@ -133,14 +133,13 @@ def is_nan(value: Value | None) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def check_holds(metrics: FileMetrics, kind: str, values: Sequence[Value | None], *, counted: bool = True) -> None:
+def check_holds(metrics: FileMetrics, kind: str, values: Sequence[Value | None], *, is_cut: bool = False) -> None:
     """No value lies outside, and a bound that is not cut is a value that is there."""
     column = parse_type(kind)
     assert column is not None
     there = [value for value in values if value is not None]
     numbers = [value for value in there if not is_nan(value)]
-    if counted:
-        assert (metrics.value_counts[2], metrics.null_counts[2]) == (len(values), len(values) - len(there))
+    assert (metrics.value_counts[2], metrics.null_counts[2]) == (len(values), len(values) - len(there))
     if (low := metrics.lower.get(2)) is not None:
         bound = decode_bound(column, low)
         assert bound is not None
@@ -153,7 +152,7 @@ def check_holds(metrics: FileMetrics, kind: str, values: Sequence[Value | None],
         assert not is_zero(bound) or math.copysign(1, bound) > 0  # type: ignore[arg-type]
     if kind == "uuid":
         check_java_order(there, low, high)
-    elif is_fully_told(column, there):
+    elif not is_cut and is_fully_told(column, there):
         assert (low is not None, high is not None) == (bool(there), bool(there))
 
 
@@ -194,7 +193,7 @@ def test_bounds_of_a_footer_hold_every_value_in_any_row_groups(made: tuple[str, 
         facts = facts_of(f"{directory}/a.parquet", kind)
     for mode in (FULL, TRUNCATED, MetricsMode(counts=True, bounds=True, length=1)):
         for nans in (None, {2: sum(map(is_nan, values))} if kind in ("float", "double") else None):
-            check_holds(plan_metrics(facts, {1: mode, 2: mode}, nans), kind, values)
+            check_holds(plan_metrics(facts, {1: mode, 2: mode}, nans), kind, values, is_cut=mode.length == 1)
     assert not plan_metrics(facts, {1: TRUNCATED, 2: NO_METRICS}).lower.get(2)
 
 
@@ -335,10 +334,14 @@ def test_text_is_cut_at_a_character_and_the_upper_bound_is_raised_past_what_no_t
     assert upper_bound(text, ("\U0010ffff" * 20).encode(), 16) is None
     assert upper_bound(text, ("\U0010ffff" * 16).encode(), 16) == ("\U0010ffff" * 16).encode()
     assert (lower_bound(text, b"ab\xf0\x9f", 16), upper_bound(text, b"ab\xf0\x9f", 16)) == (None, None)
-    binary = parse_type("binary")
-    assert binary is not None
-    assert upper_bound(binary, b"a\xff\xffz", 3) == b"b"
-    assert upper_bound(binary, b"\xff" * 4, 3) is None
+
+
+def test_binary_is_never_cut() -> None:
+    """Spark answers min() and max() of it by the bounds, and would take a part for the whole."""
+    for kind in (parse_type("binary"), parse_type("fixed[17]")):
+        assert kind is not None
+        assert (lower_bound(kind, b"a" * 17, 16), upper_bound(kind, b"a" * 17, 16)) == (None, None)
+        assert (lower_bound(kind, b"a" * 17, None), upper_bound(kind, b"a" * 17, 17)) == (b"a" * 17, b"a" * 17)
 
 
 def test_uuids_made_by_their_time_keep_the_lower_bound_and_random_ones_have_none() -> None:
@@ -347,6 +350,19 @@ def test_uuids_made_by_their_time_keep_the_lower_bound_and_random_ones_have_none
     assert uuid_ends(early, late) == (early, None)
     assert uuid_ends(bytes(16), b"\xff" * 16) == (None, None)
     assert uuid_ends(bytes(15) + b"\x01", bytes(15) + b"\x07") == (bytes(15) + b"\x01", bytes(15) + b"\x07")
+
+
+def test_the_key_and_what_partitions_are_made_of_have_bounds_beyond_the_hundredth_column() -> None:
+    columns = [{"id": at, "name": f"c{at}", "required": False, "type": "int"} for at in range(1, 110)]
+    told: dict[str, Any] = {
+        "current-schema-id": 0, "schemas": [{"schema-id": 0, "fields": columns, "identifier-field-ids": [105]}],
+        "partition-specs": [{"spec-id": 0, "fields": [{"source-id": 107, "transform": "month"}, {"source-id": 108, "transform": "void"}]}],
+    }  # fmt: skip
+    modes = plan_metrics_modes(told)
+    assert [at for at in range(101, 110) if modes[at].bounds] == [105, 107]
+    told["properties"] = {"write.metadata.metrics.default": "none", "write.metadata.metrics.column.c105": "counts"}
+    modes = plan_metrics_modes(told)
+    assert [at for at in range(1, 110) if modes[at].bounds] == [107]
 
 
 def test_metrics_modes_are_read_as_iceberg_reads_them() -> None:

@@ -19,7 +19,7 @@ Value = int | float | bytes
 INTEGERS = frozenset(("int", "long", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"))
 FLOATS = frozenset(("float", "double"))
 _FOUR_BYTES = frozenset(("int", "date"))
-_CUT = frozenset(("string", "binary", "fixed"))
+_LONG = frozenset(("string", "binary", "fixed"))
 _PLAIN = frozenset(("boolean", "string", "uuid", "binary", *INTEGERS, *FLOATS))
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
@@ -49,11 +49,11 @@ def parse_type(text: str) -> ColumnType | None:
 
 
 def lower_bound(kind: ColumnType, value: Value, length: int | None) -> bytes | None:
-    """The bytes of a bound that is not above `value`, cut to `length` characters (text) or bytes (binary); None: cannot be made."""
-    if kind.kind not in _CUT or not isinstance(value, bytes):
+    """The bytes of a bound that is not above `value`, cut to `length` characters; None: cannot be made."""
+    if kind.kind not in _LONG or not isinstance(value, bytes):
         return _encode(kind, _zero(value, -0.0))
     if kind.kind != "string":
-        return value if length is None else value[:length]
+        return _whole(value, length)
     if (text := _text(value)) is None:
         return None
     return value if length is None or len(text) <= length else text[:length].encode()
@@ -61,10 +61,10 @@ def lower_bound(kind: ColumnType, value: Value, length: int | None) -> bytes | N
 
 def upper_bound(kind: ColumnType, value: Value, length: int | None) -> bytes | None:
     """The bytes of a bound that is not below `value`; what is cut off is made up for by raising what is left."""
-    if kind.kind not in _CUT or not isinstance(value, bytes):
+    if kind.kind not in _LONG or not isinstance(value, bytes):
         return _encode(kind, _zero(value, 0.0))
     if kind.kind != "string":
-        return value if length is None or len(value) <= length else _raise_bytes(value[:length])
+        return _whole(value, length)
     if (text := _text(value)) is None:
         return None
     return value if length is None or len(text) <= length else _raise_text(text[:length])
@@ -164,6 +164,6 @@ def _raise_text(text: str) -> bytes | None:
     return None
 
 
-def _raise_bytes(value: bytes) -> bytes | None:
-    kept = value.rstrip(b"\xff")
-    return kept[:-1] + bytes((kept[-1] + 1,)) if kept else None
+def _whole(value: bytes, length: int | None) -> bytes | None:
+    """Binary is never cut: of text alone does Spark know that a bound may be, and `max()` would give what is no value."""
+    return value if length is None or len(value) <= length else None

@@ -1,4 +1,4 @@
-"""Which metrics a table wants of each column: `write.metadata.metrics.*`, read as Iceberg reads them."""
+"""Which metrics a table wants of each column: `write.metadata.metrics.*`, read as Iceberg reads them, and always those of its keys."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def plan_metrics_modes(told: Mapping[str, Any]) -> dict[int, MetricsMode]:
     default = _parse(properties.get(f"{_PREFIX}default"))
     limit = len(leaves) if default is not None else int(properties.get(f"{_PREFIX}max-inferred-column-defaults", _DEFAULT_COLUMNS))
     modes = {leaf.field_id: (default or TRUNCATED) if at < limit else NO_METRICS for at, leaf in enumerate(leaves)}
-    for field_id in _ordered_by(told):
+    for field_id in (*_ordered_by(told), *_found_by(told)):
         if field_id in modes and not modes[field_id].bounds:
             modes[field_id] = TRUNCATED
     for leaf in leaves:
@@ -84,6 +84,13 @@ def _ordered_by(told: Mapping[str, Any]) -> Iterator[int]:
     for order in told.get("sort-orders", ()):
         if order["order-id"] == told.get("default-sort-order-id"):
             yield from (int(field["source-id"]) for field in order["fields"] if _ORDERED.fullmatch(field["transform"]))
+
+
+def _found_by(told: Mapping[str, Any]) -> Iterator[int]:
+    """Columns by which rows are looked for: the key's and the partitions'. Folding and retention need their bounds, wherever they stand."""
+    yield from current_schema(told).get("identifier-field-ids", ())
+    for spec in told.get("partition-specs", ()):
+        yield from (int(part["source-id"]) for part in spec["fields"] if part["transform"] != "void")
 
 
 def _parse(text: str | None) -> MetricsMode | None:
