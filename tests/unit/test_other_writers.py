@@ -55,6 +55,8 @@ def test_a_version_after_the_head_is_somebody_elses(history: History) -> None:
     second = history.follow(history.first)
     assert history.found(second) is None
     assert history.found(history.first) == second
+    os.utime(without_file_scheme(second), (0, 0))
+    assert history.found(history.first) == second  # by its number, whatever its time
 
 
 def test_what_a_lost_commit_left_is_not(history: History) -> None:
