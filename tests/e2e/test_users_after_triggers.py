@@ -27,6 +27,16 @@ begin
         when 'younger' then update {schema}.events set ts = '2026-04-20', note = 'now' where id = n.id and ts = n.ts;
         when 'deeper' then
             update {schema}.events set v = v - 1, note = case when v > 3 then 'deeper' else 'bottom' end where id = n.id and ts = n.ts;
+        when 'caught' then
+            begin
+                update {schema}.events set v = v + 1000, note = 'kept' where id = n.id and ts = n.ts;
+                begin
+                    update {schema}.events set v = v + 1, note = 'undone' where id = n.id and ts = n.ts;
+                    raise exception 'no';
+                exception when raise_exception then null;
+                end;
+            exception when division_by_zero then null;
+            end;
         when 'reborn' then
             delete from {schema}.events where id = n.id and ts = n.ts;
             insert into {schema}.events (id, ts, v, note, serial, number) values (n.id, n.ts, n.v + 1, 'born', 0, 0);
@@ -45,7 +55,7 @@ begin
 end $$;
 create {kind} trigger {name} after insert or update or delete on {schema}.events {timing} for each row execute function {schema}.react();
 """
-_REACTIONS = ("again", "gone", "moved", "older", "younger", "deeper", "reborn", "others")
+_REACTIONS = ("again", "gone", "moved", "older", "younger", "deeper", "caught", "reborn", "others")
 
 
 def _trigger(schema: str, name: str = "aaa", kind: str = "", timing: str = "") -> bytes:

@@ -295,13 +295,7 @@ def _reasons_of_shape(heap: HeapFacts, keep_heap: bool) -> Iterator[tuple[str, s
 
 
 def _reasons_of_columns(heap: HeapFacts) -> Iterator[tuple[str, str]]:
-    folded: dict[str, str] = {}
     for column in heap.columns:
-        if (other := folded.setdefault(column.name.lower(), column.name)) != column.name:
-            yield (
-                f"has columns {other} and {column.name}, which readers of the lake cannot tell apart: they ignore the case of letters",
-                "Rename one of the columns.",
-            )
         if column.name in HIDDEN_COLUMNS:
             yield f"has a column {column.name}, a name Thermocline needs itself", "Rename the column."
         if column.is_virtual:

@@ -323,7 +323,7 @@ create function thermocline.rendered(of_table bigint, template text, parts jsonb
     language plpgsql stable set search_path = pg_catalog as $$
 declare
     fragments jsonb := (select jsonb_object_agg(f.name, f.body) from thermocline.templates f
-                         where f.name in ('raise_conflict', 'raise_twice', 'write_tombstone', 'refuse_existing', 'changed_meanwhile', 'refuse_unfollowed', 'skip_folded', 'refuse_detached', 'refuse_renamed', 'heap_reads_old', 'delta_reads_old',
+                         where f.name in ('raise_conflict', 'raise_twice', 'write_tombstone', 'refuse_existing', 'changed_meanwhile', 'refuse_unfollowed', 'skip_folded', 'not_ours', 'refuse_detached', 'refuse_renamed', 'heap_reads_old', 'delta_reads_old',
                                           'changed_in_delta', 'narrate_insert', 'narrate_update', 'narrate_delete', 'refuse_expired'));
     body text := (select b.body from thermocline.templates b where b.name = template);
 begin
@@ -748,11 +748,6 @@ begin
               where n.attrelid = t.heap_oid and n.attnum > 0 and not n.attisdropped and d.attcollation <> n.attcollation
     loop
         perform thermocline.refuse_change(of_table, format('column %s has another collation', a.attname), null);
-    end loop;
-    for c in select x.* from thermocline.columns x where x.table_id = of_table
-                and exists (select from thermocline.columns y where y.table_id = of_table and y.name <> x.name and lower(y.name) = lower(x.name)) loop
-        perform thermocline.refuse_change(of_table, format('another column is called like %s but for the case of letters', c.name),
-                                          'which readers of the lake ignore');
     end loop;
     if not exists (select from thermocline.tables x cross join lateral thermocline.key_columns(x.heap_oid, x.pk) where x.id = of_table) then
         perform thermocline.refuse_change(of_table, 'its primary key is gone', 'it tells the rows of both tiers apart');

@@ -43,10 +43,11 @@ select {delta_columns}
 -- Thermocline {version}. Every change of a row in the spill or in a sealed partition becomes a correction, in the writer's own transaction.
 -- Whatever the cut-line is: a correction at or above it is hidden, and sealing a partition clears what is hidden in its range.
 -- Invariant: when a statement ends, the delta has the heap's own image of every key that the statement touched, or a tombstone.
--- OLD and NEW only name the keys. Their images may be older than the row: triggers and functions of the user's may have changed it again since,
--- and such a nested change is captured before the one that set it off. Each change calls this function after it, so the last call for a
--- key reads the last image of it, in whatever order triggers fire. It is read through the heap, for the partition may be another role's; the
--- key has the tier key in it, so the planner opens the one partition.
+-- OLD and NEW may be older than the row: triggers and functions of the user's may have changed it again since, and such a nested change is
+-- captured before the one that set it off. That capture left a row of this transaction in the delta: where there is one, the key is read from
+-- the heap as it is now; where there is none, the image we were called with is the newest. Each change calls this function after it, so the
+-- last call for a key leaves the last image of it, in whatever order triggers fire. The row is read through the heap, for the partition may be
+-- another role's; the key has the tier key in it, so the planner opens the one partition.
 declare
     changes_key boolean := tg_op operator(pg_catalog.=) 'UPDATE' and not pg_catalog.record_image_eq(row({old_key}), row({new_key}));
     came_from {key_type};
@@ -56,27 +57,44 @@ begin
     {refuse_unfollowed}
     {skip_folded}
     if tg_op = 'DELETE' or changes_key then
-        execute pg_catalog.concat({image_head}, ' ', {heap_oid}::pg_catalog.oid::pg_catalog.regclass, ' ', {image_tail})
-          using {old_key}, came_from;
-        get diagnostics held = row_count;
-        if held operator(pg_catalog.=) 0 then {write_tombstone} end if;
+        insert into {delta} as d ({columns}, _op, _version) values ({old_columns}, 1, pg_catalog.nextval('thermocline.delta_version'))
+        on conflict ({key_columns}) do update
+            set {columns_from_excluded}, _op = 1, _version = excluded._version, _folded = null where {not_ours};
+        if not found then
+            execute pg_catalog.concat({image_head}, ' ', {heap_oid}::pg_catalog.oid::pg_catalog.regclass, ' ', {image_tail})
+              using {old_key}, came_from;
+            get diagnostics held = row_count;
+            if held operator(pg_catalog.=) 0 then {write_tombstone} end if;
+        end if;
     end if;
     if tg_op <> 'DELETE' then
         {refuse_expired}
         if changes_key then
             came_from := coalesce((select d._old_key from {delta} d where {delta_is_old} and d._folded is null), old.{tier_key});
         end if;
-        execute pg_catalog.concat({image_head}, ' ', {heap_oid}::pg_catalog.oid::pg_catalog.regclass, ' ', {image_tail})
-          using {new_key}, came_from;
-        get diagnostics held = row_count;
-        if held operator(pg_catalog.=) 0 then
-            insert into {delta} as d ({columns}, _op, _version) values ({new_columns}, 1, pg_catalog.nextval('thermocline.delta_version'))
-            on conflict ({key_columns}) do update
-                set {columns_from_excluded}, _op = 1, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null;
+        insert into {delta} as d ({columns}, _op, _version, _old_key)
+        values ({new_columns}, 0, pg_catalog.nextval('thermocline.delta_version'), came_from)
+        on conflict ({key_columns}) do update
+            set {columns_from_excluded}, _op = 0, _version = excluded._version, _folded = null,
+                _old_key = coalesce(excluded._old_key, case when d._folded is null then d._old_key end) where {not_ours};
+        if not found then
+            execute pg_catalog.concat({image_head}, ' ', {heap_oid}::pg_catalog.oid::pg_catalog.regclass, ' ', {image_tail})
+              using {new_key}, came_from;
+            get diagnostics held = row_count;
+            if held operator(pg_catalog.=) 0 then
+                insert into {delta} as d ({columns}, _op, _version) values ({new_columns}, 1, pg_catalog.nextval('thermocline.delta_version'))
+                on conflict ({key_columns}) do update
+                    set {columns_from_excluded}, _op = 1, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null;
+            end if;
         end if;
     end if;
     return null;
 end
+
+-- name: not_ours
+-- Whether the delta's row is older than this transaction (age() counts from its number; those of its savepoints are higher). A row that may be
+-- ours takes the slower way.
+            pg_catalog.age(d.xmin) operator(pg_catalog.>) 0
 
 -- name: image_head
 insert into {delta} as d ({columns}, _op, _version, _old_key)
