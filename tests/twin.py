@@ -186,7 +186,9 @@ def run(conn: psycopg.Connection[Any], statement: str, params: Sequence[Any] = (
             conn.rollback()
         return Outcome(problem.sqlstate or "?", "", [])
     rows = cursor.fetchall() if cursor.description else []
-    return Outcome("00000", cursor.statusmessage or "", sorted(rows, key=repr))
+    # NaN is equal to itself in Postgres, and not in Python.
+    known = [tuple("NaN" if value != value else value for value in row) for row in rows]
+    return Outcome("00000", cursor.statusmessage or "", sorted(known, key=repr))
 
 
 def assert_same_rows(conn: psycopg.Connection[Any], turn: int = 0, *, each: int | None = None) -> tuple[Column, ...]:

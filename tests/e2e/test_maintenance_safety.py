@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -44,6 +45,7 @@ def maintenance(spanning: Spanning, **policy: Any) -> Iterator[PassContext]:
             policy=Policy(**{"snapshot_min_retained": 1, "snapshot_retention_ms": 1, "manifest_rewrite_min_manifests": 2, **policy}),
             now=datetime.now(UTC) + timedelta(days=30),
             worker="test",
+            pass_id=uuid.uuid4(),
         )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import psycopg
 import pytest
-from tests.shapes import spanning_module
+from tests.clones import Original, original
 from tests.twin import EVENTS_PARTITIONS, Spanning
+from tests.wild import literal
 
 from thermocline.errors import NoLakeForm
 from thermocline.ops.verify import verify
@@ -110,20 +112,24 @@ HEIGHT = max(len(values) for values in VALUES.values())
 MIDDAY = "2026-01-15 12:00+00"
 
 
+ROWS = f"insert into events (id, ts) values (0, '{MIDDAY}'), (-1, '2026-04-15 12:00+00');\ninsert into events values " + ", ".join(
+    f"({row + 1}, '{MIDDAY}', {', '.join(literal(values[row] if row < len(values) else None) for values in VALUES.values())})"
+    for row in range(HEIGHT)
+)
+
+
 @pytest.fixture(scope="module")
-def wide(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spanning]:
-    """One column per type; a row of NULLs, then one row per value, all in the lake alone after the first cycle."""
-    with spanning_module(
-        postgres, template, tmp_path_factory.mktemp("types"), before=BEFORE, table=TABLE, partitions=EVENTS_PARTITIONS, rows=""
-    ) as spanning:
-        for target in ("public.events", "twin.events"):
-            spanning.seam.execute(f"insert into {target} (id, ts) values (0, '{MIDDAY}'), (-1, '2026-04-15 12:00+00')".encode())
-            for row in range(HEIGHT):
-                given = [values[row] if row < len(values) else None for values in VALUES.values()]
-                holders = ", ".join(["%s"] * len(given))
-                spanning.seam.execute(f"insert into {target} values (%s, %s, {holders})".encode(), [row + 1, MIDDAY, *given])
-        report = spanning.tier()
-        assert (report.rows, len(report.dropped)) == (HEIGHT + 1, 3)
+def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+    """One column per type; a row of NULLs, then one row per value, all in the lake alone."""
+    choices: dict[str, Any] = {"before": BEFORE, "table": TABLE, "partitions": EVENTS_PARTITIONS, "rows": ROWS, "cycles": 1}
+    with original(postgres, template, tmp_path_factory.mktemp("types"), **choices) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def wide(tiered: Original) -> Iterator[Spanning]:
+    with tiered.clone() as spanning:
+        assert spanning.query("select count(*), min(id), max(id) from public.events") == [(1, -1, -1)]
         yield spanning
 
 
@@ -177,6 +183,29 @@ def test_a_cold_row_of_every_type_is_updated_and_deleted_through_the_seam(wide: 
     assert session.execute("delete from events where id >= 0").statusmessage == f"DELETE {HEIGHT + 1}"
     assert session.execute("select id from events").fetchall() == [(-1,)]
     session.rollback()
+
+
+@pytest.mark.conforms("C-090", "C-167", "C-168")
+def test_rows_of_every_type_are_the_same_before_and_after_a_fold(tiered: Original) -> None:
+    """Each type has its values updated, deleted and inserted below the cut-line, and is asked with conditions."""
+    shorter = [[value[:6000] for value in values] for values in VALUES.values()]
+    with tiered.clone() as spanning:
+        for row in range(HEIGHT + 1):
+            changed = [values[(row + 1) % len(values)] if row % 4 else None for values in shorter]
+            assigned = ", ".join(f"{column} = {literal(value)}" for column, value in zip(COLUMNS, changed, strict=True))
+            spanning.both(f"update events set {assigned} where id = {row}")
+            given = ", ".join(literal(values[(row + 2) % len(values)]) for values in shorter)
+            spanning.both(f"insert into events values ({100 + row}, '2026-02-11 03:00+00', {given})")
+        spanning.both("delete from events where id in (2, 101)")
+        spanning.assert_same_rows()
+        assert spanning.fold().commits == 1
+        spanning.assert_same_rows(each=1)
+        for row in range(0, HEIGHT, 3):
+            spanning.both(f"delete from events where id = {row}")
+            spanning.both(f"update events set {COLUMNS[row]} = null where id = {100 + row}")
+        assert spanning.fold().commits == 1
+        spanning.assert_same_rows()
+        assert verify(spanning.dsn, spanning.name).is_exact
 
 
 def test_a_session_that_reads_no_nulls_in_arrays_cannot_read_them_from_the_lake_either(wide: Spanning) -> None:

@@ -95,6 +95,7 @@ class LakeWriter:
         self._target = target
         self._register = register
         self._schema = arrow_schema(target.columns)
+        self._statistics = statistics_columns(self._schema)
         self._key_type = self._schema.field(target.tier_key).type
         self._filesystem, self._root = open_location(target.directory)
         self._buffers: dict[int, _Buffer] = {}
@@ -186,6 +187,7 @@ class LakeWriter:
             use_dictionary=dictionaries or False,
             store_schema=False,
             store_decimal_as_integer=True,
+            write_statistics=self._statistics,
             version="2.6",
         )
         self._open[ordinal] = _Open(path=path, value=value, sink=sink, writer=writer, dictionaries=dictionaries)
@@ -225,6 +227,20 @@ class LakeWriter:
                 seen += sum_of_table(file.read_row_group(group, use_threads=False), self._target.columns)
             offsets = tuple(group_offset(file.metadata.row_group(group)) for group in range(file.metadata.num_row_groups))
         return size, offsets, seen
+
+
+def statistics_columns(schema: pa.Schema) -> bool | list[str]:
+    """The columns that get statistics in a footer: all but those of type uuid.
+
+    Parquet orders UUIDs by their bytes, Iceberg's Java library as two signed numbers: with a lowest and a highest value of one order, a
+    reader of the other skips row groups that hold what it looks for. Decision 0038.
+    """
+    sink = pa.BufferOutputStream()
+    pq.ParquetWriter(sink, schema).close()
+    leaves = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
+    columns = [leaves.column(at) for at in range(len(leaves))]
+    kept = [column.path for column in columns if column.logical_type.type != "UUID"]
+    return kept if len(kept) < len(columns) else True
 
 
 def _sorted(table: pa.Table, tier_key: str) -> pa.Table:

@@ -18,7 +18,7 @@ from thermocline.spark.kernels.compaction.lake_schema import LakeField, LakeSche
 from thermocline.spark.kernels.compaction.problems import RewriteUnsupported
 from thermocline.spark.kernels.compaction.splice import check_output, output_path
 from thermocline.spark.kernels.compaction.task import BinTask, OutputFile
-from thermocline.spark.kernels.parquet_out import not_written, open_location
+from thermocline.spark.kernels.parquet_out import not_written, open_location, statistics_columns
 
 ROW_GROUP_BYTES = 64 << 20
 ROW_GROUP_ROWS = 1 << 20
@@ -158,6 +158,7 @@ class OutputWriter:
             data_page_size=_CACHED_PAGE_BYTES if codec == "zstd" and self._task.compression_level > 1 else None,
             store_schema=False,
             store_decimal_as_integer=True,
+            write_statistics=statistics_columns(self._schema),
             version="2.6",
             write_page_index=True,
         )

@@ -1,0 +1,59 @@
+"""Awkward rows through every writer of lake files, in small row groups and files: whoever asks with a condition finds every row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.clones import Original, original
+from tests.outside import LakeAsked, assert_outside_readers_agree
+from tests.twin import EVENTS_PARTITIONS, Spanning
+from tests.wild import WILD, wild_changes, wild_rows
+
+from thermocline.postgres_server import PostgresServer
+
+
+@pytest.fixture(scope="module")
+def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+    choices: dict[str, Any] = {"table": WILD, "partitions": EVENTS_PARTITIONS, "rows": wild_rows(), "small_files": True}
+    with original(postgres, template, tmp_path_factory.mktemp("wild"), **choices) as made:
+        yield made
+
+
+def lake_files(spanning: Spanning) -> list[Path]:
+    found = spanning.spark().sql("select file_path from thermocline.public.events.files where content = 0").collect()
+    return [Path(row.file_path.removeprefix("file:")) for row in found]
+
+
+def assert_all_agree(spanning: Spanning, each: int = 1) -> None:
+    """The seam, the gateway, and after all that waits is folded the engines outside."""
+    before = spanning.asked.answered
+    spanning.assert_same_rows(each=each)
+    assert spanning.asked.answered - before > 50
+    if spanning.query("select 1 from thermocline_delta.public__events where _folded is null"):
+        return
+    ((line,),) = spanning.query("select thermocline.key_timestamptz(t) from thermocline.cutline")
+    expected = spanning.twin.execute("select id from events where ts < %s", [line]).fetchall()
+    found = LakeAsked.open(spanning.spark(), spanning.name).rows.column("id").to_pylist()
+    assert sorted(found) == sorted(key for (key,) in expected)
+    assert_outside_readers_agree(spanning.spark(), spanning.name, turn=spanning.turn, each=each, engines=("duckdb", "pyiceberg", "spark"))
+
+
+def test_rows_that_were_tiered_are_found_by_every_condition(tiered: Original) -> None:
+    with tiered.clone() as spanning:
+        groups = [pq.ParquetFile(file).metadata.num_row_groups for file in lake_files(spanning)]
+        assert max(groups) >= 2
+        assert len(groups) >= 6
+        assert_all_agree(spanning, each=2)
+
+
+def test_rows_that_were_corrected_are_found_by_every_condition_before_and_after_the_fold(tiered: Original) -> None:
+    with tiered.clone() as spanning:
+        for statement in wild_changes(3, range(1, 200, 2)):
+            spanning.both(statement)
+        assert_all_agree(spanning)
+        assert spanning.fold().commits == 1
+        assert_all_agree(spanning)
