@@ -42,7 +42,7 @@ def _value(spanning: Spanning, key: int) -> Any:
     return spanning.query(f"select v from events where id = {key}")
 
 
-def _race(waiter: psycopg.Connection[Any], statement: str, first: psycopg.Connection[Any]) -> str:
+def race(waiter: psycopg.Connection[Any], statement: str, first: psycopg.Connection[Any]) -> str:
     """`waiter` runs the statement while `first` holds what it wrote; then `first` commits. The waiter's SQLSTATE."""
     states: list[str] = []
     thread = threading.Thread(target=lambda: states.append(run(waiter, statement).state))
@@ -66,7 +66,7 @@ def test_two_increments_at_once_are_both_kept_or_one_runs_again(
     _begin(level, one, two)
     statement = f"update events set v = v + 1 where id = {key}"
     assert run(one, statement).tag == "UPDATE 1"
-    state = _race(two, statement, one)
+    state = race(two, statement, one)
     assert state in ("00000", "40001")
     two.commit()
     assert _value(tiered, key) == [(before + (2 if state == "00000" else 1),)]
@@ -98,7 +98,7 @@ def test_an_update_of_a_row_that_another_session_moved_to_another_key_is_not_los
     key = TIERS[tier] + 6
     one, two = pair
     one.execute(f"update events set id = id + 5000 where id = {key}".encode())
-    assert _race(two, f"update events set v = v + 1 where note = 'row {key}'", one) == "40001"
+    assert race(two, f"update events set v = v + 1 where note = 'row {key}'", one) == "40001"
     assert _value(tiered, key + 5000) == [(key,)]
     assert run(two, f"update events set v = v + 1 where note = 'row {key}'").tag == "UPDATE 1"
     two.commit()
@@ -115,7 +115,7 @@ def test_a_row_that_two_sessions_delete_is_gone_once(
     one, two = pair
     _begin(level, one, two)
     one.execute(f"delete from events where id = {key}".encode())
-    assert _race(two, f"delete from events where id = {key}", one) in ("00000", "40001")
+    assert race(two, f"delete from events where id = {key}", one) in ("00000", "40001")
     assert _value(tiered, key) == []
 
 
@@ -127,7 +127,7 @@ def test_two_updates_onto_one_new_cold_key_leave_no_row_lost(
     one, two = pair
     moment = "'2026-01-05 00:00+00'"
     one.execute(f"update events set id = 7000, ts = {moment} where id = 21".encode())
-    state = _race(two, f"update events set id = 7000, ts = {moment} where id = 22", one)
+    state = race(two, f"update events set id = 7000, ts = {moment} where id = 22", one)
     two.commit()
     assert state in ("23505", "40001")
     assert tiered.query("select count(*) from events where id in (21, 22, 7000)") == [(2,)]
@@ -162,6 +162,6 @@ def test_a_delete_does_not_follow_a_hot_row_whose_key_changes_at_the_same_moment
     """A limit, in docs/limits.md: a trigger cannot tell a row that moved from one that was deleted."""
     one, two = pair
     one.execute("update events set id = id + 5000 where id = 396")
-    assert _race(two, "delete from events where note = 'row 396'", one) == "00000"
+    assert race(two, "delete from events where note = 'row 396'", one) == "00000"
     two.commit()
     assert tiered.query("select id from events where note = 'row 396'") == [(5396,)]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 import pytest
 from tests.clones import Original, original
+from tests.e2e.test_concurrent_writers import race
 from tests.twin import Spanning, run
 
 from thermocline.postgres_server import PostgresServer
@@ -63,6 +64,16 @@ def test_a_folded_correction_that_changes_again_is_pending_again(folded: Spannin
     folded.assert_same_rows()
     folded.fold()
     folded.assert_same_rows()
+
+
+@pytest.mark.parametrize("change", ["update events set v = v + 1 where id = 17", "delete from events where id = 17"])
+def test_a_cold_row_that_another_session_changes_at_this_moment_is_not_deleted_over_it(spanning: Spanning, change: str) -> None:
+    """Only the lake holds the row: there is no row lock to wait for, and no index entry of the row in which the two would meet."""
+    one, two = spanning.session(), spanning.session()
+    assert run(one, change).tag.endswith(" 1")
+    assert race(two, "delete from events where id = 17", one) == psycopg.errors.SerializationFailure.sqlstate
+    spanning.twin.execute(change.encode())
+    spanning.assert_same_rows()
 
 
 def test_a_cold_write_runs_again_when_the_epoch_moved_after_its_statement_began(make_spanning: Callable[..., Spanning]) -> None:
