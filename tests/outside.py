@@ -145,21 +145,13 @@ def _draw(field: Any, rows: pa.ChunkedArray, seed: int) -> LakeColumn:
     some = [*there[:1], *there[-1:], *random.sample(there, min(3, len(there)))]
     around = [beside for value in some for beside in _beside(kind, value, field.field_type)]
     awkward: tuple[Value, ...] = (math.nan, math.inf, -math.inf, 0.0, -0.0) if kind in ("float", "double") else ()
-    values = tuple(dict.fromkeys([*some, *around, *awkward])) or _FALLBACK[kind if kind not in _TICKS else "long"]
+    nothing = Decimal(f"0E-{field.field_type.scale}") if kind == "decimal" else _NOTHING.get(kind, 0)
+    values = tuple(dict.fromkeys([*some, *around, *awkward])) or (nothing,)
     return LakeColumn(field.name, kind, str(field.field_type), values)
 
 
-_FALLBACK: dict[str, tuple[Value, ...]] = {
-    "boolean": (True,),
-    "int": (0,),
-    "long": (0,),
-    "float": (0.0,),
-    "double": (0.0,),
-    "decimal": (Decimal(0),),
-    "string": ("x",),
-    "binary": (b"x",),
-    "uuid": (bytes(16),),
-}
+_NOTHING: dict[str, Value] = {"boolean": True, "float": 0.0, "double": 0.0, "string": "x", "binary": b"x", "uuid": bytes(16)}
+"""What a column without values is asked for."""
 
 
 def _beside(kind: str, value: Any, lake_type: Any) -> Iterator[Value]:
