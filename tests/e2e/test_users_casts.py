@@ -19,7 +19,7 @@ create type public.pair as (a integer, b text);
 create domain public.moody as public.mood;
 create function public.told(public.mood) returns text language sql immutable as
     $$ select 'feels ' || case $1 when 'sad' then 'bad' else 'fine' end $$;
-create function public.told(public.tone) returns text language sql immutable as $$ select case $1 when 'low' then 'high' else 'low' end $$;
+create function public.told(public.tone) returns text language sql immutable as $$ select 'tone ' || concat($1) $$;
 create function public.told(public.pair) returns text language sql immutable as $$ select '(7,told)' $$;
 create function public.to_mood(text) returns public.mood language sql immutable as $$ select 'sad'::public.mood $$;
 create function public.to_tone(text) returns public.tone language sql immutable as $$ select 'none'::public.tone $$;
