@@ -80,6 +80,38 @@ def test_a_reader_outside_postgres_pins_t_s_and_the_pointer_of_one_point_in_time
 
 
 @pytest.mark.conforms("C-077")
+def test_a_reader_outside_postgres_is_told_of_the_corrections_that_its_snapshot_lacks(tiered: Spanning) -> None:
+    told: list[tuple[str, str]] = []
+    take = "select id, snapshot_id, metadata_location, pending_corrections from thermocline.pin('public.events', '1 minute')"
+    below = "select id, v from public_all.events where ts < '2026-04-01 00:00+00' order by id"
+    with closing(connect(tiered.dsn)) as reader:
+        reader.add_notice_handler(lambda notice: told.append((notice.message_primary or "", notice.message_hint or "")))
+        tiered.fold()
+        ((_, _, metadata_location, pending),) = _rows(reader, take)
+        assert (pending, told) == (0, [])
+        reader.commit()
+        tiered.both("update events set v = v + 7 where id between 230 and 233")
+        tiered.both("delete from events where id = 234")
+        tiered.both("update events set v = v + 7 where ts >= '2026-04-02 00:00+00'")
+        reader.execute("set transaction isolation level repeatable read")
+        ((_, snapshot, metadata_location, pending),) = _rows(reader, take)
+        assert pending == 5
+        ((message, hint),) = told
+        assert message == "5 corrections of public.events wait in Postgres and are not in the lake at this snapshot"
+        assert "thermocline fold public.events" in hint
+        assert len(set(_read_lake(metadata_location, snapshot)) ^ set(_rows(reader, below))) == 4 * 2 + 1
+        reader.commit()
+        tiered.fold()
+        ((_, snapshot, metadata_location, pending),) = _rows(reader, take)
+        assert pending == 0
+        assert _read_lake(metadata_location, snapshot) == _rows(reader, below)
+        reader.commit()
+    properties = StaticTable.from_metadata(metadata_location).properties
+    assert "thermocline.pin()" in properties["thermocline.pending-corrections"]
+    tiered.query("select count(thermocline.release_pin(id)) from thermocline.read_pins")
+
+
+@pytest.mark.conforms("C-077")
 def test_who_deletes_waits_for_a_pin_that_is_being_taken(tiered: Spanning) -> None:
     with closing(connect(tiered.dsn)) as reader, closing(connect(tiered.dsn, autocommit=True)) as maintenance:
         ((pin, *_),) = _rows(reader, PIN, "1 minute")

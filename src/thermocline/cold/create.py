@@ -56,6 +56,8 @@ _TYPES: dict[str, IcebergType] = {
 }
 
 OWNER_PROPERTY = "thermocline.owner"
+CORRECTIONS_PROPERTY = "thermocline.pending-corrections"
+"""Tells whoever reads the lake alone that newer images of its rows may be elsewhere; a number here would be wrong within the second."""
 PROPERTIES = {
     "write.format.default": "parquet",
     "write.parquet.compression-codec": "zstd",
@@ -65,6 +67,7 @@ PROPERTIES = {
     # Other programs' expiry and orphan sweeps know nothing of our readers: with this they refuse. Ours go by the owner.
     "gc.enabled": "false",
     OWNER_PROPERTY: "thermocline",
+    CORRECTIONS_PROPERTY: "Corrections of these rows may wait in Postgres: thermocline.pin() tells how many, the seam shows them.",
 }
 
 
