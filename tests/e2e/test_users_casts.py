@@ -62,7 +62,7 @@ CONDITIONS = (
     "where octet_length(b) = 3",
     "where b like 'x  '",
     "where b5 = 'ab' and id between 100 and 110",
-    "where ci = 'CI '",
+    "where concat(ci) = 'Ci '",
     "where p is null and id < 30",
     "where m::text = 'feels bad' and id < 50",
     "where concat(t) = 'high' and ts < '2026-02-01 00:00+00'",
