@@ -222,16 +222,9 @@ def _plain(kind: str, value: Value) -> Value:
 
 
 def _text(condition: LakeCondition, name: str, holder: str, plain: Callable[[Value], Any]) -> tuple[str, list[Any]]:
-    """The condition with placeholders, and their values.
-
-    NaN is left out: bounds in Iceberg and Parquet leave it out by their rules, and DuckDB and Spark, for which it is the largest number,
-    skip files by them all the same: see docs/limits.md.
-    """
+    """The condition with placeholders, and their values."""
     holder = holder.replace("{type}", condition.column.type_text)
     values = [plain(value) for value in condition.values]
-    if condition.column.kind in ("float", "double") and values:
-        listed = ", ".join([holder] * len(values))
-        return f"{name} {condition.op} {f'({listed})' if 'in' in condition.op else listed} and not isnan({name})", values
     match condition.op:
         case "is null" | "is not null":
             return f"{name} {condition.op}", []

@@ -225,7 +225,7 @@ def test_bounds_of_what_tiering_and_folding_write_hold_every_value(made: tuple[s
                 writer.write(pa.RecordBatch.from_arrays(arrays, names=["id", "v"]))
         writer.close()
         (written,) = writer.files
-        metrics = plan_metrics(facts_of(written.path, kind), {1: TRUNCATED, 2: TRUNCATED}, written.nan_counts)
+        metrics = plan_metrics(facts_of(written.path, kind), {1: TRUNCATED, 2: TRUNCATED}, written.nan_counts, written.float_ends)
     check_holds(metrics, kind, values)
     if kind in ("float", "double"):
         assert (2 in metrics.upper) == (any(v is not None for v in values) and not any(map(is_nan, values)))
@@ -265,7 +265,7 @@ def test_bounds_of_what_compaction_writes_hold_every_value(wanted: str, made: tu
         result = bin.run(kernel, **changes)
         (output,) = result.outputs
         facts, nans = facts_of(output.path, kind), output.nan_counts
-        known: dict[int, Any] = {}
+        known: dict[int, Any] = dict(output.float_ends)
         if nans is None:
             nans, known = copied_facts(bin, kind, files, facts)
     metrics = plan_metrics(facts, {1: TRUNCATED, 2: TRUNCATED}, nans, known)

@@ -1,4 +1,4 @@
-"""Which columns get statistics in a footer: uuids do not, for readers disagree about their order."""
+"""Which columns get statistics in a footer: uuids and floats do not, for readers disagree about their order, and about NaN."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thermocline.spark.kernels.parquet_out import statistics_columns
+
+
+def test_floats_have_no_statistics_at_any_depth() -> None:
+    """Arrow leaves NaN out of them, and to Spark and DuckDB it is the largest number."""
+    schema = pa.schema([("id", pa.int64()), ("x", pa.float64()), ("pair", pa.struct([("a", pa.float32()), ("b", pa.string())]))])
+    assert statistics_columns(schema) == ["id", "pair.b"]
 
 
 def test_uuids_have_no_statistics_at_any_depth_and_everything_else_has() -> None:

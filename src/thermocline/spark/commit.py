@@ -306,7 +306,7 @@ def _data_files(head: LakeHead, files: Sequence[LakeFile]) -> list[Any]:
     for file in files:
         facts = read_footer_facts(file.path, schema)
         check_rows(file.path, facts, file.rows)
-        metrics = java_metrics(jvm, plan_metrics(facts, modes, file.nan_counts))
+        metrics = java_metrics(jvm, plan_metrics(facts, modes, file.nan_counts, file.float_ends))
         # By the path as it was registered: an input file would spell it its own way, and two spellings of one file look like two files.
         builder = builder_of(spec).withPath(file.path).withFileSizeInBytes(file.size_bytes).withFormat(parquet).withMetrics(metrics)
         builder = builder.withSplitOffsets(list_of_longs(jvm, file.split_offsets))

@@ -45,6 +45,8 @@ class NewData:
     sort_order_id: int = 0
     nan_counts: Mapping[int, int] | None = None
     """NaN in columns of floats, which a Parquet footer does not tell; None where they are not known."""
+    float_ends: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """The lowest and highest number of columns of floats, where rows were encoded."""
     copied: tuple[DataSeen, ...] = ()
     """The files whose row groups it holds, all of them and no others, where they were copied undecoded."""
 
@@ -250,7 +252,8 @@ class _Adding:
         jvm: Any = self.head.spark._jvm
         facts = _measured_or_measure(self.head, file, self.begun)
         check_rows(file.path, facts, file.rows)
-        metrics = java_metrics(jvm, plan_metrics(facts, self.modes, file.nan_counts, self._copied_ends(file, facts)))
+        known = {**self._copied_ends(file, facts), **file.float_ends}
+        metrics = java_metrics(jvm, plan_metrics(facts, self.modes, file.nan_counts, known))
         spec = self.head.table.specs().get(file.like.spec_id)
         builder = java_class(jvm, "org.apache.iceberg.DataFiles").builder(spec).withPath(file.path).withFileSizeInBytes(file.size_bytes)
         builder = builder.withFormat("parquet").withMetrics(metrics).withSplitOffsets(list_of_longs(jvm, file.split_offsets))

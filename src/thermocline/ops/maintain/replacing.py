@@ -335,6 +335,7 @@ def _new_data(found: Finished, live: dict[str, DataSeen], plan: CompactionPlan) 
             like=live[found.bin.files[0].path],
             sort_order_id=order_id,
             nan_counts=output.nan_counts if output.nan_counts is not None else _copied_nan_counts(copied[number]),
+            float_ends=output.float_ends,
             copied=copied[number],
         )
         for number, output in enumerate(found.result.outputs)

@@ -7,7 +7,6 @@ found again.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -25,6 +24,7 @@ from thermocline.lake_files import flush_written, make_folder
 from thermocline.lake_files import open_location as open_location
 from thermocline.parquet_metrics import group_offset
 from thermocline.spark.kernels.checksum import RowSum, sum_of_table
+from thermocline.spark.kernels.float_facts import FloatFacts
 from thermocline.spark.kernels.lake_form import arrow_schema
 from thermocline.spark.kernels.lake_partition import LakePartition, PartitionValue, key_numbers, ordinals, partition_value
 
@@ -49,6 +49,8 @@ class LakeFile:
     split_offsets: tuple[int, ...]
     nan_counts: Mapping[int, int] = field(default_factory=dict)
     """NaN in columns of floats, by field id: no footer tells of them."""
+    float_ends: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """The lowest and highest number of columns of floats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,7 @@ class _Open:
     rows: int = 0
     lower: int = 2**63 - 1
     upper: int = -(2**63)
-    nans: Counter[int] = field(default_factory=Counter)
+    floats: FloatFacts = field(default_factory=FloatFacts)
 
 
 @dataclass(slots=True)
@@ -157,7 +159,7 @@ class LakeWriter:
         target.lower, target.upper = min(target.lower, keys[0]), max(target.upper, keys[1])
         for column in self._target.columns:
             if column.lake_type in FLOATS:
-                target.nans[column.field_id] += int(pc.sum(pc.is_nan(table.column(column.name))).as_py() or 0)
+                target.floats.add(column.field_id, table.column(column.name))
         del table
         if size >= self._target.target_file_bytes:
             self._finish(ordinal)
@@ -213,7 +215,8 @@ class LakeWriter:
                 lower_key=done.lower,
                 upper_key=done.upper,
                 split_offsets=offsets,
-                nan_counts=dict(done.nans),
+                nan_counts=dict(done.floats.nan_counts),
+                float_ends=done.floats.ends,
             )
         )
 
@@ -230,16 +233,16 @@ class LakeWriter:
 
 
 def statistics_columns(schema: pa.Schema) -> bool | list[str]:
-    """The columns that get statistics in a footer: all but those of type uuid.
+    """The columns that get statistics in a footer: all but uuids and floats.
 
     Parquet orders UUIDs by their bytes, Iceberg's Java library as two signed numbers: with a lowest and a highest value of one order, a
-    reader of the other skips row groups that hold what it looks for. Decision 0038.
+    reader of the other skips row groups that hold what it looks for (decision 0038). Of floats see `float_facts.py`.
     """
     sink = pa.BufferOutputStream()
     pq.ParquetWriter(sink, schema).close()
     leaves = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
     columns = [leaves.column(at) for at in range(len(leaves))]
-    kept = [column.path for column in columns if column.logical_type.type != "UUID"]
+    kept = [column.path for column in columns if column.logical_type.type != "UUID" and column.physical_type not in ("FLOAT", "DOUBLE")]
     return kept if len(kept) < len(columns) else True
 
 

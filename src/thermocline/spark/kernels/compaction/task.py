@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Kernel = Literal["splice", "merge", "reencode", "sort", "zorder", "hilbert"]
@@ -87,6 +87,8 @@ class OutputFile:
     split_offsets: tuple[int, ...]
     nan_counts: Mapping[int, int] | None = None
     """How many NaN each column of floats holds, by field id; None where nobody counted."""
+    float_ends: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """The lowest and highest number of columns of floats, where rows were encoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -18,6 +17,7 @@ from thermocline.spark.kernels.compaction.lake_schema import LakeField, LakeSche
 from thermocline.spark.kernels.compaction.problems import RewriteUnsupported
 from thermocline.spark.kernels.compaction.splice import check_output, output_path
 from thermocline.spark.kernels.compaction.task import BinTask, OutputFile
+from thermocline.spark.kernels.float_facts import FloatFacts
 from thermocline.spark.kernels.parquet_out import not_written, open_location, statistics_columns
 
 ROW_GROUP_BYTES = 64 << 20
@@ -70,7 +70,7 @@ class OutputWriter:
         self._buffer: list[pa.RecordBatch] = []
         self._buffer_bytes = self._buffer_rows = 0
         self._rows = self._groups = self._written = 0
-        self._nans: Counter[int] = Counter()
+        self._floats = FloatFacts()
         self._path = self._inner = ""
         self._filesystem: pa.fs.FileSystem | None = None
         self._sink: pa.NativeFile | None = None
@@ -116,7 +116,7 @@ class OutputWriter:
         self._rows += table.num_rows
         self._groups += 1
         for field in self._lake.fields:
-            self._nans.update(_nan_counts(field, table.column(field.name)))
+            _add_floats(self._floats, field, table.column(field.name))
         self._buffer, self._buffer_bytes, self._buffer_rows = [], 0, 0
         del table
         pa.default_memory_pool().release_unused()
@@ -176,19 +176,20 @@ class OutputWriter:
         except OSError as problem:
             raise not_written(self._path, problem) from problem
         self._pace(0, size - self._written)
-        self.finished.append(replace(check_output(self._path, self._rows, self._groups), nan_counts=dict(self._nans)))
+        output = check_output(self._path, self._rows, self._groups)
+        self.finished.append(replace(output, nan_counts=dict(self._floats.nan_counts), float_ends=self._floats.ends))
         self._writer = self._sink = None
         self._rows = self._groups = self._written = 0
-        self._nans = Counter()
+        self._floats = FloatFacts()
 
 
-def _nan_counts(field: LakeField, column: pa.ChunkedArray) -> dict[int, int]:
-    """NaN in a column of floats, or in those of a struct; lists and maps have no counts in Iceberg."""
+def _add_floats(facts: FloatFacts, field: LakeField, column: pa.ChunkedArray) -> None:
+    """A column of floats, or those of a struct; lists and maps have no counts and bounds in Iceberg."""
     if pa.types.is_floating(field.kind):
-        return {field.field_id: int(pc.sum(pc.is_nan(column)).as_py() or 0)}
-    if not pa.types.is_struct(field.kind):
-        return {}
-    return {found: count for child in field.children for found, count in _nan_counts(child, pc.struct_field(column, child.name)).items()}
+        facts.add(field.field_id, column)
+    elif pa.types.is_struct(field.kind):
+        for child in field.children:
+            _add_floats(facts, child, pc.struct_field(column, child.name))
 
 
 def _nested_texts(field: LakeField, prefix: str = "") -> Iterator[str]:
