@@ -9,11 +9,22 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from tests.clones import Original, original
+from tests.e2e.test_maintenance_safety import maintenance
 from tests.outside import LakeAsked, assert_outside_readers_agree
 from tests.twin import EVENTS_PARTITIONS, Spanning
 from tests.wild import WILD, wild_changes, wild_rows
 
+from thermocline.ops.maintain.compact import run_compact
 from thermocline.postgres_server import PostgresServer
+
+STRATEGIES = {
+    "binpack": {},
+    "binpack of merged row groups": {"splice_min_row_group_bytes": 0},
+    "sort by text": {"rewrite_strategy": "sort", "sort_order": "plain ASC NULLS FIRST, id ASC"},
+    "sort by double": {"rewrite_strategy": "sort", "sort_order": "d DESC NULLS LAST"},
+    "sort by decimal": {"rewrite_strategy": "sort", "sort_order": "d38, word"},
+    "zorder": {"rewrite_strategy": "zorder", "zorder_columns": ("word", "d", "d18", "at")},
+}
 
 
 @pytest.fixture(scope="module")
@@ -56,4 +67,19 @@ def test_rows_that_were_corrected_are_found_by_every_condition_before_and_after_
             spanning.both(statement)
         assert_all_agree(spanning)
         assert spanning.fold().commits == 1
+        assert_all_agree(spanning)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES.keys())
+def test_rows_of_compacted_files_are_found_by_every_condition(tiered: Original, strategy: dict[str, object]) -> None:
+    """Files as tiering wrote them, and some as a fold did, with deletes to apply."""
+    with tiered.clone() as spanning:
+        before = set(lake_files(spanning))
+        for statement in wild_changes(5, range(1, 60, 3)):
+            spanning.both(statement)
+        spanning.fold()
+        with maintenance(spanning, rewrite_min_input_files=2, **strategy) as context:
+            told = run_compact(context)
+        assert told.status == "done", told
+        assert len(before - set(lake_files(spanning))) >= 4
         assert_all_agree(spanning)
