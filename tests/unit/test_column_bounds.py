@@ -139,7 +139,7 @@ def check_holds(metrics: FileMetrics, kind: str, values: Sequence[Value | None],
     assert column is not None
     there = [value for value in values if value is not None]
     numbers = [value for value in there if not is_nan(value)]
-    if kind != "uuid" or 2 in metrics.null_counts:  # those of uuids are known from no footer of ours
+    if kind not in ("uuid", "float", "double") or 2 in metrics.null_counts:  # those of uuids and floats are known from no footer of ours
         assert (metrics.value_counts[2], metrics.null_counts[2]) == (len(values), len(values) - len(there))
     if (low := metrics.lower.get(2)) is not None:
         bound = decode_bound(column, low)
