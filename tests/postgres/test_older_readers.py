@@ -108,7 +108,7 @@ def test_a_superseded_snapshot_is_needed_while_somebody_cannot_see_what_supersed
     with _reading(events) as reader:  # whose oldest transaction is the very publication that comes next
         _publish(events.conn, op, snapshot=101)
         assert needed().keys() == {100, 101}
-        assert f"session {reader.info.backend_pid}" in needed()[100]
+        assert f"reader {reader.info.backend_pid}" in needed()[100]
         with _reading(events):
             _publish(events.conn, _begun(events.conn), snapshot=102)
             assert needed().keys() == {100, 101, 102}

@@ -6,7 +6,7 @@ select thermocline.note_standbys(%(standby_grace_seconds)s)
 
 -- name: protected
 -- A superseded snapshot is needed while somebody's Postgres snapshot is older than the transaction that superseded it.
-with readers as (select what, oldest from thermocline.live_snapshots),
+with readers as (select regexp_replace(what, '^session', 'reader') as what, oldest from thermocline.live_snapshots),
 standbys as (select what from thermocline.silent_standbys limit 1)
 select p.snapshot_id,
        case when p.superseded_xid is null then 'published' else coalesce(r.what, s.what) end
