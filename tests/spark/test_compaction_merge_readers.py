@@ -119,7 +119,7 @@ def test_a_chunk_of_plain_pages_and_pages_by_dictionary_is_read_by_iceberg_and_b
     """The one mixture that a merge makes; large enough that a pass makes it by itself."""
     lake = Lake.make(ground, "id bigint, name string, x double, raw binary, n int")
     many = 9_009  # names begin anew with each file, so that dictionaries are the same
-    dictionaries: tuple[list[str], ...] = ([], ["name"], [], ["name"])
+    dictionaries: tuple[list[str], ...] = (["name"], ["name"], [], [])
     for number, names in enumerate(dictionaries):
         table = rows(number * many, many).drop_columns(["ok"])
         lake.add_file(table, store_schema=False, compression="zstd", use_dictionary=names or False)

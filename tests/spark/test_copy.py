@@ -71,10 +71,10 @@ def test_every_type_reads_back_the_same_by_pyiceberg_and_duckdb(ground: Ground) 
     assert result.is_exact
     assert result.heap.rows == 2003
     commit(head, result)
-    casts = {"text": "::text", "float": "::float8"}
-    names = ", ".join(
-        f'"{c.name.replace(chr(34), chr(34) * 2)}"' + casts.get(c.lake_type if c.form == "native" else "text", "") for c in columns
-    )
+    # By the output function, as the lake has it: inet's cast to text is another text. Blanks at the end of char(n) mean nothing.
+    forms = {"text": "case when {0} is not null then concat({0}) end", "float": "{0}::float8", "character(6)": "{0}::text"}
+    kinds = [(c.name, c.pg_type if c.pg_type == "character(6)" else c.lake_type if c.form == "native" else "text") for c in columns]
+    names = ", ".join(forms.get(kind, "{0}").format(f'"{name.replace(chr(34), chr(34) * 2)}"') for name, kind in kinds)
     plain = 'select {} from public."Every Type" where id between -1 and 100000 order by id'
     expected = [list(row) for row in ground.rows(plain.format(names))]
     for table in (ground.lake_by_pyiceberg(ALL_TYPES), ground.lake_by_duckdb(ALL_TYPES)):

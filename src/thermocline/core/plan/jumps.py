@@ -34,9 +34,12 @@ def plan_jump(
 ) -> Jump | None:
     """The first hole above T, longer than usual, that has rows on its far side and was not accepted.
 
-    `beyond` is the lowest key at or above the last bound. Before anything was tiered, rows begin where they begin. With integer keys a
-    partition a hundred times smaller than one below it does not fill a hole: a few stray keys are no backlog.
+    `beyond` is the lowest key at or above the last bound. Before anything was tiered, rows begin where they begin, and holes in a history
+    of temporal keys are part of it: the clock bounds where it ends. With integer keys a partition a hundred times smaller than one below
+    it does not fill a hole: a few stray keys are no backlog.
     """
+    if is_first and not key_type.is_integer:
+        return None
     near = None if is_first else t
     usual = usual_stride(key_type, [(p.lo, p.hi) for p in partitions])
     biggest = 0

@@ -170,14 +170,28 @@ def merge_chunks(leaf: Leaf, chunks: Sequence[ChunkFacts], written: Written) -> 
 def may_share_chunk(chunks: Sequence[ChunkFacts]) -> bool:
     """Whether readers that take a chunk of each of these take one with the pages of all of them, one after the other.
 
-    A chunk of one writer has pages of one version, all of one encoding, or by dictionary and plain where the dictionary was full. Readers
-    look at each page for itself then. They are not held to more: Arrow makes no dictionary of a chunk with any other encoding behind one.
+    A chunk of one writer has pages of one version, all of one encoding, or by dictionary and then plain once the dictionary was full. They
+    are not held to more: Arrow makes no dictionary of a chunk with any other encoding behind one, and Spark's vectorised reader gives wrong
+    values where pages by dictionary come after plain ones.
     """
     kinds = frozenset[tuple[int, int]]().union(*(chunk.page_kinds for chunk in chunks))
     encodings = {encoding for _, encoding in kinds}
     if len({version for version, _ in kinds}) > 1:
         return False
-    return len(encodings) <= 1 or any(encodings == {_PLAIN, dictionary} for dictionary in _DICTIONARY_ENCODINGS)
+    if len(encodings) <= 1:
+        return True
+    return any(encodings == {_PLAIN, dictionary} for dictionary in _DICTIONARY_ENCODINGS) and not _turns_back(chunks)
+
+
+def _turns_back(chunks: Sequence[ChunkFacts]) -> bool:
+    """Whether a page by dictionary would come after a plain one."""
+    was_plain = False
+    for chunk in chunks:
+        encodings = {encoding for _, encoding in chunk.page_kinds}
+        if was_plain and not _DICTIONARY_ENCODINGS.isdisjoint(encodings):
+            return True
+        was_plain = was_plain or _PLAIN in encodings
+    return False
 
 
 def render_row_group(group: GroupFacts, number: int | None = None) -> bytes:
