@@ -1,6 +1,7 @@
 """A tiered table made once and cloned: each clone is a database of its own over the same lake files, in a fraction of a second.
 
-A clone's catalog points at the metadata the original had; whatever it commits are files of its own beside them, so clones never meet.
+A clone's catalog points at the metadata the original had, in a folder of its own; whatever it commits are files of its own, so clones
+never meet.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from typing import Any
 from psycopg import sql
 from tests.twin import Spanning, open_session
 
+from thermocline.cold.evolve import read_metadata, write_metadata
+from thermocline.cold.later_versions import version_of
 from thermocline.gateway.server import start_in_thread
 from thermocline.hot.seam import SERVER
-from thermocline.pg import connect, with_database
+from thermocline.locations import without_file_scheme
+from thermocline.pg import Connection, connect, with_database
 from thermocline.postgres_server import PostgresServer
 from thermocline.settings import Settings
 
@@ -43,7 +47,7 @@ class Original:
             with closing(connect(dsn, autocommit=True)) as conn:
                 if claimed:
                     conn.execute("select thermocline.claim_home()")
-                    # Other clones have committed beside the original's files; their versions are no commits that this database lost.
+                    _give_metadata_folder(conn, name)
                     conn.execute("update thermocline.home set lakes_checked = pg_postmaster_start_time()")
                 conn.execute(
                     sql.SQL("alter server {} options (set port {})").format(sql.Identifier(SERVER), sql.Literal(str(gateway.port)))
@@ -61,6 +65,23 @@ class Original:
             finally:
                 spanning.close()
                 admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+def _give_metadata_folder(conn: Connection, name: str) -> None:
+    """A folder of its own for the clone's metadata: versions of other clones beside its head would be another writer's."""
+    for namespace, table, head in conn.execute(
+        "select table_namespace, table_name, metadata_location from thermocline_iceberg.iceberg_tables"
+    ).fetchall():
+        told = read_metadata(head)
+        folder = f"{told['location'].rstrip('/')}/metadata_{name}"
+        Path(without_file_scheme(folder)).mkdir()
+        told["properties"] = {**told.get("properties", {}), "write.metadata.path": folder}
+        told["metadata-log"] = [*told.get("metadata-log", ()), {"metadata-file": head, "timestamp-ms": told["last-updated-ms"]}]
+        mine = write_metadata(told, folder, (version_of(head) or 0) + 1)
+        conn.execute(
+            "update thermocline_iceberg.iceberg_tables set metadata_location = %s where (table_namespace, table_name) = (%s, %s)",
+            [mine, namespace, table],
+        )
 
 
 @contextmanager
