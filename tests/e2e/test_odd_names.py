@@ -222,6 +222,7 @@ def _write(odd: Odd, columns: tuple[str, ...], number: int) -> None:
 
 
 @pytest.mark.parametrize("home", [HOMES[0], HOMES[2]], ids=["quoted", "63 bytes beside a neighbour"])
+@pytest.mark.conforms("C-229")
 def test_every_odd_name_goes_through_the_whole_life_of_a_table(
     place: tuple[Settings, psycopg.Connection[Any]], home: tuple[str, ...]
 ) -> None:

@@ -120,6 +120,7 @@ def test_a_restart_alone_is_compared_once_and_goes_on(restorable: Restorable) ->
     spanning.assert_same_rows()
 
 
+@pytest.mark.conforms("C-225")
 def test_a_database_restored_to_an_earlier_moment_deletes_nothing_and_recovers(restorable: Restorable) -> None:
     restorable.spanning.tier()
     restorable.spanning.both("update events set v = v + 1 where id in (1, 2) returning *")
@@ -168,6 +169,7 @@ def test_a_pruned_metadata_file_is_made_again_from_a_later_one(restorable: Resto
     spanning.assert_same_rows()
 
 
+@pytest.mark.conforms("C-225")
 def test_what_was_expired_since_is_named_and_the_table_stands_still(restorable: Restorable) -> None:
     restorable.spanning.tier()
     restorable.back_up()

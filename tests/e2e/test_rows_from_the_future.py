@@ -38,6 +38,7 @@ def daily(make_spanning: Callable[..., Spanning], key: str, **request: object) -
 
 
 @pytest.mark.parametrize("key", ["timestamptz", "timestamp", "date"])
+@pytest.mark.conforms("C-224")
 def test_a_row_from_the_future_expires_nothing_and_todays_rows_are_taken(make_spanning: Callable[..., Spanning], key: str) -> None:
     spanning = daily(make_spanning, key, lake_retention="40d")
     spanning.both(f"insert into events values (5000, ((now() at time zone 'UTC')::date + 100)::{key}, 1) returning id")

@@ -87,6 +87,7 @@ def _statements(note: str, spread: str = "'2026-01-20 10:00+00'") -> tuple[str, 
 
 @pytest.mark.parametrize("name", ["aaa", "thermocline_capturf"], ids=["fires before ours", "fires after ours"])
 @pytest.mark.parametrize("note", _REACTIONS)
+@pytest.mark.conforms("C-229")
 def test_a_row_that_a_trigger_changes_again_reads_as_the_trigger_left_it(shapes: Shapes, note: str, name: str) -> None:
     for schema in ("public", "twin"):
         shapes.conn.execute(_trigger(schema, name))

@@ -84,6 +84,7 @@ def assert_reads_the_same(spanning: Spanning) -> None:
     assert len(found) > len(CONDITIONS) / 2, found
 
 
+@pytest.mark.conforms("C-229")
 def test_users_casts_and_trailing_blanks_change_no_value_in_any_tier(cast: Spanning) -> None:
     cast.tier()
     cast.tier()

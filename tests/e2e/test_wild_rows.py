@@ -53,6 +53,7 @@ def assert_all_agree(spanning: Spanning, each: int = 1) -> None:
     assert_outside_readers_agree(spanning.spark(), spanning.name, turn=spanning.turn, each=each, engines=("duckdb", "pyiceberg", "spark"))
 
 
+@pytest.mark.conforms("C-223")
 def test_rows_that_were_tiered_are_found_by_every_condition(tiered: Original) -> None:
     with tiered.clone() as spanning:
         groups = [pq.ParquetFile(file).metadata.num_row_groups for file in lake_files(spanning)]

@@ -70,6 +70,7 @@ def assert_every_row_is_found(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.conforms("M-219")
 def test_a_long_text_or_nan_in_one_input_hides_no_row_of_it(ground: Ground, kernel: str) -> None:
     lake = Lake.make(ground, "id bigint, name string, x double, filler string")
     lake.add_file(strange_rows(), compression="gzip" if kernel == "reencode" else "zstd")

@@ -42,6 +42,7 @@ def ages(lake: Lake) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.conforms("M-219")
 def test_entries_that_lie_are_found_by_column_and_put_right_with_every_files_age(ground: Ground, version: int) -> None:
     lake = Lake.make(ground, "id bigint, name string, x double, filler string", partitioned="bucket(1, id)", properties=MERGE_ON_READ)
     if version == 3:

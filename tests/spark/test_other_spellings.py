@@ -66,6 +66,7 @@ def data_file(lake: Lake) -> str:
 
 
 @pytest.mark.parametrize("how", ["double slash", "link", "dots", "no scheme"])
+@pytest.mark.conforms("M-220")
 def test_the_head_survives_pruning_however_the_catalog_spells_it(lake: Lake, how: str, tmp_path: Path) -> None:
     lake.sql("alter table {t} set tblproperties ('write.metadata.previous-versions-max'='2')")
     for key in range(5):

@@ -173,6 +173,7 @@ def check_settles(order: Clustering, kind: str, seed: int, bounds: bool) -> None
 
 
 @pytest.mark.parametrize(("kind", "transform"), CASES)
+@pytest.mark.conforms("M-221")
 def test_a_second_pass_finds_nothing_to_sort_whatever_the_key_and_its_transform(kind: str, transform: str) -> None:
     check_settles(Clustering(kind="sort", terms=(term("k", KEY, transform=transform),), order_id=4), kind, 1, bounds=True)
 
