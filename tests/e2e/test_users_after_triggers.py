@@ -3,7 +3,8 @@
 A nested change is captured before the change that caused it, whose own image is older by then. So each of these loses a change wherever the
 capture believes the image that it was called with.
 
-No reaction depends on the order in which a statement's rows fire: the twin's rows lie in other pages, and a scan may return them in another order.
+No reaction depends on the order in which a statement's rows fire: the twin's rows lie in other pages, and a scan may return them in another
+order.
 """
 
 from __future__ import annotations

@@ -409,3 +409,73 @@ select count(*) from events where date_trunc('month', at) = '2026-01-15' or at i
 select count(*) from events where not (date_trunc('week', at) = '2026-01-15 00:00:01')
 select count(*) from events where date_trunc('year', at) is distinct from timestamp '2026-01-01 00:00:01'
 select date_trunc('month', at) = '2026-01-15', date_trunc('month', at) <> '2026-01-15', id from events where id > 3298
+-- words for units and fields: those of Postgres, in the place where Postgres looks for them
+select date_trunc('Q', ts) from events where id < 4
+select date_trunc('q', ts) from events where id < 4
+select date_trunc('D', ts), date_trunc('H', at), date_trunc('M', ts), date_trunc('S', at), date_trunc('W', ts), date_trunc('Y', day) from events where id < 4
+select date_trunc('MS', ts) from events where id < 4
+select date_trunc('US', ts) from events where id < 4
+select date_trunc('NS', ts) from events where id < 4
+select date_trunc('DAY', ts), date_trunc('Month', at) from events where id < 4
+select date_trunc('qtr', ts), date_trunc('weeks', ts), date_trunc('yr', at), date_trunc('hrs', at) from events where id < 4
+select date_trunc(' day', ts) from events where id < 4
+select date_trunc('"day"', ts) from events where id < 4
+select date_trunc('week(monday)', ts) from events where id < 4
+select date_trunc('isoweek', ts) from events where id < 4
+select date_trunc(day, ts) from events where id < 4
+select date_trunc(month, ts) from events where id < 4
+select date_trunc(events.day, ts) from events where id < 4
+select date_trunc("month", ts) from events where id < 4
+select date_trunc(kind, ts) from events where id < 4
+select date_trunc('day'::text, ts) from events where id < 4
+select count(*) from events where date_trunc('Q', ts) > '2026-01-01'
+select count(*) from events where date_trunc('Q', at) > timestamp '2026-01-01'
+select count(*) from events where ts > date_trunc('Q', timestamptz '2026-02-03 00:00+00')
+select count(*) from events where ts > date_trunc('day', date '2026-02-03')
+select count(*) from events where ts > date_trunc(day, timestamptz '2026-02-03 00:00+00')
+select timestamp_trunc(ts, 'day') from events where id < 4
+select timestamp_trunc(ts, day) from events where id < 4
+select extract(Q from ts) from events where id < 4
+select extract('Q' from ts) from events where id < 4
+select extract('quarter' from ts), extract("WEEK" from at), extract(Year from day), extract('DOW' from day) from events where id < 4
+select extract(qtr from ts), extract(y from ts), extract(d from at), extract(mon from day), extract(m from at), extract(h from at) from events where id < 4
+select extract(dayofweek from ts) from events where id < 4
+select extract(week(monday) from ts) from events where id < 4
+select extract(isoyear from ts), extract(second from at), extract(epoch from day), extract(century from at) from events where id < 4
+select extract(day, ts) from events where id < 4
+select date_part('day', ts), date_part('Hour', at), date_part('month', day) from events where id < 4
+select date_part('Q', ts) from events where id < 4
+select date_part(day, ts) from events where id < 4
+select date_part("month", ts) from events where id < 4
+select date_part('day', ts) + 1, date_part('year', at) / 7 from events where id < 4
+select count(*) from events where date_part('day', ts) = 3
+select count(*) from events where date_part('day', ts) / 2 = 1.5
+select sum(date_part('day', ts)), max(date_part('day', at)) from events
+select date_part('day', ts) as d, count(*) from events group by d order by d
+select count(*) from events group by date_part('month', ts) having max(date_part('month', ts)) / 2 = 0.5
+select year(ts) from events where id < 4
+select date_diff('day', ts, ts) from events where id < 4
+select len(kind) from events where id < 4
+select length(kind), char_length(kind), character_length(kind) from events where id < 4
+select ifnull(qty, 3) from events where id < 4
+select nvl(qty, 3) from events where id < 4
+select logical_and(ok) from events
+select logical_or(ok) from events
+select every(ok), bool_and(ok), bool_or(ok) from events
+select mean(qty) from events
+select average(qty) from events
+select count_if(ok) from events
+select substr(kind, 2), substring(kind, 2, 1), substring(kind from 2 for 1) from events where id < 4
+select mid(kind, 2) from events where id < 4
+select lcase(kind) from events where id < 4
+select ucase(kind) from events where id < 4
+select any_value(qty) is null from events
+select mod(qty, 7), abs(qty), round(price, 1), round(price) from events where id < 4
+select "left"(kind, 2), "date_trunc"('day', ts) from events where id < 4
+select LENGTH(kind), "LENGTH"(kind) from events where id < 4
+select "Sum"(qty) from events
+select pg_catalog.length(kind), pg_catalog.date_trunc('Q', ts) from events where id < 4
+select date_trunc('ſecond', ts), date_trunc('mınute', ts) from events where id < 4
+select extract('mınute' from at), extract('weeK' from at) from events where id < 4
+select count(*) from events where date_part('day', ts) = 3.00000000000000000001
+select count(*) from events where extract(day from ts) = 3.00000000000000000001

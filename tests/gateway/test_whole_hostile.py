@@ -119,7 +119,7 @@ def test_an_error_in_a_transaction_ends_it_as_in_postgres_and_a_declined_stateme
         "rollback",
     )
     with person(lake) as conn:
-        for statement in (*statements, "begin", "select sum(f) from events where id < 9", "select count(*) from events", "commit"):
+        for statement in (*statements, "begin", "select sum(f) from events where id = 3", "select count(*) from events", "commit"):
             assert outcome(conn, statement) == outcome(lake.twin, statement), statement
 
 

@@ -167,6 +167,39 @@ def test_a_function_or_table_of_the_sessions_own_is_meant_when_it_comes_first(la
         owner.execute("drop schema mine cascade")
 
 
+def test_a_function_that_only_the_parser_knows_is_the_users_own(lake: Spanning) -> None:
+    """`len` is no function of Postgres': the parser takes it for LENGTH, the user made one that says something else."""
+    owner = lake.session(autocommit=True)
+    owner.execute("create function public.len(text) returns integer language sql immutable as 'select 42'")
+    owner.execute("create function public.ifnull(integer, integer) returns integer language sql immutable as 'select 43'")
+    owner.execute("create function public.\"LOWER\"(text) returns text language sql immutable as $$select 'mine'$$")
+    try:
+        with person(lake) as conn:
+            for condition in ("len(kind) = 42", "ifnull(shop, 1) = 43", "\"LOWER\"(kind) = 'mine'"):
+                assert conn.execute(f"select count(*) from events where {condition}".encode()).fetchone() == (3297,), condition
+    finally:
+        owner.execute('drop function public.len(text), public.ifnull(integer, integer), public."LOWER"(text)')
+
+
+def test_a_column_in_the_place_of_a_unit_is_read_as_a_column(lake: Spanning) -> None:
+    owner = lake.session(autocommit=True)
+    for schema in ("public", "twin"):
+        owner.execute(f'create table {schema}.units (id bigint, year text, "Day" text)'.encode())
+        owner.execute(f"insert into {schema}.units select i, 'month', 'hour' from generate_series(1, 99) i".encode())
+    asked = (
+        "select date_trunc(year, ts), count(*) from events join units on units.id = events.id group by 1 order by 1",
+        'select date_trunc("Day", at) from events join units on units.id = events.id order by 1',
+        "select count(*) from events join units on units.id = events.id where date_part(year, ts) = 1",
+        "select extract(year from ts), count(*) from events join units on units.id = events.id group by 1",
+    )
+    try:
+        with person(lake) as conn:
+            for statement in asked:
+                assert raw(conn, statement) == raw(lake.twin, statement)
+    finally:
+        owner.execute("drop table public.units, twin.units")
+
+
 def test_row_level_security_of_a_joined_table_is_kept(lake: Spanning) -> None:
     owner = lake.session(autocommit=True)
     owner.execute("create table public.secret (shop int); insert into public.secret values (1), (2)")

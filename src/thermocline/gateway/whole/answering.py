@@ -190,7 +190,7 @@ def check_spanning(snapshot: Snapshot, asked: Asked, queries: WholeQueries) -> S
     tables = read_tables(snapshot, asked.session.role, keys, queries.directory)
     if tables is None:
         raise NotSpanning
-    if (reason := asked.session.why_not_here()) is not None:
+    if (reason := asked.candidate.unfollowed or asked.session.why_not_here()) is not None:
         raise NotProvable(reason)
     setting = Setting(
         parameters=asked.parameters,

@@ -14,7 +14,7 @@ from thermocline.gateway.facts import TableFacts
 from thermocline.gateway.lookup import LakeDirectory
 from thermocline.gateway.pushdown import fold
 from thermocline.gateway.values import NotProvable
-from thermocline.gateway.whole.functions import NAMES
+from thermocline.gateway.whole.calls import CALLED
 from thermocline.gateway.whole.kinds import LAKE_KINDS, Kind, kind_of_column
 from thermocline.gateway.whole.scope import SourceColumn
 from thermocline.gateway.whole.snapshot import Snapshot
@@ -90,7 +90,7 @@ def read_tables(snapshot: Snapshot, role: Role, keys: Sequence[TableKey], direct
             raise NotProvable(f"table {names[at]} is not found")
     path = [name for name in role.path if not name.startswith("pg_temp")]
     if path[:1] != ["pg_catalog"] or snapshot.rows(
-        QUERIES["shadowed"], {"functions": list(NAMES), "path": list(role.path), "types": list(_TYPES)}
+        QUERIES["shadowed"], {"functions": sorted(CALLED), "path": list(role.path), "types": list(_TYPES)}
     ) != [(False,)]:
         raise NotProvable("functions or operators of the session's own may be meant")
     columns: dict[int, list[tuple[Any, ...]]] = {}

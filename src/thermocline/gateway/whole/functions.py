@@ -9,16 +9,15 @@ from functools import reduce
 from sqlglot import exp
 
 from thermocline.gateway.values import NotProvable
+from thermocline.gateway.whole.calls import EXTRACTED, TRUNCATED
 from thermocline.gateway.whole.constants import Untyped
 from thermocline.gateway.whole.expressions import Expressions, Reader, as_moment, as_timestamp, check_comparable
 from thermocline.gateway.whole.kinds import BOOL, DATE, INT4, INT8, TEXT, TIMESTAMP, TIMESTAMPTZ, Kind, as_numeric, meet_collations, numeric
 from thermocline.gateway.whole.terms import Term, dual, merged
 from thermocline.gateway.whole.vocabulary import bare
 
-_TRUNCATED = frozenset({"SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"})
-_EXTRACTED = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "QUARTER", "WEEK", "DOW", "ISODOW", "DOY"})
-_EVEN_MICROS = {"SECOND": 1_000_000, "MINUTE": 60_000_000, "HOUR": 3_600_000_000, "DAY": 86_400_000_000}
-_CLOCK_FIELDS = frozenset({"HOUR", "MINUTE"})
+_EVEN_MICROS = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+_CLOCK_FIELDS = frozenset({"hour", "minute"})
 
 
 def _is(expressions: Expressions, node: exp.Expr) -> Term:
@@ -145,9 +144,9 @@ def _as_kind(term: Term, kind: Kind) -> Term:
 
 
 def _extract(expressions: Expressions, node: exp.Expr) -> Term:
-    part = str(node.this.this).upper()
+    part = str(node.this.this).lower()
     inner = expressions.term(node.args["expression"])
-    if part not in _EXTRACTED or not inner.kind.is_moment or (inner.kind.family == "date" and part in _CLOCK_FIELDS):
+    if part not in EXTRACTED or not inner.kind.is_moment or (inner.kind.family == "date" and part in _CLOCK_FIELDS):
         raise NotProvable(f"EXTRACT of {part} is left to Postgres")
     _check_zone(expressions, inner.kind)
     moment = as_timestamp(inner)
@@ -160,20 +159,20 @@ def _extract(expressions: Expressions, node: exp.Expr) -> Term:
 
 
 def _truncate(expressions: Expressions, node: exp.Expr) -> Term:
-    unit = str(node.args["unit"].this).upper()
+    unit = str(node.args["unit"].this).lower()
     inner = expressions.term(node.this)
-    if unit not in _TRUNCATED or not inner.kind.is_moment:
+    if unit not in TRUNCATED or not inner.kind.is_moment:
         raise NotProvable(f"date_trunc to {unit} is left to Postgres")
     kind = TIMESTAMP if inner.kind.family == "timestamp" else TIMESTAMPTZ
     _check_zone(expressions, kind)
-    term = dual(kind, "{}", inner, heap=f"date_trunc('{unit.lower()}', {{}})")
+    term = dual(kind, "{}", inner, heap=f"date_trunc('{unit}', {{}})")
     make = "make_timestamptz" if kind is TIMESTAMPTZ else "make_timestamp"
     if unit in _EVEN_MICROS and inner.kind.family != "date":
         # As days have no seams in UTC, cutting off a remainder is enough.
         micros, size = merged("epoch_us({})", [inner.duck]), _EVEN_MICROS[unit]
         return replace(term, duck=merged(f"{make}({{}} - ((({{}} % {size}) + {size}) % {size}))", [micros, micros]))
     # Compared with a constant, DuckDB rewrites its date_trunc and forgets that NULL is neither equal nor different; not within a call.
-    return replace(term, duck=merged(f"{make}(epoch_us(date_trunc('{unit.lower()}', {{}})))", [as_timestamp(inner)]))
+    return replace(term, duck=merged(f"{make}(epoch_us(date_trunc('{unit}', {{}})))", [as_timestamp(inner)]))
 
 
 def _check_zone(expressions: Expressions, kind: Kind) -> None:
@@ -302,10 +301,3 @@ FUNCTIONS: Mapping[type[exp.Expr], Reader] = {
     exp.Abs: _absolute,
     exp.Round: _round,
 }
-
-NAMES = (
-    "length", "char_length", "character_length", "substring", "substr", "left", "right", "abs", "round", "date_trunc", "extract",
-    "date_part", "coalesce", "nullif", "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every", "mod", "lower", "upper",
-    "row_number", "rank", "dense_rank", "now", "textcat",
-)  # fmt: skip
-"""Functions of Postgres' own that are followed: a function of the user's with one of these names may be meant instead."""

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from thermocline.gateway.statements import split_statements
 from thermocline.gateway.values import NotProvable
+from thermocline.gateway.whole.calls import check_calls
 from thermocline.gateway.whole.expressions import COMPUTED
 from thermocline.gateway.whole.vocabulary import bare, check_known
 
@@ -32,6 +33,8 @@ class Candidate:
     constants: tuple[str, ...]
     is_explained: bool = False
     is_analyzed: bool = False
+    unfollowed: str | None = None
+    """Why Postgres has to answer, where the text alone says so."""
 
 
 def may_read(sql: str, names: frozenset[str]) -> bool:
@@ -63,8 +66,9 @@ def read_candidate(sql: str) -> Candidate | str | None:
         return "the gateway cannot read this statement"
     if not isinstance(tree, exp.Select | exp.Union | exp.Subquery | exp.Intersect | exp.Except):
         return None
-    constants = tuple(dict.fromkeys(_constants(tree))) if _is_known(tree) else ()
-    return Candidate(text, tree, constants, is_explained=explained, is_analyzed=analyzed)
+    unfollowed = _why_not_follow(text, tree)
+    constants = tuple(dict.fromkeys(_constants(tree))) if unfollowed is None else ()
+    return Candidate(text, tree, constants, is_explained=explained, is_analyzed=analyzed, unfollowed=unfollowed)
 
 
 def _is_deep(tree: exp.Expr) -> bool:
@@ -77,13 +81,14 @@ def _is_deep(tree: exp.Expr) -> bool:
     return True
 
 
-def _is_known(tree: exp.Expr) -> bool:
-    """Whether the statement may be answered here at all: only then Postgres is asked for its constants."""
+def _why_not_follow(text: str, tree: exp.Expr) -> str | None:
+    """Why the statement cannot be answered here at all; Postgres is asked for the constants of the others only."""
     try:
+        check_calls(text)
         check_known(check_statement(tree))
-    except NotProvable:
-        return False
-    return True
+    except NotProvable as why:
+        return str(why)
+    return None
 
 
 def _constants(tree: exp.Expr) -> list[str]:

@@ -1,0 +1,60 @@
+"""What stands before and right behind the parentheses of a statement, judged by its tokens.
+
+The parser forgets how a function was spelled. It reads `len(x)`, which may be a function of the user's, as LENGTH; `date_part`
+as EXTRACT, which has another type; `date_trunc('Q', …)`, an error in Postgres, as a quarter; a column in the place of a unit as the unit.
+Invariant: a statement is followed only when each of its calls is one of Postgres' own, spelled as Postgres spells it, and when each unit
+and field is a constant word that Postgres takes in the same meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.tokenizer_core import Token, TokenType
+
+from thermocline.gateway.values import NotProvable
+
+TRUNCATED = frozenset({"second", "minute", "hour", "day", "week", "month", "quarter", "year"})
+"""Units of `date_trunc`; Postgres knows more, and abbreviations."""
+EXTRACTED = frozenset({"year", "month", "day", "hour", "minute", "quarter", "week", "dow", "isodow", "doy"})
+"""Fields of EXTRACT."""
+CALLED = frozenset(
+    {
+        "abs", "avg", "bool_and", "bool_or", "char_length", "character_length", "coalesce", "count", "date_trunc", "dense_rank", "every",
+        "extract", "left", "length", "lower", "max", "min", "mod", "now", "nullif", "rank", "right", "round", "row_number", "substr",
+        "substring", "sum", "upper",
+    }
+)  # fmt: skip
+"""Functions of Postgres' own that are followed: a function of the user's with one of these names may be meant instead."""
+_WORDS = frozenset(
+    {
+        "all", "and", "as", "between", "by", "case", "cast", "distinct", "else", "exists", "filter", "from", "having", "in", "is", "join",
+        "like", "limit", "not", "offset", "on", "or", "over", "select", "then", "union", "when", "where", "with"
+    }
+)  # fmt: skip
+"""Words that may stand before a parenthesis and call nothing."""
+_QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
+
+
+def check_calls(sql: str) -> None:
+    """Raises `NotProvable` for a call that is not followed, and for a unit or field that Postgres may understand in another way."""
+    tokens: list[Token] = Postgres().tokenize(sql)
+    for at, token in enumerate(tokens[:-1]):
+        if tokens[at + 1].token_type is not TokenType.L_PAREN or not (token.text[:1].isalpha() or token.text[:1] == "_"):
+            continue
+        name = token.text if token.token_type in _QUOTED else token.text.lower().split()[-1]
+        if not name.isascii() or name not in CALLED | _WORDS:
+            raise NotProvable(f"{token.text}() is left to Postgres")
+        inside = tokens[at + 2 : at + 4]
+        if name == "date_trunc" and not _is_constant(inside, TRUNCATED, (TokenType.STRING,), TokenType.COMMA):
+            raise NotProvable("this unit of date_trunc is left to Postgres")
+        if name == "extract" and not _is_constant(inside, EXTRACTED, (TokenType.STRING, TokenType.VAR), TokenType.FROM):
+            raise NotProvable("this field of EXTRACT is left to Postgres")
+
+
+def _is_constant(inside: Sequence[Token], words: frozenset[str], kinds: tuple[TokenType, ...], end: TokenType) -> bool:
+    """Whether a word of these, and nothing else, stands there. Letters beyond ASCII are folded in Python alone: `ſecond`."""
+    if len(inside) < 2 or inside[0].token_type not in kinds or inside[1].token_type is not end:
+        return False
+    return inside[0].text.isascii() and inside[0].text.lower() in words
