@@ -25,7 +25,7 @@ CONDITIONS = {
     "x < -999.0": 1,
     "x is not null and id >= 0": 2 * ROWS,
 }
-ABOVE_ALL = {"x > 1000.0": 2}
+ABOVE_ALL = {"x > 1000.0": 2, "x > 1000.5": 1}
 """NaN lies above every number in SQL; PyIceberg takes it for no number at all."""
 KERNELS: dict[str, dict[str, Any]] = {
     "splice": {},

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.unit.bins import Bin, iceberg_schema, lake_field
+from tests.unit.bins import Bin, iceberg_schema, lake_field, local
 
 from thermocline.core.coltypes import LakeColumn
 from thermocline.core.column_bounds import ColumnType, Value, decode_bound, lower_bound, parse_type, upper_bound, uuid_ends
@@ -48,6 +51,8 @@ TEXTS = st.one_of(
 BYTES = st.one_of(st.sampled_from([b"", b"\xff" * 16, b"\xff" * 17, b"\x7f" * 17, b"\x80", b"\xff" * 5_000]), st.binary(max_size=30))
 HALVES = st.sampled_from([bytes(8), b"\x7f" + bytes(7), b"\x80" + bytes(7), b"\xff" * 8, bytes(7) + b"\x01"])
 UUIDS = st.tuples(HALVES, HALVES).map(b"".join)
+DISPUTED = ("float", "double", "uuid")
+"""Kinds that readers order differently: NaN above all or nowhere, UUIDs by bytes or as signed numbers."""
 WILD_NUMBERS = (math.nan, 0.0, -0.0, math.inf, -math.inf)
 
 
@@ -268,9 +273,47 @@ def test_bounds_of_what_compaction_writes_hold_every_value(wanted: str, made: tu
         known: dict[int, Any] = dict(output.float_ends)
         if nans is None:
             nans, known = copied_facts(bin, kind, files, facts)
+        assert_no_disputed_bounds(output.path, kind)
     metrics = plan_metrics(facts, {1: TRUNCATED, 2: TRUNCATED}, nans, known)
-    assert_kernel(result, wanted)
+    assert_kernel(result, wanted, kind)
     check_holds(metrics, kind, values)
+
+
+@pytest.mark.parametrize("page_rows", [3_000, 20_000])
+@pytest.mark.parametrize("kind", ["double", "uuid"])
+def test_merged_chunks_have_no_bounds_that_hide_nan_or_half_of_the_uuids(tmp_path: Path, kind: str, page_rows: int) -> None:
+    """Files of Arrow's, whose statistics leave NaN out: pages that are copied, and tiny ones that are encoded again."""
+    bin = Bin(tmp_path, iceberg_schema((1, "id", "long"), (2, "v", kind), (3, "body", "string")))
+    schema = pa.schema([*schema_of(kind), lake_field("body", pa.string(), 3)])
+    numbers = [math.nan, *[5.5] * (page_rows - 1)]
+    uuids = [bytes([number % 256]) + bytes(15) for number in range(page_rows)]
+    chance = random.Random(7)
+    for _ in range(3):
+        bodies = pa.array([chance.randbytes(300).hex() for _ in range(page_rows)])
+        arrays = [pa.array(range(page_rows), pa.int64()), array_of(kind, numbers if kind == "double" else uuids), bodies]
+        bin.add(pa.Table.from_arrays(arrays, schema=schema), use_dictionary=False, write_page_index=True)
+    result = bin.run("splice", splice_min_row_group_bytes=8 << 20)
+    assert result.kernel == "merge", result.note
+    (output,) = result.outputs
+    assert_no_disputed_bounds(output.path, kind)
+    condition = "v > 5.5" if kind == "double" else "v = '80000000-0000-0000-0000-000000000000'"
+    with closing(duckdb.connect()) as conn:
+        query = f"select count(*) from read_parquet(?) where {condition}"
+        assert conn.execute(query, [local(output.path)]).fetchone() == (3 if kind == "double" else 3 * len(range(128, page_rows, 256)),)
+
+
+@pytest.mark.parametrize("kind", ["double", "uuid"])
+def test_large_row_groups_with_misleading_bounds_are_copied_without_them(tmp_path: Path, kind: str) -> None:
+    bin = Bin(tmp_path, iceberg_schema((1, "id", "long"), (2, "v", kind)))
+    for _ in range(2):
+        values: Group = [math.nan, 1.0] if kind == "double" else [bytes(16), b"\xff" * 16]
+        arrays = [pa.array(range(2), pa.int64()), array_of(kind, values)]
+        bin.add(pa.Table.from_arrays(arrays, schema=schema_of(kind)), use_dictionary=False)
+    result = bin.run("splice", splice_min_row_group_bytes=0)
+    assert result.kernel != "splice"
+    assert "misleading bounds" in result.note
+    (output,) = result.outputs
+    assert_no_disputed_bounds(output.path, kind)
 
 
 def copied_facts(bin: Bin, kind: str, files: Sequence[Sequence[Group]], facts: FooterFacts) -> tuple[dict[int, int], dict[int, Any]]:
@@ -292,9 +335,19 @@ def copied_facts(bin: Bin, kind: str, files: Sequence[Sequence[Group]], facts: F
     return {2: nans} if column.kind in ("float", "double") else {}, copied_ends(inputs, unvouched_fields(facts))
 
 
-def assert_kernel(result: BinResult, wanted: str) -> None:
-    """Merge may leave what it cannot do to re-encoding; every other kernel is the one that was asked."""
-    assert result.kernel == wanted or wanted == "merge", (result.kernel, result.note)
+def assert_kernel(result: BinResult, wanted: str, kind: str) -> None:
+    """Merge may leave what it cannot do to re-encoding, and splice what has misleading bounds to merge; others are the one asked."""
+    may_be_other = wanted == "merge" or (wanted == "splice" and kind in DISPUTED)
+    assert result.kernel == wanted or may_be_other, (result.kernel, result.note)
+
+
+def assert_no_disputed_bounds(path: str, kind: str) -> None:
+    """No footer of ours has bounds of floats or UUIDs, by which readers skip row groups that hold what they look for."""
+    metadata = pq.read_metadata(local(path))
+    for number in range(metadata.num_row_groups) if kind in DISPUTED else ():
+        chunk = metadata.row_group(number).column(1)
+        assert not (chunk.is_stats_set and chunk.statistics.has_min_max), (kind, number)
+        assert not chunk.has_column_index, (kind, number)
 
 
 def test_a_chunk_without_statistics_takes_the_bounds_of_its_column_and_no_others(tmp_path: Path) -> None:

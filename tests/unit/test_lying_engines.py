@@ -86,6 +86,7 @@ WHAT_DIFFERS = {
     "values moved between rows": "moved values of bin 7 from row to row",
     "lies of its lowest": "says of column id that its values lie between 5 and 19, and they lie between 0 and 19",
     "lies of its highest": "says of column id that its values lie between 0 and 5, and they lie between 0 and 19",
+    "a bloom filter": "gave column id of .* a bloom filter, which cannot be checked",
     "no Parquet": "cannot be read",
     "spoils an input first": "other values for bin 7, in column name;",
 }
@@ -143,6 +144,15 @@ def test_every_lie_that_the_program_knows_is_told() -> None:
 @pytest.mark.parametrize("manner", ["honest", "honest and without Arrow's schema", "honest in groups", "honest with pages of version 2"])
 def test_an_honest_engine_is_believed_however_it_writes(nested: Bin, manner: str) -> None:
     assert check(nested, manner).equals(pa.concat_tables([rows(0), rows(10)]))
+
+
+def test_bounds_that_leave_nan_out_are_refused(nested: Bin) -> None:
+    """Arrow writes them so, and to Spark and DuckDB NaN is the largest number."""
+    first = rows(20)
+    numbers = pa.array([float("nan"), *first.column("x").to_pylist()[1:]], pa.float32())
+    nested.add(first.set_column(SCHEMA.get_field_index("x"), SCHEMA.field("x"), numbers), store_decimal_as_integer=True)
+    with pytest.raises(OutsideThePlan, match=r"says of column x that its values lie between -0.0 and .*, and 1 of them are NaN"):
+        check(nested, "honest")
 
 
 @settings(max_examples=60, deadline=None)

@@ -88,6 +88,25 @@ def test_versions_that_left_the_log_other_tables_and_waste_are_not_meant(history
     assert history.found(head) is None
 
 
+@pytest.mark.parametrize("name", ["00001-again.metadata.json", "table.metadata.json"])
+def test_a_newer_version_under_a_number_that_left_the_log_is_somebody_elses(history: History, name: str) -> None:
+    """A writer that another catalog brought back to an earlier version counts on from there, or has no numbers at all."""
+    head = history.first
+    for _ in range(4):
+        head = history.follow(head)
+    path = Path(without_file_scheme(head))
+    told = read_metadata(head)
+    path.write_text(json.dumps({**told, "metadata-log": told["metadata-log"][-1:]}))
+    history.stamp(head)
+    read_lake_table.cache_clear()
+    assert history.found(head) is None
+    other = path.with_name(name)
+    other.write_text(json.dumps(told))
+    assert str(history.found(head)).endswith(name)  # written just now, and the head an hour after the epoch
+    os.utime(other, (0, 0))
+    assert history.found(head) is None  # a copy of an earlier version that somebody kept
+
+
 def test_the_clock_of_a_folder_leaves_nothing_behind_and_needs_one_that_can_be_written(tmp_path: Path) -> None:
     assert abs(read_store_clock(f"file://{tmp_path}") - datetime.now(UTC)) < timedelta(minutes=5)
     assert list(tmp_path.iterdir()) == []

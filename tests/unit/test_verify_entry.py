@@ -7,9 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from tests.unit.bins import iceberg_schema
-from tests.unit.test_column_bounds import FILES, LONG, Group, facts_of, is_nan, write_groups
+from tests.unit.test_column_bounds import FILES, LONG, Group, array_of, facts_of, is_nan, schema_of, write_groups
 
 from thermocline.core.file_entry import FileEntry
 from thermocline.core.metrics_modes import FULL, TRUNCATED
@@ -79,7 +82,54 @@ def test_nan_that_nobody_counted_beside_an_upper_bound_is_named(tmp_path: Path) 
     upper = plan_metrics(facts, MODES, {2: 0}).upper
     found = check(entry_of(path, facts, plan_metrics(facts, MODES), upper=upper), "double")
     assert found is not None
-    assert "1 of its values are NaN, which its manifest does not count" in found.problems[0].sentence
+    assert found.problems[0].sentence == "1 of its values are NaN, which lie above the upper bound that its manifest has"
     assert found.right is not None
     assert (2 in found.right.metrics.upper, found.right.metrics.nan_counts) == (False, {2: 1})
-    assert check(entry_of(path, facts, plan_metrics(facts, MODES), upper=upper, nan_counts={2: 1}), "double") is None
+    counted = check(entry_of(path, facts, plan_metrics(facts, MODES), upper=upper, nan_counts={2: 1}), "double")
+    assert counted is not None  # Iceberg goes by the bound although it counts NaN
+    assert counted.right is not None
+    assert check(entry_of(path, facts, counted.right.metrics), "double") is None
+
+
+def test_a_count_that_is_nan_throughout_is_named(tmp_path: Path) -> None:
+    """Readers take such a file for one that no comparison matches."""
+    path = str(tmp_path / "a.parquet")
+    write_groups(Path(path), "double", [[float("nan")], [float("nan")]])
+    facts = facts_of(path, "double")
+    found = check(entry_of(path, facts, plan_metrics(facts, MODES), nan_counts={2: 2}), "double")
+    assert found is not None
+    assert "all of its 2 values are NaN" in found.problems[0].sentence
+    assert found.right is not None
+    assert check(entry_of(path, facts, found.right.metrics), "double") is None
+
+
+@pytest.mark.parametrize(("nulls", "values"), [(0, [1, None, 3]), (2, [1, 2]), (3, [1, None, 3])])
+def test_counts_of_null_are_checked_where_the_footer_says_nothing(tmp_path: Path, nulls: int, values: Group) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.Table.from_arrays([pa.array(range(len(values)), pa.int64()), array_of("long", values)], schema=schema_of("long"))
+    pq.write_table(table, path, write_statistics=False, store_schema=False)
+    facts = facts_of(str(path), "long")
+    right = plan_metrics(facts, MODES)
+    found = check(entry_of(str(path), facts, right, null_counts={2: nulls}), "long")
+    assert found is not None
+    assert [problem.sentence for problem in found.problems] == [
+        f"{sum(value is None for value in values)} of its values are NULL, and its manifest says {nulls}"
+    ]
+    assert found.right is not None
+    assert check(entry_of(str(path), facts, found.right.metrics), "long") is None
+
+
+def test_bounds_of_uuids_that_hold_in_one_order_only_are_named(tmp_path: Path) -> None:
+    """Spark compares them as two signed numbers, and finds nothing between 00… and e0…."""
+    path = str(tmp_path / "a.parquet")
+    low, high = bytes(16), b"\xe0" + bytes(15)
+    write_groups(Path(path), "uuid", [[low, b"\x80" + bytes(15), high]])
+    facts = facts_of(path, "uuid")
+    right = plan_metrics(facts, MODES)
+    for bounds in ({"lower": {2: low}, "upper": {2: high}}, {"lower": {2: low}}, {"upper": {2: high}}):
+        found = check(entry_of(path, facts, right, **bounds), "uuid")
+        assert found is not None
+        assert "readers that take UUIDs for signed numbers skip the file" in found.problems[0].sentence
+        assert found.right is not None
+        assert (2 in found.right.metrics.lower, 2 in found.right.metrics.upper) == (False, False)
+    assert check(entry_of(path, facts, right), "uuid") is None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 from contextlib import closing
-from datetime import datetime
 from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
@@ -39,10 +38,15 @@ def find_other_writer(metadata: TableMetadata, head_location: str) -> str | None
     files = [file for folder in metadata_folders(metadata, head_location) for file in list_folder(folder)]
     written = max((file.modified for file in files if base_name(file.path) == head and file.modified), default=None)
     for file in (file for file in files if file.path.endswith(METADATA_ENDINGS) and base_name(file.path) not in known):
-        if number_of(base_name(file.path)) > number_of(head) >= 0:
+        number = number_of(base_name(file.path))
+        if number > number_of(head) >= 0:
             return file.path
-        if number_of(base_name(file.path)) >= oldest and _is_of_others(file, str(metadata.table_uuid), written, known, oldest):
-            return file.path
+        # Whoever goes on from an earlier version gives numbers that left our log long ago, so the clock decides first.
+        is_newer = written is not None and file.modified is not None and file.modified > written
+        if (is_newer or number >= oldest) and (told := _read_version(file, metadata)) is not None:
+            followed = [base_name(entry["metadata-file"]) for entry in told.get("metadata-log") or ()][-1:]
+            if is_newer or any(name not in known and number_of(name) >= oldest for name in followed):
+                return file.path
     return None
 
 
@@ -59,15 +63,10 @@ def number_of(name: str) -> int:
     return -1 if (found := version_of(name)) is None else found
 
 
-def _is_of_others(file: ListedFile, table_uuid: str, written: datetime | None, known: set[str], oldest: int) -> bool:
-    """Whether a file is a version of this table that is newer than the head, or follows one that our history does not have."""
+def _read_version(file: ListedFile, metadata: TableMetadata) -> dict[str, Any] | None:
+    """What the file says, when it is a version of this table."""
     told = _read(file.path)
-    if told is None or told.get("table-uuid") != table_uuid:
-        return False
-    if written is not None and file.modified is not None and file.modified > written:
-        return True
-    followed = [base_name(entry["metadata-file"]) for entry in told.get("metadata-log") or ()][-1:]
-    return any(name not in known and number_of(name) >= oldest for name in followed)
+    return told if told is not None and told.get("table-uuid") == str(metadata.table_uuid) else None
 
 
 def _read(path: str) -> dict[str, Any] | None:

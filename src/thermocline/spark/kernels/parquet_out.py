@@ -242,7 +242,11 @@ def statistics_columns(schema: pa.Schema) -> bool | list[str]:
     pq.ParquetWriter(sink, schema).close()
     leaves = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
     columns = [leaves.column(at) for at in range(len(leaves))]
-    kept = [column.path for column in columns if column.logical_type.type != "UUID" and column.physical_type not in ("FLOAT", "DOUBLE")]
+    kept = [
+        column.path
+        for column in columns
+        if column.logical_type.type not in ("UUID", "FLOAT16") and column.physical_type not in ("FLOAT", "DOUBLE")
+    ]
     return kept if len(kept) < len(columns) else True
 
 

@@ -1,7 +1,8 @@
 """What a manifest says of a data file held against the file: size, rows, counts and bounds.
 
 Sound: where every chunk of a column vouches for its values, the footer is the yardstick; where one does not, and for NaN, of which no
-footer tells, the values are read, a batch at a time. What a manifest does not claim is not looked at.
+footer tells, the values are read, a batch at a time. What a manifest does not claim is not looked at. An entry is also wrong when it is
+true and some reader skips rows by it: bounds beside NaN, and bounds of UUIDs that hold in one of two orders only (decision 0036).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from thermocline.core.column_bounds import FLOATS, ColumnType, Value, decode_bound, union
+from thermocline.core.column_bounds import FLOATS, ColumnType, Value, decode_bound, union, uuid_ends
 from thermocline.core.file_entry import EntryProblem, FileEntry
 from thermocline.core.metrics_modes import MetricsMode, schema_leaves
 from thermocline.lake_files import open_location
@@ -59,6 +60,7 @@ class _Measured:
 
     ends: tuple[Value, Value] | None
     nans: int
+    nulls: int
 
 
 def check_entries(task: CheckTask, attempt: int = 0) -> tuple[EntryCheck, ...]:
@@ -92,9 +94,9 @@ def _fields_to_read(entry: FileEntry, facts: FooterFacts) -> Iterator[int]:
         is_bounded = field_id in entry.lower or field_id in entry.upper
         if column.is_repeated or column.kind is None:
             continue
-        if (is_bounded and not column.vouched) or (
-            column.kind.kind in FLOATS and (field_id in entry.upper or field_id in entry.nan_counts)
-        ):
+        counts_nulls = field_id in entry.null_counts and column.nulls is None
+        counts_nans = column.kind.kind in FLOATS and (field_id in entry.upper or field_id in entry.nan_counts)
+        if (is_bounded and not column.vouched) or counts_nulls or counts_nans:
             yield field_id
 
 
@@ -115,16 +117,24 @@ def _check_column(entry: FileEntry, field_id: int, column: ColumnFacts, read: _M
     values, nulls = entry.value_counts.get(field_id), entry.null_counts.get(field_id)
     if values is not None and values != column.values:
         yield f"it has {column.values:,} values, and its manifest says {values:,}"
-    if nulls is not None and column.nulls is not None and nulls != column.nulls:
-        yield f"{column.nulls:,} of its values are NULL, and its manifest says {nulls:,}"
-    nans = entry.nan_counts.get(field_id)
-    if read is not None and nans is not None and nans != read.nans:
-        yield f"{read.nans:,} of its values are NaN, and its manifest says {nans:,}"
-    if read is not None and nans is None and read.nans and field_id in entry.upper:
-        yield f"{read.nans:,} of its values are NaN, which its manifest does not count, and it has an upper bound"
+    counted = column.nulls if column.nulls is not None else read.nulls if read is not None else None
+    if nulls is not None and counted is not None and nulls != counted:
+        yield f"{counted:,} of its values are NULL, and its manifest says {nulls:,}"
+    if read is not None:
+        yield from _check_nans(read, entry.nan_counts.get(field_id), column.values, has_upper=field_id in entry.upper)
     ends = read.ends if read is not None else column.ends if column.vouched else None
     if column.kind is not None and ends is not None:
         yield from _check_bounds(column.kind, ends, entry.lower.get(field_id), entry.upper.get(field_id))
+
+
+def _check_nans(read: _Measured, told: int | None, values: int, *, has_upper: bool) -> Iterator[str]:
+    """NaN lies above every number in SQL; Iceberg compares the upper bound alone, whatever is counted, and skips a file of NaN only."""
+    if told is not None and told != read.nans:
+        yield f"{read.nans:,} of its values are NaN, and its manifest says {told:,}"
+    elif read.nans and has_upper:
+        yield f"{read.nans:,} of its values are NaN, which lie above the upper bound that its manifest has"
+    elif told and told == values:
+        yield f"all of its {values:,} values are NaN, and by that count readers skip the file for every comparison"
 
 
 def _check_bounds(kind: ColumnType, ends: tuple[Value, Value], lower: bytes | None, upper: bytes | None) -> Iterator[str]:
@@ -138,6 +148,11 @@ def _check_bounds(kind: ColumnType, ends: tuple[Value, Value], lower: bytes | No
             yield f"its lowest value {_show(kind, ends[0])} lies below its lower bound {_show(kind, bound)}"
         elif what == "upper" and ends[1] > bound:  # type: ignore[operator]
             yield f"its highest value {_show(kind, ends[1])} lies above its upper bound {_show(kind, bound)}"
+    if kind.kind == "uuid" and len(lower or b"") in (0, 16) and len(upper or b"") in (0, 16):
+        held = uuid_ends(lower or ends[0], upper or ends[1])
+        for what, encoded, holds in (("lower", lower, held[0]), ("upper", upper, held[1])):
+            if encoded is not None and holds is None:
+                yield f"its {what} bound holds in the order of bytes alone, and readers that take UUIDs for signed numbers skip the file"
 
 
 def _show(kind: ColumnType, value: Value) -> str:
@@ -168,16 +183,18 @@ def _read_column(file: pq.ParquetFile, field_id: int, column: ColumnFacts) -> _M
     """The ends of a column's values and how many are NaN."""
     assert column.kind is not None
     place = leaf_field_ids(file.metadata).index(field_id)
-    ends, nans = None, 0
+    ends, nans, nulls = None, 0, 0
     for batch in file.iter_batches(_BATCH_ROWS, columns=[file.metadata.schema.column(place).path], use_threads=False):
-        values = _leaf(batch, field_id).drop_null()
+        found = _leaf(batch, field_id)
+        nulls += found.null_count
+        values = found.drop_null()
         if pa.types.is_floating(values.type):
             is_nan = pc.is_nan(values)
             nans += int(pc.sum(is_nan).as_py() or 0)
             values = values.filter(pc.invert(is_nan))
         if len(values):
             ends = union(ends, _ends(values, column.kind))
-    return _Measured(ends=ends, nans=nans)
+    return _Measured(ends=ends, nans=nans, nulls=nulls)
 
 
 def _leaf(batch: pa.RecordBatch, field_id: int) -> pa.Array:

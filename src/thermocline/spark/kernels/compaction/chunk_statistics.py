@@ -1,21 +1,17 @@
 """Statistics of several column chunks put together, so that they hold for one chunk with the values of all.
 
-Bounds that are wrong lose rows, so everything doubtful is left out: a chunk without bounds (unless it is NULL throughout), NaN, an order
-nobody knows. The smallest of lower bounds is a lower bound, cut short or not.
+Bounds that are wrong lose rows, so everything doubtful is left out: a chunk without bounds (unless it is NULL throughout), an order that
+nobody knows or that readers disagree about. The smallest of lower bounds is a lower bound, cut short or not.
 """
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from thermocline.spark.kernels.compaction.leaves import Leaf, Order, comparable
+from thermocline.spark.kernels.compaction.leaves import DISPUTED, Leaf, Order, comparable
 from thermocline.spark.kernels.compaction.thrift_structs import Fields, Part, render_struct, text, truth, whole
-
-_OLD_ORDERS = (Order.SIGNED, Order.FLOATING)
-"""Where the old pair of bounds, always compared as signed, says the same as the new one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +59,7 @@ def read_statistics(found: Fields) -> Statistics:
 def merge_statistics(leaf: Leaf, chunks: Sequence[tuple[int, Statistics | None]]) -> Statistics | None:
     """What holds of all chunks, each given with how many values it has, NULL among them."""
     if len(chunks) == 1:
-        return chunks[0][1]
+        return without_disputed(leaf, chunks[0][1])
     told = [(values, found) for values, found in chunks if values]
     known = [found for _, found in told if found is not None]
     if not known:
@@ -73,13 +69,19 @@ def merge_statistics(leaf: Leaf, chunks: Sequence[tuple[int, Statistics | None]]
     # A chunk that is NULL throughout has no bounds and needs none.
     bounded = [found for values, found in told if found is None or found.nulls != values]
     ends = _merge_ends(leaf, [found.ends if found is not None else None for found in bounded])
-    old = _merge_ends(leaf, [found.old if found is not None else None for found in bounded]) if leaf.order in _OLD_ORDERS else None
+    # The old pair of bounds is always compared as signed.
+    old = _merge_ends(leaf, [found.old if found is not None else None for found in bounded]) if leaf.order is Order.SIGNED else None
     return Statistics(nulls=nulls, ends=ends, old=old)
+
+
+def without_disputed(leaf: Leaf, found: Statistics | None) -> Statistics | None:
+    """The statistics of one chunk, without bounds that readers take differently."""
+    return Statistics(nulls=found.nulls) if found is not None and leaf.order in DISPUTED else found
 
 
 def _merge_ends(leaf: Leaf, all_ends: Sequence[Ends | None]) -> Ends | None:
     ends = [one for one in all_ends if one is not None]
-    if leaf.order is Order.NONE or not ends or len(ends) < len(all_ends):
+    if leaf.order is Order.NONE or leaf.order in DISPUTED or not ends or len(ends) < len(all_ends):
         return None
     key = comparable(leaf)
     try:
@@ -87,24 +89,15 @@ def _merge_ends(leaf: Leaf, all_ends: Sequence[Ends | None]) -> Ends | None:
         highs = [key(one.high) for one in ends]
     except (ValueError, struct.error):
         return None
-    if any(isinstance(value, float) and math.isnan(value) for value in (*lows, *highs)):
-        return None
     low, high = min(lows), max(highs)
     lowest = [one for one, value in zip(ends, lows, strict=True) if value == low]
     highest = [one for one, value in zip(ends, highs, strict=True) if value == high]
     return Ends(
-        low=_nought(lowest[0].low, low, minus=True),
-        high=_nought(highest[0].high, high, minus=False),
+        low=lowest[0].low,
+        high=highest[0].high,
         low_exact=_exact([one.low_exact for one in lowest]),
         high_exact=_exact([one.high_exact for one in highest]),
     )
-
-
-def _nought(value: bytes, number: int | float | bytes, *, minus: bool) -> bytes:
-    """Parquet wants a floating bound of nought to be -0.0 below and +0.0 above."""
-    if not isinstance(number, float) or number != 0.0:
-        return value
-    return bytes(len(value) - 1) + (b"\x80" if minus else b"\x00")
 
 
 def _exact(told: Sequence[bool | None]) -> bool | None:

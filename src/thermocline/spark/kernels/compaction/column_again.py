@@ -18,6 +18,7 @@ from thermocline.spark.kernels.compaction.chunk_facts import CannotMerge, ChunkF
 from thermocline.spark.kernels.compaction.footer import MAGIC, Footer, render_footer
 from thermocline.spark.kernels.compaction.leaves import Column, Leaf, Physical, read_columns, render_schema
 from thermocline.spark.kernels.compaction.thrift_structs import read_struct
+from thermocline.spark.kernels.parquet_out import statistics_columns
 
 CODECS = {0: "none", 1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4"}
 _LEVELLED = frozenset(("zstd", "gzip", "brotli"))
@@ -70,6 +71,7 @@ def encode_again(column: Column, parts: Sequence[ColumnPart], made_by: bytes, le
             store_decimal_as_integer=whole_numbers,
             version="2.6",
             write_page_index=True,
+            write_statistics=statistics_columns(table.schema),
         )
         return _taken_out(column, chunks, sink.getvalue().to_pybytes(), table.num_rows)
     except (pa.ArrowException, OSError, IndexError, KeyError, ValueError) as problem:

@@ -2,7 +2,8 @@
 
 Nothing the program says is believed. A file counts when its columns carry the table's ids and types at every depth, its rows are exactly
 those of the inputs that live on (a checksum of each column and of whole rows), and its footer says nothing untrue of its values: the
-bounds in the manifest, by which readers leave files out, are made from it. Both sides are read in batches, whatever their size.
+bounds in the manifest, by which readers leave files out, are made from it. Bloom filters are not taken, for nothing here tells a true one
+from one that hides rows. Both sides are read in batches, whatever their size.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def _read_output(reader: InputReader, root: Element, path: str, before: ColumnSu
         projection = reader.projection_of(opened, path)
         metadata = opened.metadata
         for group in range(metadata.num_row_groups):
+            _check_no_bloom_filter(metadata.row_group(group), path)
             ends = [_Ends(leaf=leaf, way=way) for leaf, way in _leaves(root)]
             for batch in batches_of(opened, path, projection.columns, reader.row_bytes, reader.pace, groups=[group]):
                 before += sum_columns(projection.apply(batch, frozenset()))
@@ -76,6 +78,16 @@ def _read_output(reader: InputReader, root: Element, path: str, before: ColumnSu
                     )
         rows, groups = metadata.num_rows, metadata.num_row_groups
     return before, check_output(path, rows, groups)
+
+
+def _check_no_bloom_filter(group: pq.RowGroupMetaData, path: str) -> None:
+    for number in range(group.num_columns):
+        if group.column(number).bloom_filter_offset is not None:
+            raise OutsideThePlan(
+                f"The external engine gave column {group.column(number).path_in_schema} of {path} a bloom filter, which cannot be checked;"
+                " nothing was committed.",
+                hint="Let the program write its files without bloom filters.",
+            )
 
 
 def sum_inputs(task: BinTask, pace: Pace) -> ColumnSums:
@@ -125,6 +137,7 @@ class _Ends:
     leaf: int
     way: FieldPath
     nulls: int = 0
+    nans: int = 0
     low: Any = None
     high: Any = None
 
@@ -137,7 +150,9 @@ class _Ends:
         if pa.types.is_fixed_size_binary(array.type):
             array = array.cast(pa.binary())
         if pa.types.is_floating(array.type):
-            array = array.filter(pc.invert(pc.is_nan(array)))
+            is_nan = pc.is_nan(array)
+            self.nans += int(pc.sum(is_nan).as_py() or 0)
+            array = array.filter(pc.invert(is_nan))
         found = pc.min_max(array)
         if found["min"].is_valid:
             low, high = found["min"].as_py(), found["max"].as_py()
@@ -145,12 +160,14 @@ class _Ends:
             self.high = high if self.high is None else max(self.high, high)
 
     def find_untrue(self, chunk: pq.ColumnChunkMetaData) -> str | None:
-        """What the chunk's statistics say that its values do not bear out."""
+        """What the chunk says of its values that they do not bear out, or that nobody can check."""
         said = chunk.statistics
         if said is None:
             return None
         if said.has_null_count and said.null_count != self.nulls:
             return f"that {said.null_count} of its values are NULL, and {self.nulls} are"
+        if said.has_min_max and self.nans:
+            return f"that its values lie between {said.min!r} and {said.max!r}, and {self.nans} of them are NaN"
         if not said.has_min_max or self.low is None:
             return None
         low, high = _alike(said.min, self.low), _alike(said.max, self.high)

@@ -27,12 +27,20 @@ class Physical(IntEnum):
 class Order(Enum):
     """How two values in statistics compare. NONE: nobody says, so that such statistics are not to be put together."""
 
+    UUID = "uuid"
     SIGNED = "signed"
     UNSIGNED = "unsigned"
     FLOATING = "floating"
     BYTES = "bytes"
     BIG_ENDIAN = "big-endian"
     NONE = "none"
+
+
+DISPUTED = frozenset((Order.FLOATING, Order.UUID))
+"""Orders that readers disagree about: whether NaN lies above all numbers, and whether UUIDs are signed (decisions 0038 and 0042).
+
+By a lowest and a highest value of such a column some reader skips rows that it looks for, so no file of ours has them.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +72,10 @@ _CONVERTED: Mapping[int, Order] = {
     **dict.fromkeys((11, 12, 13, 14), Order.UNSIGNED),
 }
 _LOGICAL: Mapping[int, Order] = {
-    **dict.fromkeys((1, 4, 12, 13, 14), Order.BYTES),
+    **dict.fromkeys((1, 4, 12, 13), Order.BYTES),
     5: Order.BIG_ENDIAN,
     **dict.fromkeys((6, 7, 8), Order.SIGNED),
+    14: Order.UUID,
     15: Order.FLOATING,
 }
 _LOGICAL_INTEGER = 10

@@ -21,7 +21,7 @@ from thermocline.spark.kernels.compaction.chunk_facts import (
 from thermocline.spark.kernels.compaction.column_again import ColumnPart, EncodedChunk, encode_again, moved_chunk
 from thermocline.spark.kernels.compaction.files import Pace, Register, Sink, Source
 from thermocline.spark.kernels.compaction.footer import MAGIC, Footer, render_footer
-from thermocline.spark.kernels.compaction.leaves import Column, Leaf
+from thermocline.spark.kernels.compaction.leaves import DISPUTED, Column, Leaf
 from thermocline.spark.kernels.compaction.merge_plan import GroupInput, MergePlan, PlannedOutput, chunks_of, may_copy, needs_dictionary
 from thermocline.spark.kernels.compaction.page_indexes import PagesMoved, merge_column_indexes, merge_offset_indexes
 from thermocline.spark.kernels.compaction.problems import damaged
@@ -184,7 +184,7 @@ class _Output:
         written = Written(
             data_page=data_page, dictionary_page=begin if data_page > begin else 0, size_bytes=self.sink.at - begin, plain_bytes=plain
         )
-        return _merged(merge_chunks(leaf, chunks, written), moved)
+        return _merged(leaf, merge_chunks(leaf, chunks, written), moved)
 
     def _encode(self, column: Column, opened: Sequence[_Opened]) -> list[_Merged]:
         parts = []
@@ -193,9 +193,9 @@ class _Output:
             data = tuple(one.read(chunk.start, chunk.end) for chunk in chunks)
             parts.append(ColumnPart(rows=one.group.rows, chunks=chunks, data=data))
         encoded = encode_again(column, parts, maker_of(self.footers), self.task.compression_level, self.task.memory_bytes // 3)
-        return [self._place(chunk) for chunk in encoded]
+        return [self._place(leaf, chunk) for leaf, chunk in zip(column.leaves, encoded, strict=True)]
 
-    def _place(self, chunk: EncodedChunk) -> _Merged:
+    def _place(self, leaf: Leaf, chunk: EncodedChunk) -> _Merged:
         shift = self.sink.at - chunk.facts.start
         self.sink.write(chunk.data)
         pages = PagesMoved(
@@ -206,7 +206,7 @@ class _Output:
             shift=shift,
             first_row=0,
         )
-        return _merged(moved_chunk(chunk.facts, shift), [pages])
+        return _merged(leaf, moved_chunk(chunk.facts, shift), [pages])
 
     def _write_indexes(self, groups: Sequence[Sequence[_Merged]]) -> list[tuple[ChunkFacts, ...]]:
         """All page indexes at once; the chunks of each row group, with where theirs are."""
@@ -229,10 +229,10 @@ class _Output:
         ]
 
 
-def _merged(facts: ChunkFacts, pages: Sequence[PagesMoved]) -> _Merged:
+def _merged(leaf: Leaf, facts: ChunkFacts, pages: Sequence[PagesMoved]) -> _Merged:
     try:
         offset_index, counts = merge_offset_indexes(pages)
-        column_index = merge_column_indexes(pages, counts)
+        column_index = b"" if leaf.order in DISPUTED else merge_column_indexes(pages, counts)
     except (IndexError, KeyError, TypeError, ValueError, RecursionError) as problem:
         raise CannotMerge("a page index that is damaged") from problem
     return _Merged(facts=facts, offset_index=offset_index, column_index=column_index)

@@ -7,13 +7,14 @@ may stand in one column chunk, one after the other, as long as no two of them ne
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from thermocline.spark.kernels.compaction.chunk_facts import CannotMerge, ChunkFacts, GroupFacts, may_share_chunk, read_group
 from thermocline.spark.kernels.compaction.column_again import CODECS
 from thermocline.spark.kernels.compaction.footer import Footer
-from thermocline.spark.kernels.compaction.leaves import Column, Leaf, read_columns
+from thermocline.spark.kernels.compaction.leaves import DISPUTED, Column, Leaf, Order, read_columns
 from thermocline.spark.kernels.compaction.splice import TRUSTED, is_full_before
 from thermocline.spark.kernels.compaction.task import BinTask
 
@@ -27,6 +28,8 @@ MIN_PAGE_VALUES = 8_192
 """Pages smaller than both on average are made anew: a reader pays for each page, see decision 0035."""
 MOST_CHUNKS = 100_000
 """Each takes about a kilobyte of memory while a bin is planned."""
+_KNOWS_NAN = re.compile(rb"parquet-mr|DuckDB")
+"""Writers that give a chunk with NaN no bounds; others leave NaN out of them."""
 LEAST_COPIED = 0.5
 """Below this share of a bin's bytes re-encoding, which uses two cores, is as fast."""
 
@@ -78,6 +81,23 @@ def plan_merge(task: BinTask, footers: Sequence[Footer]) -> MergePlan | str:
     if copied < LEAST_COPIED * sum(group.size_bytes for group in found):
         return "small pages, or dictionaries in most columns"
     return MergePlan(columns=columns, outputs=outputs)
+
+
+def why_bounds_mislead(footers: Sequence[Footer]) -> str | None:
+    """The reason why chunks must not keep their statistics, although their row groups could be spliced as they are."""
+    reason = "misleading bounds of floats or UUIDs"
+    try:
+        leaves = [leaf for column in read_columns(footers[0].schema) for leaf in column.leaves]
+        for footer in footers:
+            orders = {Order.UUID} if _KNOWS_NAN.match(footer.created_by) else DISPUTED
+            places = [place for place, leaf in enumerate(leaves) if leaf.order in orders]
+            for group in footer.groups if places else ():
+                chunks = read_group(group).chunks
+                if any((told := chunks[place].statistics) is not None and (told.ends or told.old) for place in places):
+                    return reason
+    except (CannotMerge, IndexError, KeyError, ValueError, RecursionError):
+        return reason  # nobody can tell
+    return None
 
 
 def _why_not_merge(task: BinTask, footers: Sequence[Footer], columns: Sequence[Column], groups: Sequence[GroupFacts]) -> str | None:

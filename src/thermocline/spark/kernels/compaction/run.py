@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from thermocline.spark.kernels.compaction.chunk_facts import CannotMerge
 from thermocline.spark.kernels.compaction.merge import merge
-from thermocline.spark.kernels.compaction.merge_plan import plan_merge
+from thermocline.spark.kernels.compaction.merge_plan import plan_merge, why_bounds_mislead
 from thermocline.spark.kernels.compaction.reencode import reencode
 from thermocline.spark.kernels.compaction.sorting import sort_bin
 from thermocline.spark.kernels.compaction.splice import read_footers, splice, why_not_splice, why_too_small
@@ -28,18 +28,19 @@ def run_bin(task: BinTask, register: Callable[[str], None], pace: Callable[[int,
         footers = read_footers(task, pace)
     if reason := why_not_splice(task, footers):
         return reencode(task, register, pace, note=f"re-encoded: {reason}")
-    if (small := why_too_small(task, footers)) is None:
-        with _uncollected():
+    with _uncollected():
+        reason = why_too_small(task, footers) or why_bounds_mislead(footers)
+        if reason is None:
             return splice(task, footers, register, pace)
     plan = plan_merge(task, footers)
     if isinstance(plan, str):
-        return reencode(task, register, pace, note=f"re-encoded: {small}; not merged: {plan}")
+        return reencode(task, register, pace, note=f"re-encoded: {reason}; not merged: {plan}")
     try:
-        return merge(task, footers, plan, register, pace, note=f"merged: {small}")
-    except CannotMerge as reason:
+        return merge(task, footers, plan, register, pace, note=f"merged: {reason}")
+    except CannotMerge as problem:
         # Under names of its own: what was begun stays registered under the first ones.
         aside = replace(task, name_prefix=f"{task.name_prefix}-again")
-        return reencode(aside, register, pace, note=f"re-encoded: {small}; not merged: {reason}")
+        return reencode(aside, register, pace, note=f"re-encoded: {reason}; not merged: {problem}")
 
 
 @contextmanager
