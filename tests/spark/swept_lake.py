@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -83,8 +82,8 @@ class Lake:
         return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file() and path.suffix != ".crc"}
 
     def age(self, path: Path, hours: float) -> Path:
-        """Make a file this old, by the store's clock."""
-        moment = time.time() - hours * 3600
+        """Make a file older by so many hours, by the store's clock; files that are aged alike stay in the order they were written in."""
+        moment = path.stat().st_mtime - hours * 3600
         os.utime(path, (moment, moment))
         return path
 

@@ -25,7 +25,7 @@ CONDITIONS = {
     "x < -999.0": 1,
     "x is not null and id >= 0": 2 * ROWS,
 }
-ABOVE_ALL = {"x > 1000.0": 2, "x > 1000.5": 1}
+ABOVE_ALL = {"x > 1000.0": 2}
 """NaN lies above every number in SQL; PyIceberg takes it for no number at all."""
 KERNELS: dict[str, dict[str, Any]] = {
     "splice": {},
@@ -78,6 +78,8 @@ def test_a_long_text_or_nan_in_one_input_hides_no_row_of_it(ground: Ground, kern
     told = lake.compact(**KERNELS[kernel])
     assert (told.status, told.counters.get("files_written")) == ("done", 1), told
     assert_every_row_is_found(lake)
+    # Only NaN lies above the largest number: the footers of the inputs have bounds that leave it out, those of the output must not.
+    assert (count_by_spark(lake, "x > 1000.5"), count_by_duckdb(lake, "x > 1000.5")) == (1, 1)
 
 
 @pytest.mark.parametrize("kernel", ["splice", "reencode"])

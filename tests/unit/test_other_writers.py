@@ -105,6 +105,8 @@ def test_a_newer_version_under_a_number_that_left_the_log_is_somebody_elses(hist
     assert str(history.found(head)).endswith(name)  # written just now, and the head an hour after the epoch
     os.utime(other, (0, 0))
     assert history.found(head) is None  # a copy of an earlier version that somebody kept
+    other.write_text(json.dumps({**told, "last-updated-ms": told["last-updated-ms"] - 48 * 3_600_000}))
+    assert history.found(head) is None  # an old version of ours in a folder that was copied, where times mean nothing
 
 
 def test_the_clock_of_a_folder_leaves_nothing_behind_and_needs_one_that_can_be_written(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from thermocline.maintenance_errors import AnotherOwner
 
 METADATA_ENDINGS = (".metadata.json", ".metadata.json.gz")
 _GZIP = b"\x1f\x8b"
+_CLOCKS_DIFFER_MS = 24 * 3_600_000
+"""How far the clocks of two writers may lie apart."""
 
 
 def metadata_folders(metadata: TableMetadata, head_location: str) -> tuple[str, ...]:
@@ -41,12 +43,18 @@ def find_other_writer(metadata: TableMetadata, head_location: str) -> str | None
         number = number_of(base_name(file.path))
         if number > number_of(head) >= 0:
             return file.path
-        # Whoever goes on from an earlier version gives numbers that left our log long ago, so the clock decides first.
         is_newer = written is not None and file.modified is not None and file.modified > written
-        if (is_newer or number >= oldest) and (told := _read_version(file, metadata)) is not None:
-            followed = [base_name(entry["metadata-file"]) for entry in told.get("metadata-log") or ()][-1:]
-            if is_newer or any(name not in known and number_of(name) >= oldest for name in followed):
-                return file.path
+        if not is_newer and number < oldest:
+            continue
+        if (told := _read_version(file, metadata)) is None:
+            continue
+        followed = [base_name(entry["metadata-file"]) for entry in told.get("metadata-log") or ()][-1:]
+        if number >= oldest and (is_newer or any(name not in known and number_of(name) >= oldest for name in followed)):
+            return file.path
+        # Whoever goes on from an earlier version gives numbers that left our log long ago. In a folder that was copied, times in the store
+        # mean nothing, and our own old versions tell by the time they hold that they are none of these.
+        if number < oldest and told.get("last-updated-ms", 0) > metadata.last_updated_ms - _CLOCKS_DIFFER_MS:
+            return file.path
     return None
 
 
