@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.clones import Original, original
 from tests.e2e.test_maintenance_safety import maintenance
+from tests.outside import assert_outside_readers_agree
 from tests.twin import EVENTS, EVENTS_PARTITIONS, Outcome, Spanning, run
 from tests.wild import FLOATS, LARGE_DECIMALS, MOMENTS, TEXTS, literal
 
@@ -265,7 +266,7 @@ def test_any_history_with_rows_on_the_move_reads_like_an_ordinary_table(untiered
     """Partitions are made ahead, too."""
     with untiered.clone() as spanning:
         check_history(spanning, [*history, Tier(False), Tier(False), Fold(False)])
-        spanning.assert_same_rows(each=1)
+        assert_everybody_agrees(spanning)
 
 
 @pytest.mark.conforms("C-039", "C-067", "C-174", "C-212")
@@ -275,7 +276,7 @@ def test_any_history_with_rows_on_the_move_reads_like_an_ordinary_table(untiered
 def test_any_history_with_rows_that_expire_reads_like_an_ordinary_table_without_them(expiring: Original, history: list[Step]) -> None:
     with expiring.clone() as spanning:
         check_history(spanning, [*history, Tier(False), Fold(False), Tier(False)])
-        spanning.assert_same_rows(each=1)
+        assert_everybody_agrees(spanning)
         assert spanning.query("select r is not null from thermocline.cutline") == [(True,)]
 
 
@@ -304,6 +305,12 @@ def check_history(spanning: Spanning, history: list[Step]) -> None:
                     value = "null" if step.is_null else "default"
                     spanning.both(f"update events set {name} = {value} where id = {step.key} returning *")
         spanning.assert_same_rows()
+
+
+def assert_everybody_agrees(spanning: Spanning) -> None:
+    """Conditions of every kind on every column, through the seam and the gateway, and by the engines that read the lake alone."""
+    spanning.assert_same_rows(each=1)
+    assert_outside_readers_agree(spanning.spark(), spanning.name, turn=spanning.turn, engines=("duckdb", "pyiceberg", "spark"))
 
 
 def maintain(spanning: Spanning) -> None:
