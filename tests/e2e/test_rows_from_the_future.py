@@ -82,6 +82,46 @@ def test_a_key_far_ahead_of_the_others_waits_for_the_operators_word(make_spannin
     assert any("--accept-jump 20000" in said for said in spanning.tier().deferred), "the word was for the jump that was seen"
 
 
+def test_the_last_key_there_is_waits_as_any_other_key_far_ahead(make_spanning: Callable[..., Spanning]) -> None:
+    rows = "insert into events select i, i, i from generate_series(0, 250) i"
+    grid = "".join(
+        f"create table public.events_{lo} partition of public.events for values from ({lo}) to ({lo + 100});" for lo in range(0, 300, 100)
+    )
+    spanning = make_spanning(table=NUMBERS, partitions=grid, partition_by="range (k)", rows=rows, premake=2, lake_retention="300")
+    spanning.both("insert into events values (5000, 9223372036854775807, 1) returning id")
+    plan = spanning.tier(dry_run=True).plan
+    assert "raise the cut-line from 0 to 200" in plan
+    assert any("--accept-jump 9223372036854775807" in said for said in plan)
+    for _ in range(3):
+        report = spanning.tier()
+    assert spanning.query(CUT) == [(200, None)]
+    assert any("the cut-line waits" in said for said in report.deferred)
+    spanning.assert_same_rows()
+    spanning.both("insert into events values (5001, 260, 1), (5002, 310, 1) returning id")
+    spanning.tier()
+    assert spanning.query(CUT) == [(300, None)], "rows that follow closely still move the line"
+    accept_jump(spanning.dsn, spanning.name, "9223372036854775807")
+    spanning.tier()
+    assert spanning.query(CUT)[0][0] > 300
+    spanning.assert_same_rows()
+
+
+@pytest.mark.parametrize("key", ["timestamptz", "timestamp", "date"])
+def test_a_row_at_infinity_waits_as_any_other_row_far_ahead(make_spanning: Callable[..., Spanning], key: str) -> None:
+    """Days that have rows move; the last of them, and the empty ones behind it, do not, although the clock has passed them."""
+    rows = DAY_ROWS.format(key=key).replace("929", "599")
+    spanning = make_spanning(table=NARROW.format(key=key), partitions=DAYS.format(key=key), rows=rows, premake=0, lake_retention="40d")
+    spanning.tier()
+    (before,) = spanning.query(CUT)
+    spanning.both("insert into events values (5000, 'infinity', 1) returning id")
+    plan = spanning.tier(dry_run=True).plan
+    assert not any("raise the cut-line" in said for said in plan)
+    assert any("--accept-jump infinity" in said for said in plan)
+    spanning.tier()
+    assert spanning.query(CUT) == [before]
+    spanning.assert_same_rows()
+
+
 def test_the_first_tiering_of_a_backlog_needs_no_word_and_a_jump_of_the_retention_line_does(make_spanning: Callable[..., Spanning]) -> None:
     rows = "insert into events select i, i, i from generate_series(0, 449) i"
     spanning = make_spanning(table=NUMBERS, partitions=GRID, partition_by="range (k)", rows=rows, premake=None, lake_retention="300")

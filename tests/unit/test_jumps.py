@@ -94,10 +94,31 @@ def test_what_waits_says_what_to_type() -> None:
     assert "deleted for good" in render_line_jump(KeyType.BIGINT, "public.events", Jump(start=0, to=5))
 
 
+PLACES = st.integers(-60, 60) | st.sampled_from([AXIS_MAX - 1, AXIS_MAX])
+"""Of rows: nearby, and the last keys that there are ('infinity' is the last)."""
+
+
+@given(st.sampled_from(KeyType), st.lists(st.sampled_from([0, 8]), min_size=1, max_size=9), PLACES, st.none() | PLACES)
+def test_rows_beyond_a_hole_are_a_jump_wherever_they_are_unless_accepted(
+    key: KeyType, sizes: list[int], beyond: int, accepted: int | None
+) -> None:
+    top = len(sizes) * 10
+    found = jump(*sizes, beyond=beyond if beyond >= top else None, accepted=accepted, key=key)
+    rows = [at * 10 for at, size in enumerate(sizes) if size] + ([beyond] if beyond >= top else [])
+    stride = 31 * DAY if key in (KeyType.TIMESTAMP, KeyType.TIMESTAMPTZ) else 31 if key is KeyType.DATE else 30
+    near = 0
+    for row in rows:
+        if row - near > stride and (accepted is None or row > accepted):
+            assert found == (near, row)
+            return
+        near = row + 10
+    assert found is None
+
+
 @given(
     st.lists(st.integers(-50, 50), min_size=2, max_size=9, unique=True),
     st.integers(-60, 60),
-    st.integers(-60, 60),
+    PLACES,
     st.integers(0, 20),
     st.integers(0, 20),
 )

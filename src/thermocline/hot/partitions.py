@@ -81,9 +81,13 @@ def read_partitions_seen(
 
 
 def read_passed(
-    conn: Connection, seam: SeamDefinition, partitions: Sequence[PartitionSeen], lags: tuple[int, int], ceiling: int
+    conn: Connection, seam: SeamDefinition, partitions: Sequence[PartitionSeen], lags: tuple[int, int], ceiling: int | None
 ) -> tuple[PartitionSeen, ...]:
-    """The partitions with whether the table's rows below the ceiling have moved on past them by the tiering and the reclaim lag."""
+    """The partitions with whether the table's rows have moved on past them by the tiering and the reclaim lag.
+
+    Rows at or above the ceiling are not believed; without one all are. No place on the axis means "no ceiling": a row may have the last
+    key there is.
+    """
     seen = []
     tiering_lag, reclaim_lag = lags
     behind = {tiering_lag: True, reclaim_lag: True}
@@ -128,16 +132,17 @@ def _has_rows(conn: Connection, partition: TableName) -> bool:
     return conn.execute(sql.SQL("select exists (select 1 from only {})").format(name)).fetchone() == (True,)
 
 
-def _has_row_within(conn: Connection, seam: SeamDefinition, at: int, ceiling: int) -> bool:
-    if at >= min(AXIS_MAX, ceiling) or (seam.key_type is KeyType.DATE and at > 2**31 - 1):
+def _has_row_within(conn: Connection, seam: SeamDefinition, at: int, ceiling: int | None) -> bool:
+    if at >= AXIS_MAX or (ceiling is not None and at >= ceiling) or (seam.key_type is KeyType.DATE and at > 2**31 - 1):
         return False
-    statement = sql.SQL("select exists (select 1 from {heap} h where h.{key} >= {at}").format(
-        heap=sql.Identifier(seam.objects.heap.schema, seam.objects.heap.table),
-        key=sql.Identifier(seam.tier_key),
-        at=key_expression(seam.key_type, sql.Literal(str(at))),
+    key = sql.Identifier("h", seam.tier_key)
+    conditions = [sql.SQL("{} >= {}").format(key, key_expression(seam.key_type, sql.Literal(str(at))))]
+    if ceiling is not None:
+        conditions.append(sql.SQL("{} < {}").format(key, key_expression(seam.key_type, sql.Literal(str(ceiling)))))
+    statement = sql.SQL("select exists (select 1 from {heap} h where {conditions})").format(
+        heap=sql.Identifier(seam.objects.heap.schema, seam.objects.heap.table), conditions=sql.SQL(" and ").join(conditions)
     )
-    below = sql.SQL(" and h.{} < {}").format(sql.Identifier(seam.tier_key), key_expression(seam.key_type, sql.Literal(str(ceiling))))
-    return conn.execute(sql.SQL("{}{})").format(statement, below if ceiling != AXIS_MAX else sql.SQL(""))).fetchone() == (True,)
+    return conn.execute(statement).fetchone() == (True,)
 
 
 def apply_seal(conn: Connection, seam: SeamDefinition, partition: PartitionSeen, t: int, lock_timeout_ms: int) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, tables
 from thermocline.catalog.pauses import note_cycle
-from thermocline.core.axis import AXIS_MAX, AXIS_MIN, render_axis
+from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import TableName
 from thermocline.core.observation import TableSeen
 from thermocline.core.plan.jumps import render_jump
@@ -152,7 +152,7 @@ def observe(work: Tiering) -> TableSeen:
         table=registered.name,
         key_type=registered.key_type,
         cut=cut,
-        partitions=read_passed(conn, work.table.seam, found, lags, AXIS_MAX if jump is None else jump.to),
+        partitions=read_passed(conn, work.table.seam, found, lags, None if jump is None else jump.to),
         keep_heap=registered.keep_heap,
         now=read_now(conn, registered.key_type),
         tiering_lag=registered.tiering_lag,
