@@ -9,6 +9,10 @@ from tests.twin import Spanning
 
 from thermocline.pg import connect
 
+NUMBERS = "create table {schema}.events (id bigint not null, k bigint not null, v text, primary key (id, k))"
+GRID = "".join(
+    f"create table public.events_{lo} partition of public.events for values from ({lo}) to ({lo + 100});" for lo in range(0, 300, 100)
+)
 BOUNDS = "select name, state from thermocline.partitions where state <> 'dropped' order by lo"
 SPILL = "select count(*) from thermocline_delta.public__events__spill"
 
@@ -105,4 +109,43 @@ def test_a_long_reader_puts_premake_off_and_tiering_goes_on(spanning: Spanning) 
     spanning.assert_same_rows()
     reader.commit()
     assert len(spanning.tier().made) == 2
+    spanning.assert_same_rows()
+
+
+@pytest.mark.parametrize(
+    "fires",
+    [
+        "before insert: if new.v = 'a' then return null; end if; new.v := 'changed';",
+        "before insert: if new.v = 'a' then return null; end if;",
+        "before insert: new.v := new.v || '!';",
+        "before insert: if new.id = 2 then new.id := 7; end if;",
+        "after insert: update public.events set v = 'changed' where id = new.id;",
+        "after insert: if new.id < 9 then insert into public.events values (new.id + 10, new.k, 'more'); end if;",
+        "deferred: update public.events set v = 'changed' where id = new.id;",
+        "before delete: return null;",
+    ],
+)
+def test_rows_that_a_trigger_would_drop_or_change_on_their_way_stay_in_the_spill(
+    make_spanning: Callable[..., Spanning], fires: str
+) -> None:
+    rows = "insert into events select i, i, i::text from generate_series(0, 250) i"
+    spanning = make_spanning(table=NUMBERS, partitions=GRID, partition_by="range (k)", rows=rows, premake=1, reclaim_lag="1000")
+    spanning.both("insert into events values (1, 310, 'a'), (2, 320, 'b')")
+    event, _, action = fires.partition(": ")
+    kind = "constraint trigger aaa after insert" if event == "deferred" else f"trigger aaa {event}"
+    late = "deferrable initially deferred" if event == "deferred" else ""
+    spanning.seam.execute(
+        f"""create function public.meddle() returns trigger language plpgsql as $$ begin {action} return new; end $$;
+            create {kind} on public.events {late} for each row execute function public.meddle();
+            alter table public.events enable always trigger aaa""".encode()
+    )
+    for _ in range(2):
+        report = spanning.tier()
+        assert report.made == []
+        assert any("partition events_300 is made in a later cycle" in said for said in report.deferred), report.deferred
+        spanning.assert_same_rows()
+    assert spanning.query(SPILL) == [(2,)]
+    spanning.seam.execute("drop trigger aaa on public.events")
+    assert spanning.tier().made == ["public.events_300", "public.events_400"]
+    assert spanning.query(SPILL) == [(0,)]
     spanning.assert_same_rows()

@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.test_adopt import heap_and_twin, leave, take_up
 from tests.twin import Spanning
 
-from thermocline.errors import DeltaNotEmpty
+from thermocline.errors import ChangedByTrigger, DeltaNotEmpty
 from thermocline.ops.register import RegisterRequest, register
 from thermocline.ops.verify import verify
 
@@ -187,4 +187,80 @@ def test_rows_written_into_an_empty_range_while_history_is_brought_back_are_kept
 
     report = leave(spanning, restore_heap=True, talk=meanwhile)
     assert "public.events_restored" in report.restored
+    assert_heap_is_twin(spanning)
+
+
+MEDDLERS = [
+    "before insert: if new.id = 20 then return null; end if;",
+    "before insert: new.note := 'changed';",
+    "after insert: update public.events set note = 'changed' where id = new.id;",
+    "deferred insert: update public.events set note = 'changed' where id = new.id;",
+]
+
+
+def _meddle(spanning: Spanning, fires: str) -> None:
+    """A trigger that fires in every session, ours too."""
+    event, _, action = fires.partition(": ")
+    is_late = event.startswith("deferred")
+    kind = f"constraint trigger aaa after {event.removeprefix('deferred ')}" if is_late else f"trigger aaa {event}"
+    late = "deferrable initially deferred" if is_late else ""
+    spanning.seam.execute(
+        f"""create function public.meddle() returns trigger language plpgsql as $$ begin {action} return coalesce(new, old); end $$;
+            create {kind} on public.events {late} for each row execute function public.meddle();
+            alter table public.events enable always trigger aaa""".encode()
+    )
+
+
+def _assert_refused_until_the_trigger_goes(spanning: Spanning) -> None:
+    with pytest.raises(ChangedByTrigger, match="A trigger"):
+        leave(spanning, restore_heap=True)
+    spanning.assert_same_rows()
+    spanning.seam.execute("drop trigger aaa on public.events")
+    leave(spanning, restore_heap=True)
+    assert_heap_is_twin(spanning)
+
+
+@pytest.mark.parametrize(
+    "fires",
+    [
+        *MEDDLERS,
+        "before delete: if old.id = 20 then return null; end if;",
+        "before delete: if old.id = 21 then return null; end if;",
+        "after delete: if old.id = 21 then insert into public.events (id, ts, v) values (old.id, old.ts, 0); end if;",
+    ],
+)
+def test_corrections_that_a_trigger_would_drop_or_change_are_not_applied(spanning: Spanning, fires: str) -> None:
+    spanning.tier()
+    spanning.tier()
+    spanning.both("insert into events (id, ts, v) values (9000, '2027-05-05 00:00+00', 1)")
+    with pytest.raises(DeltaNotEmpty):  # history is filled; what comes now is applied at the end
+        leave(spanning, restore_heap=True)
+    spanning.both("delete from events where id = 9000")
+    spanning.both("update events set v = v + 1 where id = 20 returning *")
+    spanning.both("delete from events where id = 21 returning id")
+    _meddle(spanning, fires)
+    _assert_refused_until_the_trigger_goes(spanning)
+
+
+@pytest.mark.parametrize("fires", MEDDLERS)
+def test_rows_that_a_trigger_would_drop_or_change_are_not_put_into_a_partition_that_is_there(spanning: Spanning, fires: str) -> None:
+    spanning.tier()
+    spanning.tier()
+    bounds = "from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00')"
+    spanning.seam.execute(f"create table public.events_late partition of public.events for values {bounds}".encode())
+    spanning.both("insert into events (id, ts, v) values (9001, '2026-01-05 00:00+00', 1)")
+    spanning.fold()
+    _meddle(spanning, fires)
+    _assert_refused_until_the_trigger_goes(spanning)
+
+
+def test_no_ordinary_trigger_fires_for_rows_put_into_a_partition_that_is_there(spanning: Spanning) -> None:
+    spanning.tier()
+    spanning.tier()
+    bounds = "from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00')"
+    spanning.seam.execute(f"create table public.events_late partition of public.events for values {bounds}".encode())
+    spanning.both("insert into events (id, ts, v) values (9001, '2026-01-05 00:00+00', 1)")
+    _meddle(spanning, MEDDLERS[1])
+    spanning.seam.execute("alter table public.events enable trigger aaa")
+    leave(spanning, restore_heap=True)
     assert_heap_is_twin(spanning)

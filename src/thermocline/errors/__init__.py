@@ -92,6 +92,7 @@ from thermocline.errors.table import (
 )
 from thermocline.errors.tiering import (
     AnotherWriter,
+    ChangedByTrigger,
     ChecksumMismatch,
     CopiedDatabase,
     Fenced,
@@ -120,6 +121,7 @@ __all__ = [
     "CandidatesTooLarge",
     "CannotRegister",
     "CatalogTooNew",
+    "ChangedByTrigger",
     "ChecksumMismatch",
     "CommitFailed",
     "CommitUnknown",

@@ -82,6 +82,16 @@ class LakesNotCompared(TryAgainError):
     hint = "The worker compares them in its next cycle, `thermocline recover` at once."
 
 
+class ChangedByTrigger(RefusedError):
+    """A trigger of the table's would drop or change rows that Thermocline only puts in another place."""
+
+    code = "TC414"
+    hint = (
+        "Let the trigger return such rows as they came, or disable it meanwhile. It fires because it is enabled ALWAYS, or because the role"
+        " that Thermocline works as is no superuser."
+    )
+
+
 class Paused(RefusedError):
     """The table is paused."""
 

@@ -6,6 +6,7 @@ What the spill's capture wrote for those rows lies in the delta at or above T: h
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import psycopg
 from psycopg import sql
@@ -13,13 +14,20 @@ from psycopg import sql
 from thermocline.core.axis import AXIS_MAX, render_axis
 from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName
 from thermocline.core.plan.premake import Grid, NewPartition
+from thermocline.errors import ChangedByTrigger
 from thermocline.hot.facts import HeapPartition
 from thermocline.hot.partitions import short_locks
+from thermocline.hot.row_moves import check_arrived, check_count, quiet_triggers
 from thermocline.hot.seam import SeamDefinition, key_expression
 from thermocline.pg import Connection, load_queries
 
-REFUSED_BY_TRIGGERS = (psycopg.errors.RaiseException, psycopg.errors.TriggeredDataChangeViolation, psycopg.IntegrityError)
-"""What comes back where a user's trigger, which fires for us, will not let rows leave the spill."""
+REFUSED_BY_TRIGGERS = (
+    ChangedByTrigger,
+    psycopg.errors.RaiseException,
+    psycopg.errors.TriggeredDataChangeViolation,
+    psycopg.IntegrityError,
+)
+"""What comes back where a user's trigger, which fires for us, will not let rows move as they are."""
 
 _QUERIES = load_queries("thermocline.hot", "queries/premake.sql")
 
@@ -59,22 +67,27 @@ def apply_premake(conn: Connection, seam: SeamDefinition, new: NewPartition, sch
         name = _free_name(conn, TableName(schema, new.name))
         partition = sql.Identifier(name.schema, name.table)
         waiting = conn.execute(_filled(seam, "spilled", **ends)).fetchone() == (True,)
-        if waiting:
-            # The application's rows are not deleted, only put in their place: its own triggers and foreign keys are kept out where we may.
-            conn.execute(_QUERIES["quiet_triggers"])
-            conn.execute(_filled(seam, "hold", **ends))
-            conn.execute(_filled(seam, "take_out", **ends))
-        literals = {"lo_literal": _literal(seam, new.lo), "hi_literal": _literal(seam, new.hi)}
-        conn.execute(_filled(seam, "make", partition=partition, **literals))
-        conn.execute(sql.SQL("alter table {} owner to {}").format(partition, sql.Identifier(seam.heap.owner)))
-        moved = 0
-        if waiting:
-            writable = [column.name for column in seam.heap.columns if not column.generated]
-            listed = sql.SQL(", ").join(sql.Identifier(column) for column in writable)
-            moved = conn.execute(_filled(seam, "put_in", partition=partition, writable=listed)).rowcount
-            conn.execute("drop table pg_temp.thermocline_moved")
-            conn.execute(_QUERIES["loud_triggers"])
-        return name, moved
+        with quiet_triggers(conn) if waiting else nullcontext():
+            held = conn.execute(_filled(seam, "hold", **ends)).rowcount if waiting else 0
+            if waiting:
+                conn.execute(_filled(seam, "take_out", **ends))
+            literals = {"lo_literal": _literal(seam, new.lo), "hi_literal": _literal(seam, new.hi)}
+            conn.execute(_filled(seam, "make", partition=partition, **literals))
+            conn.execute(sql.SQL("alter table {} owner to {}").format(partition, sql.Identifier(seam.heap.owner)))
+            if waiting:
+                _put_in(conn, seam, partition, held)
+        return name, held
+
+
+def _put_in(conn: Connection, seam: SeamDefinition, partition: sql.Identifier, held: int) -> None:
+    """Put the rows that were held into the partition made for them, all of them and as they are."""
+    moved = sql.Identifier("pg_temp", "thermocline_moved")
+    what = "wait in the spill for it"
+    writable = [column.name for column in seam.heap.columns if not column.generated]
+    conn.execute(_filled(seam, "put_in", partition=partition, writable=sql.SQL(", ").join(sql.Identifier(name) for name in writable)))
+    check_arrived(conn, seam, moved, partition, what)
+    check_count(conn, partition, held, what)
+    conn.execute(sql.SQL("drop table {}").format(moved))
 
 
 def _free_name(conn: Connection, wished: TableName) -> TableName:

@@ -6,6 +6,7 @@ is applied at the end. So whatever is killed, the lake and the delta are the tru
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -13,6 +14,7 @@ from psycopg import sql
 from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName
 from thermocline.core.plan.restore import KnownPartition, RestoreRange, Standing
+from thermocline.hot.row_moves import check_arrived, check_count, check_left, count_rows, hold_lacking, quiet_triggers
 from thermocline.hot.seam import SeamDefinition, key_expression, key_matches
 from thermocline.pg import Connection, load_queries
 
@@ -98,7 +100,8 @@ def attach(conn: Connection, seam: SeamDefinition, part: RestoreRange, filled: F
             "s_writable": _listed(writable, "s"),
             "key_is": key_matches(seam.heap.primary_key, "h", "s"),
         }
-        conn.execute(_filled("fill_existing", seam, **places, **lists))
+        with quiet_triggers(conn):
+            _fill_existing(conn, seam, places, lists)
         conn.execute(sql.SQL("drop table {}").format(_ident(filled.table)))
         return part.into
     name = free_name(conn, part.name)
@@ -106,6 +109,19 @@ def attach(conn: Connection, seam: SeamDefinition, part: RestoreRange, filled: F
     conn.execute(_filled("attach", seam, partition=_ident(name), **_ends(seam, part.lo, part.hi)))
     conn.execute(sql.SQL("alter table {} drop constraint thermocline_bounds").format(_ident(name)))
     return name
+
+
+def _fill_existing(
+    conn: Connection, seam: SeamDefinition, places: Mapping[str, sql.Composable], lists: Mapping[str, sql.Composable]
+) -> None:
+    """Put the rows that a partition lacks into it, all of them and as they are."""
+    partition, what = places["partition"], "go back into the heap"
+    before = count_rows(conn, partition)
+    lacking, held = hold_lacking(conn, seam, places["filled"], partition)
+    conn.execute(_filled("fill_existing", seam, **places, **lists))
+    check_arrived(conn, seam, lacking, partition, what)
+    check_count(conn, partition, before + held, what)
+    conn.execute(sql.SQL("drop table {}").format(lacking))
 
 
 def _move(conn: Connection, table: TableName, name: TableName) -> None:
@@ -137,12 +153,15 @@ def has_pending(conn: Connection, seam: SeamDefinition, gap: RestoreRange) -> bo
 
 
 def apply_pending(conn: Connection, seam: SeamDefinition) -> int:
-    """Apply the corrections that were held; the user's own triggers are kept out where we may. How many they were."""
-    conn.execute("select set_config('session_replication_role', 'replica', true) from pg_roles where rolname = current_user and rolsuper")
+    """Apply the corrections that were held, exactly; the user's own triggers are kept out where we may. How many they were."""
     writable = [column.name for column in seam.heap.columns if not column.generated]
-    conn.execute(_filled("take_pending", seam, key_is=key_matches(seam.heap.primary_key, "h", "d")))
-    done = conn.execute(_filled("put_pending", seam, writable=_listed(writable))).rowcount
-    conn.execute("select set_config('session_replication_role', 'origin', true) from pg_roles where rolname = current_user and rolsuper")
+    heap, pending = _ident(seam.objects.heap), sql.Identifier("pg_temp", "thermocline_pending")
+    with quiet_triggers(conn):
+        conn.execute(_filled("take_pending", seam, key_is=key_matches(seam.heap.primary_key, "h", "d")))
+        check_left(conn, seam, pending, heap, "corrections replace in the heap")
+        done = conn.execute(_filled("put_pending", seam, writable=_listed(writable))).rowcount
+        check_arrived(conn, seam, pending, heap, "corrections put into the heap", condition=sql.SQL("d._op = 0"))
+        check_left(conn, seam, pending, heap, "corrections delete from the heap", condition=sql.SQL("d._op <> 0"))
     return done
 
 

@@ -21,9 +21,3 @@ create table {partition} partition of {heap} for values from ({lo_literal}) to (
 
 -- name: put_in
 insert into {partition} ({writable}) overriding system value select {writable} from pg_temp.thermocline_moved
-
--- name: quiet_triggers
-select set_config('session_replication_role', 'replica', true) from pg_roles r where r.rolname = current_user and r.rolsuper
-
--- name: loud_triggers
-select set_config('session_replication_role', 'origin', true) from pg_roles r where r.rolname = current_user and r.rolsuper

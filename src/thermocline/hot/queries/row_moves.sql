@@ -1,0 +1,22 @@
+-- name: quiet_triggers
+select set_config('session_replication_role', 'replica', true) from pg_roles r where r.rolname = current_user and r.rolsuper
+
+-- name: loud_triggers
+select set_config('session_replication_role', 'origin', true) from pg_roles r where r.rolname = current_user and r.rolsuper
+
+-- name: fire_deferred
+set constraints all immediate
+
+-- name: hold_lacking
+create temporary table thermocline_lacking on commit drop as
+select s.* from {filled} s where not exists (select 1 from {place} h where {key_is})
+
+-- name: count
+select count(*) from only {place}
+
+-- name: not_arrived
+select count(*) from {held} d
+ where {condition} and not exists (select 1 from {place} h where {key_is} and record_image_eq(row({h_columns}), row({d_columns})))
+
+-- name: still_there
+select count(*) from {held} d where {condition} and exists (select 1 from {place} h where {key_is})
