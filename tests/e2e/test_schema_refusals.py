@@ -10,7 +10,7 @@ import pytest
 from tests.clones import Original
 from tests.e2e.columns import settle, write_everywhere
 from tests.shapes import Shapes
-from tests.twin import Spanning, run
+from tests.twin import EVENTS, Spanning, run
 
 from thermocline.errors import HeapChanged, SchemaNotFollowed
 from thermocline.ops import tier as tier_module
@@ -97,6 +97,46 @@ def test_another_expression_of_a_generated_column_is_refused_once_rows_are_in_th
         refused = shapes.ours(f"alter table public.events alter column doubled set expression as ({expression})")
         assert refused.state == "0A000"
     shapes.check_both("update events set v = v + 1 where id in (21, 190) returning doubled")
+
+
+def _generated(make_spanning: Callable[..., Spanning]) -> Spanning:
+    spanning = make_spanning(table=EVENTS.replace("doc jsonb,", "doc jsonb, doubled integer generated always as (v * 2) stored,"))
+    spanning.seam.execute((UNWATCHED + "; alter event trigger thermocline_rewrite disable").encode())
+    return spanning
+
+
+def test_without_event_triggers_another_expression_of_a_generated_column_stops_the_table(make_spanning: Callable[..., Spanning]) -> None:
+    spanning = _generated(make_spanning)
+    spanning.alter("alter column doubled set expression as (v * 3)")
+    spanning.tier()
+    spanning.assert_same_rows()  # nothing was in the lake when it changed
+    spanning.seam.execute("alter table public.events alter column doubled set expression as (v * 4)")
+    for _ in range(2):
+        with pytest.raises(HeapChanged, match=r"generated column doubled has another expression: \(v \* 4\), which was \(v \* 3\)"):
+            spanning.tier()
+    spanning.seam.execute("alter table public.events alter column doubled set expression as (3 * v)")
+    with pytest.raises(HeapChanged):
+        spanning.tier()
+    spanning.seam.execute("alter table public.events alter column doubled set expression as (v * 3)")
+    spanning.tier()
+    spanning.assert_same_rows()
+
+
+def test_a_generated_column_follows_renames_and_may_become_an_ordinary_one(make_spanning: Callable[..., Spanning]) -> None:
+    spanning = _generated(make_spanning)
+    spanning.tier()
+    spanning.alter("rename column v to w")
+    spanning.tier()
+    spanning.both("update events set w = w + 1 where id in (5, 395) returning doubled")
+    spanning.assert_same_rows()
+    # As after a restored dump: what Postgres keeps by numbers has other ones.
+    spanning.seam.execute("update thermocline.columns set expression_tree = 'of another cluster' where name = 'doubled'")
+    spanning.alter("add column extra integer default 4")
+    spanning.tier()
+    spanning.alter("alter column doubled drop expression")
+    spanning.tier()
+    spanning.both("update events set doubled = 1 where id in (5, 395) returning doubled")
+    spanning.assert_same_rows()
 
 
 def test_values_may_be_rewritten_while_the_heap_has_every_row(make_spanning: Callable[..., Spanning]) -> None:

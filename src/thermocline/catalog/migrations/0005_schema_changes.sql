@@ -13,11 +13,16 @@ alter table thermocline.columns
     add column missing text,
     add column absent boolean not null default false,
     add column held_as text,
+    add column expression text,
+    add column expression_tree text,
     drop constraint columns_table_id_name_key,
     add constraint columns_table_id_name_key unique (table_id, name) deferrable initially deferred;
 comment on column thermocline.columns.missing is 'What rows written before the column existed read as, in Postgres'' text form; null is NULL.';
 comment on column thermocline.columns.absent is 'The lake''s schema has no such column yet: every lake row reads as `missing`.';
 comment on column thermocline.columns.held_as is 'The type the foreign table still has, while it is not the column''s own.';
+comment on column thermocline.columns.expression is 'Of a generated column, as values in the lake were computed by it; null for others.';
+comment on column thermocline.columns.expression_tree is
+    'The same as Postgres keeps it, by numbers: it stays while columns and functions are renamed, the text stays where a dump is restored.';
 
 create table thermocline.templates (name text primary key, body text not null);
 comment on table thermocline.templates is 'The seam''s statements with {places} to fill in, as the program that registered last carries them.';
@@ -88,6 +93,29 @@ create function thermocline.shape_of(heap oid) returns text
                       e'\n' order by a.attnum)
       from pg_attribute a left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
      where a.attrelid = heap and a.attnum > 0 and not a.attisdropped $$;
+
+-- The expressions of a table's generated columns, in both forms; where in a statement a part of it stood is no part of it.
+create function thermocline.expressions_of(heap oid) returns table (attnum smallint, expression text, tree text)
+    language sql stable set search_path = pg_catalog as $$
+    select a.attnum, pg_get_expr(d.adbin, d.adrelid), regexp_replace(d.adbin::text, ' :location -?\d+', '', 'g')
+      from pg_attribute a join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+     where a.attrelid = heap and a.attnum > 0 and not a.attisdropped and a.attgenerated <> '' $$;
+
+create function thermocline.note_expressions(of_table bigint) returns void
+    language sql volatile set search_path = pg_catalog as $$
+    update thermocline.columns c set expression = e.expression, expression_tree = e.tree
+      from thermocline.columns x join thermocline.tables t on t.id = x.table_id
+      left join thermocline.expressions_of(t.heap_oid) e on e.attnum = x.attnum
+     where c.table_id = of_table and x.table_id = c.table_id and x.position = c.position
+       and (c.expression, c.expression_tree) is distinct from (e.expression, e.tree) $$;
+
+-- A generated column with another expression than values outside the heap were computed by, as a sentence; null when there is none.
+create function thermocline.changed_expression(of_table bigint) returns text
+    language sql stable set search_path = pg_catalog as $$
+    select format('generated column %s has another expression: %s, which was %s', c.name, e.expression, c.expression)
+      from thermocline.tables t join thermocline.columns c on c.table_id = t.id join thermocline.expressions_of(t.heap_oid) e on e.attnum = c.attnum
+     where t.id = of_table and e.expression <> c.expression and e.tree <> c.expression_tree
+     order by c.position limit 1 $$;
 
 -- Whether a collation orders text by its bytes, as the lake does; core/coltypes.py and hot/facts.py say the same.
 create function thermocline.orders_by_bytes(collation_oid oid) returns boolean
@@ -497,6 +525,7 @@ create function thermocline.apply_seam(of_table bigint, line bigint) returns voi
     language plpgsql volatile set search_path = pg_catalog as $$
 begin
     perform thermocline.note_types(of_table);
+    perform thermocline.note_expressions(of_table);
     perform thermocline.apply_functions(of_table);
     perform thermocline.apply_view(of_table, line);
     update thermocline.tables t set shape = thermocline.shape_of(t.heap_oid),
@@ -690,6 +719,10 @@ begin
     if thermocline.changed_type(of_table) is not null and thermocline.has_rows_outside(of_table) then
         perform thermocline.refuse_change(of_table, thermocline.changed_type(of_table), null);
     end if;
+    -- Where event triggers are there, on_rewrite() has refused it in its statement.
+    if thermocline.changed_expression(of_table) is not null and thermocline.has_rows_outside(of_table) then
+        perform thermocline.refuse_change(of_table, thermocline.changed_expression(of_table), 'the values in the heap alone were computed anew');
+    end if;
     delta := format('thermocline_delta.%I', t.object_name);
     lake := format('thermocline_lake.%I', t.object_name);
     perform thermocline.loosen_seam(of_table);
@@ -755,6 +788,7 @@ begin
     update thermocline.tables x set shape = thermocline.shape_of(x.heap_oid), schema_version = x.schema_version + 1,
            lake_behind = x.lake_behind or said <> '{}' where x.id = of_table;
     perform thermocline.note_types(of_table);
+    perform thermocline.note_expressions(of_table);
     perform thermocline.apply_functions(of_table);
     perform thermocline.apply_view(of_table, (select k.seam_line from thermocline.cutline k where k.table_id = of_table), retyped);
     if said <> '{}' then
@@ -904,7 +938,7 @@ begin
     end loop;
 end $$;
 
-revoke all on function thermocline.on_alter_start(), thermocline.on_alter_end(), thermocline.on_rewrite(), thermocline.on_type_end(), thermocline.note_types(bigint), thermocline.follow_schema(bigint, boolean),
+revoke all on function thermocline.on_alter_start(), thermocline.on_alter_end(), thermocline.on_rewrite(), thermocline.on_type_end(), thermocline.note_types(bigint), thermocline.note_expressions(bigint), thermocline.follow_schema(bigint, boolean),
     thermocline.finish_following(bigint), thermocline.apply_seam(bigint, bigint), thermocline.apply_view(bigint, bigint, text[], bigint),
     thermocline.apply_functions(bigint), thermocline.apply_view_triggers(bigint), thermocline.loosen_seam(bigint),
     thermocline.lock_seam(bigint) from public;
