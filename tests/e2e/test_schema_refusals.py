@@ -27,6 +27,7 @@ def unchanged(columns: Original) -> Iterator[Spanning]:
         made.seam.execute(
             "create domain public.five as integer default 5; create domain public.five_checked as integer default 5 check (value > 0)"
         )
+        made.alter('add column "V" integer default 7')
         yield made
 
 
@@ -45,6 +46,10 @@ def unchanged(columns: Original) -> Iterator[Spanning]:
         ("alter column v type bigint using id::bigint", "USING would change the values in the heap alone"),
         ("alter column rate type double precision using rate::integer", "USING would change the values in the heap alone"),
         ("alter column v type bigint using v::bigint + 1", "USING would change the values in the heap alone"),
+        ('alter column "V" type bigint using "v"::bigint', "USING would change the values in the heap alone"),
+        ('alter column "V" type bigint using V::bigint', "USING would change the values in the heap alone"),
+        ('alter column v type bigint using "V"::bigint', "USING would change the values in the heap alone"),
+        ('alter column V type bigint using v::bigint, alter column "V" type bigint using v::bigint', "USING would change the values"),
         ("alter v type bigint using v::bigint, alter code set data type text using upper(code)", "USING would change the values"),
         ("alter column doc type jsonb using doc || '{\"x\": 1}'", "USING would change the values in the heap alone"),
         ("add column five public.five", "type public.five has a default of its own, which rows in the lake would not get"),

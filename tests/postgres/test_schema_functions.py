@@ -62,3 +62,25 @@ def test_what_widens_is_what_the_lake_can_promote(shop: Shop, was: tuple[str, st
     assert told is widens
     if widens:
         assert same_type(before, after) or can_promote(before, after)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_plain"),
+    [
+        ("alter column v type bigint using v::bigint", True),
+        ("ALTER COLUMN V TYPE BIGINT USING v::bigint", True),
+        ('alter "v" set data type bigint using V :: bigint;', True),
+        ('alter column "V" type bigint using "V"::bigint, alter w type numeric(10, 2) using w::numeric(10, 2)', True),
+        ('alter column "a ""b""" type bigint using "a ""b"""::bigint', True),
+        ('alter column "V" type bigint using "v"::bigint', False),
+        ('alter column "V" type bigint using V::bigint', False),
+        ('alter column v type bigint using "V"::bigint', False),
+        ("alter column ä type bigint using Ä::bigint", False),
+        ("alter column v type bigint using v::integer", False),
+        ("alter column v type bigint using v::bigint + 1", False),
+        ('alter v type bigint using v::bigint, alter "V" type bigint using v::bigint', False),
+    ],
+)
+def test_a_using_is_plain_when_it_names_the_very_column_and_type(shop: Shop, change: str, is_plain: bool) -> None:
+    ((rest,),) = shop.conn.execute("select thermocline.without_plain_using(%s)", [f"alter table t {change}"]).fetchall()
+    assert ("using" in rest.lower()) is not is_plain

@@ -875,12 +875,30 @@ create function thermocline.statement_text(context text) returns text
     language sql stable set search_path = pg_catalog as $$
     select case when context !~ 'SQL function "' then concat_ws(e';\n', current_query(), context) end $$;
 
--- A USING that only spells out the cast that Postgres makes by itself: ALTER COLUMN v TYPE bigint USING v::bigint.
-create function thermocline.without_plain_using(statement text) returns text
+-- A name as Postgres reads it: exactly where it is quoted; else its ASCII letters, and no others, in lower case.
+create function thermocline.folded_name(spelled text) returns text
     language sql immutable set search_path = pg_catalog as $$
-    select regexp_replace(statement,
-        '\malter\s+(?:column\s+)?("(?:[^"]|"")+"|[\w$]+)\s+(?:set\s+data\s+)?type\s+([\w ]+(?:\([\d, ]+\))?)\s+using\s+\1\s*::\s*\2\s*(?=[,;"'']|$)',
-        'alter', 'gi') $$;
+    select case when spelled like '"%' then replace(substr(spelled, 2, length(spelled) - 2), '""', '"')
+                else translate(spelled, 'ABCDEFGHIJKLMNOPQRSTUVWXYZ', 'abcdefghijklmnopqrstuvwxyz') end $$;
+
+-- The statement without each USING that only spells out the cast that Postgres makes by itself: ALTER COLUMN v TYPE bigint USING v::bigint.
+create function thermocline.without_plain_using(statement text) returns text
+    language plpgsql immutable set search_path = pg_catalog as $$
+declare
+    name constant text := '("(?:[^"]|"")+"|[\w$]+)';
+    type constant text := '([\w ]+(?:\([\d, ]+\))?)';
+    m text[];
+begin
+    for m in select x from regexp_matches(statement, concat('(\malter\s+(?:column\s+)?', name, '\s+(?:set\s+data\s+)?type\s+', type,
+                                                            '\s+using\s+', name, '\s*::\s*', type, ')\s*(?=[,;"'']|$)'), 'gi') x
+    loop
+        if thermocline.folded_name(m[2]) = thermocline.folded_name(m[4])
+           and thermocline.folded_name(btrim(m[3])) = thermocline.folded_name(btrim(m[5])) then
+            statement := replace(statement, m[1], 'alter');
+        end if;
+    end loop;
+    return statement;
+end $$;
 
 -- A statement that rewrites the values of the heap's rows reaches no row of the lake or the delta: it is refused once there are any, unless
 -- its text shows that values stay as they are. What comes with a new column is judged by follow_added().
