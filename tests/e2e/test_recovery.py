@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import subprocess
@@ -11,6 +12,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.e2e.test_adopt import leave
+from tests.faults.test_tier_kills import kill_at
 from tests.twin import Spanning, open_session
 from typer.testing import CliRunner
 
@@ -20,6 +23,7 @@ from thermocline.errors import LakeAhead, LakesNotCompared, Paused
 from thermocline.gateway.server import start_in_thread
 from thermocline.locations import without_file_scheme
 from thermocline.ops.janitor import remove_stray_files
+from thermocline.ops.maintain.registry import add_table
 from thermocline.ops.maintain.run import PassWish, run_pass
 from thermocline.ops.pause import resume
 from thermocline.ops.recover import recover
@@ -213,3 +217,84 @@ def test_a_kill_before_the_pointer_moves_is_recovered_again(restorable: Restorab
     spanning.both("update events set v = v + 7 where id in (3, 5) returning *")
     spanning.fold()
     spanning.assert_same_rows()
+
+
+def _head(spanning: Spanning) -> Path:
+    ((head,),) = spanning.query("select metadata_location from thermocline_iceberg.iceberg_tables")
+    return Path(without_file_scheme(head))
+
+
+def _tear(head: Path, how: str) -> None:
+    """What a power cut leaves of a file that was not flushed."""
+    held = head.read_bytes()
+    head.write_bytes(
+        {"empty": b"", "half": held[: len(held) // 2], "zeros": bytes(len(held)), "half a gzip": gzip.compress(held)[:-9]}[how]
+    )
+
+
+@pytest.mark.parametrize("how", ["empty", "half", "zeros", "half a gzip"])
+def test_a_torn_head_is_replaced_by_its_predecessor_and_nothing_is_lost(spanning: Spanning, how: str) -> None:
+    """A fold whose metadata file was not on the disk yet when the power went: it was never published."""
+    spanning.tier()
+    spanning.both("update events set v = v + 1 where id in (3, 4) returning *")
+    assert kill_at(spanning, "fold-committed", "fold_child") == -9
+    _tear(_head(spanning), how)
+    files = _files(spanning)
+    (dry,) = recover(spanning.dsn, dry_run=True).tables
+    assert (dry.state, _files(spanning)) == ("recovered", files)
+    (done,) = recover(spanning.dsn).tables
+    assert done.state == "recovered"
+    assert "the head's own cannot be read" in done.sentence
+    assert files < _files(spanning)
+    spanning.assert_same_rows()
+    assert spanning.fold().rows == 2
+    spanning.assert_same_rows()
+    spanning.tier()
+    _maintain(spanning)
+    spanning.assert_same_rows()
+    assert [table.state for table in recover(spanning.dsn).tables] == ["agrees"]
+
+
+def test_a_torn_head_that_only_evolved_the_schema_is_evolved_again(spanning: Spanning) -> None:
+    spanning.tier()
+    spanning.alter("add column extra integer default 4")
+    spanning.tier()
+    _tear(_head(spanning), "half")
+    assert [table.state for table in recover(spanning.dsn).tables] == ["recovered"]
+    spanning.tier()
+    spanning.both("update events set extra = 5 where id in (3, 300) returning *")
+    spanning.fold()
+    spanning.assert_same_rows()
+
+
+def test_a_torn_head_whose_snapshot_was_published_is_named_and_nothing_goes_back(spanning: Spanning) -> None:
+    spanning.tier()
+    spanning.both("update events set v = v + 1 where id in (3, 4) returning *")
+    spanning.fold()
+    _tear(_head(spanning), "half")
+    (table,) = recover(spanning.dsn).tables
+    assert table.state == "incomplete"
+    assert "a metadata file that knows snapshot" in table.missing[0].path
+
+
+def test_a_plain_lake_table_goes_back_to_what_its_predecessor_says_and_is_never_emptied(spanning: Spanning) -> None:
+    spanning.tier()
+    leave(spanning)
+    add_table(spanning.dsn, spanning.name)
+    before = spanning.spark().sql("select count(*), sum(v) from thermocline.public.events").collect()
+    spanning.spark().sql("alter table thermocline.public.events set tblproperties ('some' = 'thing')")
+    _tear(_head(spanning), "half")
+    assert [table.state for table in recover(spanning.dsn).tables] == ["recovered"]
+    assert spanning.spark().sql("select count(*), sum(v) from thermocline.public.events").collect() == before
+    # Neither the head nor the one before it: nobody knows what the table held.
+    spanning.seam.execute("update thermocline_iceberg.iceberg_tables set previous_metadata_location = null")
+    head = _head(spanning)
+    held = head.read_bytes()
+    _tear(head, "zeros")
+    assert [table.state for table in recover(spanning.dsn).tables] == ["incomplete"]
+    head.write_bytes(held)
+    # A snapshot that lacks a file is told, and does not become an empty table.
+    gone = next(head.parent.parent.rglob("*.parquet"))
+    gone.rename(gone.with_suffix(".away"))
+    (table,) = recover(spanning.dsn).tables
+    assert (table.state, len(table.missing)) == ("incomplete", 1)

@@ -32,6 +32,8 @@ class Maintained:
     lake: TableName
     heap: TableName | None
     metadata_location: str | None
+    previous_location: str | None
+    """The metadata file before that one, as the catalog's row names it."""
     format: str
 
     @property
@@ -88,7 +90,8 @@ def read_maintained(conn: Connection) -> tuple[Maintained, ...]:
             lake=TableName(namespace, name),
             heap=TableName(schema, table) if schema is not None else None,
             metadata_location=location,
+            previous_location=previous,
             format=format,
         )
-        for table_id, lake_id, namespace, name, schema, table, location, format in conn.execute(_QUERIES["maintained"])
+        for table_id, lake_id, namespace, name, schema, table, location, previous, format in conn.execute(_QUERIES["maintained"])
     )

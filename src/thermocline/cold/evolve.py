@@ -10,6 +10,7 @@ import gzip
 import json
 import re
 import uuid
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ def read_metadata(location: str) -> dict[str, Any]:
         held = stream.read()
     try:
         told: dict[str, Any] = json.loads(gzip.decompress(held) if held[:2] == b"\x1f\x8b" else held)
-    except (ValueError, OSError) as problem:
+    except (ValueError, OSError, EOFError, zlib.error) as problem:
         raise LakeFileUnreadable(f"Lake metadata {location} cannot be read: {problem}") from problem
     return told
 

@@ -1,8 +1,10 @@
 """The `recover` command: after a restore to an earlier moment, the lake is brought to the newest state that agrees with the database.
 
 Catalog, cut-line and delta went back together with the heap, so the state that agrees is the one the catalog points at, as long as its
-files were not expired since. Recovering deletes nothing: a metadata file above every other makes that state current again, and files that
-only lost commits name become orphans, which a later sweep deletes after its grace period. A table that misses files is paused.
+files were not expired since. Where the pointer's own metadata file is torn (a power cut between the swap and the flush, decision 0041), its
+predecessor is whole, and what the torn file committed was never published. Recovering deletes nothing: a metadata file above every other
+makes that state current again, and files that only lost commits name become orphans, which a later sweep deletes after its grace period. A
+table that misses files is paused.
 
     observe metadata files and what is missing → plan the snapshot → write metadata → swap the catalog's pointer and note it
 """
@@ -10,8 +12,8 @@ only lost commits name become orphans, which a later sweep deletes after its gra
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,11 +40,18 @@ class TableRecovery:
     snapshot_id: int | None
     later_versions: int
     missing: tuple[MissingFile, ...] = ()
+    went_back: bool = False
+    """Whether the metadata file of the head cannot be read, and the one before it was taken."""
 
     @property
     def sentence(self) -> str:
         if self.state == "agrees":
             return f"The lake of {self.table} agrees with the database."
+        if self.state == "recovered" and self.went_back:
+            return (
+                f"The lake of {self.table} is at snapshot {self.snapshot_id}, in which the metadata file before the head left it:"
+                " the head's own cannot be read."
+            )
         if self.state == "recovered":
             return (
                 f"The lake of {self.table} is at snapshot {self.snapshot_id}, which agrees with the database;"
@@ -72,8 +81,10 @@ class RecoverReport:
 class _Seen:
     head: str
     told: dict[str, dict[str, Any]]
-    """Metadata files that can be read, by location: the pointer's own first, then later ones, newest first."""
+    """Metadata files that can be read, by location: the pointer's own first, then later ones, newest first, then its predecessor."""
     later: tuple[LaterVersion, ...]
+    wanted: tuple[int | None, ...]
+    """The snapshots that agree with the database, the one to prefer first; none when nobody knows which."""
     published: int | None
 
 
@@ -94,20 +105,23 @@ def _recover(conn: Connection, table: Maintained, *, dry_run: bool) -> TableReco
         if table.metadata_location is None:
             return TableRecovery(table=table.label, state="incomplete", snapshot_id=None, later_versions=0)
         seen = _observe(conn, table, table.metadata_location)
-        head = seen.told.get(seen.head)
-        # An operation that had committed and not published stays committed where its files are there: resolving publishes it.
-        wanted = list(dict.fromkeys([*([current_snapshot_of(head)] if head is not None else []), seen.published]))
-        missing = _find_missing(seen, [snapshot for snapshot in wanted if snapshot is not None])
+        missing = _find_missing(seen, [snapshot for snapshot in seen.wanted if snapshot is not None])
         complete = {snapshot for snapshot, gone in missing.items() if not gone}
         candidates = [Candidate(location=location, snapshots=frozenset(snapshots_of(told))) for location, told in seen.told.items()]
-        target = plan_target(candidates, wanted, complete)
+        target = plan_target(candidates, seen.wanted, complete)
         if target is None:
             return _leave_incomplete(conn, table, seen, missing, dry_run=dry_run)
-        agrees = target.location == seen.head and not seen.later and target.snapshot_id == wanted[0]
+        agrees = target.location == seen.head and not seen.later and target.snapshot_id == seen.wanted[0]
         if not agrees and not dry_run:
             _apply(conn, table, seen, target)
         state = "agrees" if agrees else "recovered"
-        return TableRecovery(table=table.label, state=state, snapshot_id=target.snapshot_id, later_versions=len(seen.later))
+        return TableRecovery(
+            table=table.label,
+            state=state,
+            snapshot_id=target.snapshot_id,
+            later_versions=len(seen.later),
+            went_back=seen.head not in seen.told and target.location == table.previous_location,
+        )
 
 
 @contextmanager
@@ -127,13 +141,23 @@ def _lock(conn: Connection, table: Maintained) -> Iterator[None]:
 def _observe(conn: Connection, table: Maintained, head: str) -> _Seen:
     later = read_later_versions(head)
     told: dict[str, dict[str, Any]] = {}
-    for location in (head, *(version.location for version in later)):
-        try:
-            told[location] = read_metadata(location)
-        except LakeFileUnreadable:
-            continue
+    for location in (head, *(version.location for version in later), table.previous_location):
+        if location is not None and location not in told:
+            with suppress(LakeFileUnreadable):
+                told[location] = read_metadata(location)
     published = None if table.owner.table_id is None else journal.read_cutline(conn, table.owner.table_id).s
-    return _Seen(head=head, told=told, later=later, published=published)
+    return _Seen(head=head, told=told, later=later, wanted=_wanted(table, told, head, published), published=published)
+
+
+def _wanted(table: Maintained, told: Mapping[str, Mapping[str, Any]], head: str, published: int | None) -> tuple[int | None, ...]:
+    """The head's snapshot and the published one. An operation that had committed and not published stays committed where its files are
+    there: resolving publishes it. Of a table that nobody publishes, the predecessor says where it was; without it nobody knows."""
+    found = [current_snapshot_of(told[head])] if head in told else []
+    if table.owner.table_id is not None:
+        found.append(published)
+    elif not found and (before := told.get(table.previous_location or "")) is not None:
+        found.append(current_snapshot_of(before))
+    return tuple(dict.fromkeys(found))
 
 
 def _find_missing(seen: _Seen, wanted: list[int]) -> dict[int, tuple[MissingFile, ...]]:

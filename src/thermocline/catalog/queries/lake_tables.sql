@@ -30,7 +30,7 @@ delete from thermocline.lake_tables where id = %(lake_id)s
 select schema_name, table_name from thermocline.tables where lake_namespace = %(namespace)s and lake_name = %(name)s
 
 -- name: maintained
-select m.table_id, m.lake_id, m.namespace, m.name, m.schema_name, m.table_name, i.metadata_location, m.format
+select m.table_id, m.lake_id, m.namespace, m.name, m.schema_name, m.table_name, i.metadata_location, i.previous_metadata_location, m.format
   from thermocline.maintained m
   left join thermocline_iceberg.iceberg_tables i
     on i.catalog_name = m.catalog and i.table_namespace = m.namespace and i.table_name = m.name

@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A metadata file that can be read: the pointer's own first, then later ones, newest first."""
+    """A metadata file that can be read: the pointer's own first, then later ones, newest first, then the one before the pointer's."""
 
     location: str
     snapshots: frozenset[int]
