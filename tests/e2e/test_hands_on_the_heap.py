@@ -65,6 +65,44 @@ def test_a_partition_that_is_attached_again_brings_what_was_done_to_it(make_span
     spanning.assert_same_rows()
 
 
+@pytest.mark.parametrize("watched", [True, False], ids=["event triggers", "no event triggers"])
+@pytest.mark.parametrize(("days", "month"), [(120, "2026-05"), (-365, "2025-01")], ids=["above", "below"])
+def test_a_tiered_partition_that_is_attached_elsewhere_with_other_rows_is_a_new_one(
+    make_spanning: Callable[..., Spanning], watched: bool, days: int, month: str
+) -> None:
+    """Above the cut-line its rows are hot and move in their turn; below it they are corrections."""
+    spanning = make_spanning(reclaim_lag="9000d")
+    heap = spanning.session("public", autocommit=True)
+    spanning.tier()
+    assert spanning.query("select state from thermocline.partitions where name = 'events_2026_01'") == [("tiered",)]
+    moved = f"ts + interval '{days} days'"
+    if not watched:
+        heap.execute("alter event trigger thermocline_partition_end disable")
+    heap.execute("alter table public.events detach partition public.events_2026_01")
+    if not watched:
+        heap.execute("drop trigger thermocline_capture on public.events_2026_01")
+    heap.execute(f"update public.events_2026_01 set ts = {moved}, note = 'moved'".encode())
+    until = f"'{month}-01 00:00Z'::timestamptz + interval '31 days'"
+    ((end,),) = heap.execute(f"select ({until})::text".encode()).fetchall()
+    heap.execute(
+        f"alter table public.events attach partition public.events_2026_01 for values from ('{month}-01 00:00Z') to ('{end}')".encode()
+    )
+    spanning.twin.execute(f"insert into events select id, {moved}, v, 'moved', amount, tags, doc from events where {_JANUARY}".encode())
+    spanning.tier()
+    spanning.assert_same_rows()
+    spanning.both("update events set v = v + 1 where id in (20, 30) returning id, ts, v")
+    spanning.both("insert into events (id, ts, v) values (900, '2026-06-10 00:00+00', 1)")
+    for _ in range(2):
+        report = spanning.tier()
+        spanning.assert_same_rows()
+    assert spanning.query("select state, count(*) from thermocline.partitions where name = 'events_2026_01' group by 1") == [("tiered", 1)]
+    assert spanning.query("select t > thermocline.axis('2026-05-01 00:00Z'::timestamptz) from thermocline.cutline") == [(days > 0,)]
+    assert report.op_id is None
+    spanning.both("delete from events where id = 25 returning id, ts")
+    spanning.fold()
+    spanning.assert_same_rows()
+
+
 def test_a_partition_made_below_the_cut_line_is_seen_at_once(changing: Spanning) -> None:
     heap = changing.session("public", autocommit=True)
     heap.execute("create table public.older partition of public.events for values from (minvalue) to ('2025-01-01 00:00+00')")

@@ -40,8 +40,10 @@ def short_locks(conn: Connection, lock_timeout_ms: int, relids: Sequence[int], w
 
 
 def apply_discovery(conn: Connection, table_id: int, partitions: Sequence[HeapPartition]) -> dict[int, PartitionState]:
-    """Record partitions made or removed by others; the state of each that exists."""
+    """Record partitions made, removed or attached elsewhere by others; the state of each that exists."""
     with conn.transaction():
+        places = {"los": [p.lo for p in partitions], "his": [p.hi for p in partitions]}
+        conn.execute(_QUERIES["forget_moved"], {"table_id": table_id, "relids": [p.oid for p in partitions], **places})
         for partition in partitions:
             conn.execute(
                 _QUERIES["discover"],

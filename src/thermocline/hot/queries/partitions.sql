@@ -8,6 +8,16 @@ on conflict (table_id, relid) where state <> 'dropped' do update set schema_name
  where (partitions.schema_name, partitions.name, partitions.lo, partitions.hi)
        is distinct from (excluded.schema_name, excluded.name, excluded.lo, excluded.hi)
 
+-- name: forget_moved
+-- Bounds change only by DETACH and ATTACH: what was copied is another range, and what the partition holds now nobody has captured. A tiered
+-- one at or above T cannot be, either. Not while a move is undecided: its publication looks at the states and seals as they were.
+delete from thermocline.partitions p
+ using thermocline.cutline c, unnest(%(relids)s::oid[], %(los)s::bigint[], %(his)s::bigint[]) found(relid, lo, hi)
+ where p.table_id = %(table_id)s and c.table_id = p.table_id and p.relid = found.relid and p.state not in ('hot', 'dropped')
+   and ((p.lo, p.hi) <> (found.lo, found.hi) or (p.state = 'tiered' and p.lo >= c.t))
+   and not exists (select from thermocline.op_log o
+                    where o.table_id = p.table_id and o.kind = 'tier' and o.phase not in ('published', 'abandoned'))
+
 -- name: forget_vanished
 delete from thermocline.partitions where table_id = %(table_id)s and state <> 'dropped' and relid <> all(%(relids)s::oid[])
 returning name, state
