@@ -84,10 +84,27 @@ def test_a_partition_waits_for_readers_and_for_its_capture_trigger(events: Shop)
     assert why_not_drop(events.conn, 1, _oid(events, "public.e2"), 0) is None
     for change in (f"disable trigger {CAPTURE_TRIGGER}", f"enable trigger {CAPTURE_TRIGGER}", f"enable replica trigger {CAPTURE_TRIGGER}"):
         events.run(f"alter table public.e2 {change}")
-        assert "capture trigger is gone or disabled" in str(why_not_drop(events.conn, 1, _oid(events, "public.e2"), 0))
+        reason = str(why_not_drop(events.conn, 1, _oid(events, "public.e2"), 0))
+        assert "capture trigger is gone or disabled" in reason
+        first, then = f"ENABLE ALWAYS TRIGGER {CAPTURE_TRIGGER} first", "then run `thermocline verify --repair`"
+        assert -1 < reason.find(first) < reason.find(then), "a change between a repair and the enabling would slip past both"
     events.run(f"alter table public.e2 enable always trigger {CAPTURE_TRIGGER}")
-    assert "run `thermocline verify --repair`" in str(why_not_drop(events.conn, 1, _oid(events, "public.e2"), 0))
+    reason = str(why_not_drop(events.conn, 1, _oid(events, "public.e2"), 0))
+    assert "run `thermocline verify --repair`" in reason
+    assert "ENABLE" not in reason, "the trigger fires always"
     assert why_not_drop(events.conn, 1, _oid(events, "public.e1"), 0) is None
+
+
+def test_a_capture_disabled_late_in_a_long_transaction_was_lost_when_it_was_disabled(events: Shop) -> None:
+    """Not when the transaction began: a comparison that ran in between would be taken for one that came after it."""
+    _seal_and_publish(events)
+    operator = events.session(autocommit=False)
+    operator.execute("select 1")
+    ((compared,),) = events.rows("select clock_timestamp()")
+    operator.execute(f"alter table public.e1 disable trigger {CAPTURE_TRIGGER}".encode())
+    operator.commit()
+    ((lost,),) = events.rows("select capture_lost_at from thermocline.partitions where name = 'e1'")
+    assert lost > compared
 
 
 def test_the_floor_of_the_seam_waits_for_readers_of_an_older_t(events: Shop) -> None:

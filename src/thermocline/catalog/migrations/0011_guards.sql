@@ -161,7 +161,7 @@ begin
         perform set_config('thermocline.following', '', true);
     end loop;
     -- Somebody switched a capture off: what is written until it fires again is missing in the lake, and so is noted until both were compared.
-    update thermocline.partitions k set capture_lost_at = now()
+    update thermocline.partitions k set capture_lost_at = clock_timestamp()
       from thermocline.tables_here t, pg_event_trigger_ddl_commands() c
      where t.id = k.table_id and c.classid = 'pg_class'::regclass and c.objid in (t.heap_oid, k.relid) and k.state in ('sealing', 'tiering', 'tiered')
        and exists (select from pg_trigger g where g.tgrelid = k.relid and g.tgname = 'thermocline_capture' and g.tgenabled <> 'A');

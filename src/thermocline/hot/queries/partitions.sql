@@ -63,7 +63,7 @@ update thermocline.partitions set rows_in_lake = %(rows)s where table_id = %(tab
 select exists (select 1 from pg_trigger where tgrelid = %(relid)s and tgname = %(trigger)s and tgenabled = 'A')
 
 -- name: note_capture_lost
-update thermocline.partitions set capture_lost_at = now() where table_id = %(table_id)s and relid = %(relid)s
+update thermocline.partitions set capture_lost_at = clock_timestamp() where table_id = %(table_id)s and relid = %(relid)s
 
 -- name: capture_was_lost
 select capture_lost_at is not null from thermocline.partitions where table_id = %(table_id)s and relid = %(relid)s
