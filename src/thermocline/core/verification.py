@@ -15,10 +15,10 @@ MAX_KEYS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRange:
-    """Keys lo <= k < hi on the axis; `in_heap` when the heap still holds every row of it, and so is the yardstick.
+    """Keys lo <= k < hi on the axis; `in_heap` when the heap holds the range whole, or keep-heap wants it to, and so is the yardstick.
 
-    `proves_deletes`: the partition that was copied never left the table, so that a row it lacks was deleted. A range that lies in no such
-    partition may lack rows because a partition was dropped or detached.
+    `proves_deletes`: the heap holds the range whole, unbroken since its seal, so that a row it lacks was deleted. Elsewhere it may lack
+    rows because a partition was dropped, detached or emptied.
     """
 
     name: str

@@ -6,7 +6,7 @@ in front of the application's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -228,20 +228,22 @@ def _why_not_trusted(conn: Connection, table_id: int, relid: int) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """Partitions whose capture was off for a time and fires again at the moment of a snapshot, by name."""
+    """Partitions (number and ends) whose capture was off for a time and fires again at the moment of a snapshot."""
 
-    relids: Mapping[str, int]
+    partitions: tuple[tuple[int, int, int], ...]
     at: datetime | None
 
 
 def read_watched(conn: Connection, table_id: int) -> Watched:
     rows = conn.execute(_QUERIES["watched"], {"table_id": table_id, "trigger": CAPTURE_TRIGGER}).fetchall()
-    return Watched(relids={str(TableName(schema, name)): relid for relid, schema, name, _ in rows}, at=rows[0][3] if rows else None)
+    return Watched(partitions=tuple((relid, lo, hi) for relid, lo, hi, _ in rows), at=rows[0][3] if rows else None)
 
 
-def note_compared(conn: Connection, table_id: int, watched: Watched, names: Iterable[str]) -> None:
-    """Both tiers were found equal at the snapshot at which these captures fired: they are trusted again."""
-    relids = [watched.relids[name] for name in names if name in watched.relids]
+def note_compared(conn: Connection, table_id: int, watched: Watched, ranges: Sequence[tuple[int, int]]) -> None:
+    """In these ranges, which do not overlap, both tiers agreed at the snapshot at which captures fired: those are trusted again."""
+    relids = [
+        relid for relid, low, high in watched.partitions if sum(max(0, min(high, hi) - max(low, lo)) for lo, hi in ranges) == high - low
+    ]
     if relids:
         conn.execute(_QUERIES["note_compared"], {"table_id": table_id, "relids": relids, "at": watched.at})
 

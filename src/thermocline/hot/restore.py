@@ -6,7 +6,7 @@ is applied at the end. So whatever is killed, the lake and the delta are the tru
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -77,9 +77,10 @@ def fill(conn: Connection, seam: SeamDefinition, part: RestoreRange, snapshot: i
     return FilledRange(lo=part.lo, hi=part.hi, table=table, rows=rows)
 
 
-def hold_pending(conn: Connection, seam: SeamDefinition, t: int) -> None:
-    """Keep the corrections that wait below T, for the rest of the transaction that drops the delta."""
-    conn.execute(_filled("hold_pending", seam, t=key_expression(seam.key_type, sql.Literal(str(t)))))
+def hold_pending(conn: Connection, seam: SeamDefinition, ranges: Sequence[RestoreRange]) -> None:
+    """Keep the corrections that wait in these ranges, for the rest of the transaction that drops the delta."""
+    conditions = [within(seam, part.lo, part.hi, "d") for part in ranges]
+    conn.execute(_filled("hold_pending", seam, condition=sql.SQL(" or ").join(conditions) if conditions else sql.SQL("false")))
     conn.execute(_filled("index_pending", seam))
 
 

@@ -3,14 +3,15 @@
 Only the rows that differ are written, to the delta, in one transaction: readers see them right from its commit on, and the next fold
 carries them into the lake. A range whose only copy is the lake has nothing to be repaired from, and is refused.
 
-Rows that the heap lacks are deleted from the lake only where they are proved to have been deleted: the partition that was copied is still
-the table's, and was all the while. Where a partition was dropped, detached or made anew, the lake may have the only copy: those rows stay.
+Rows that the heap lacks are deleted from the lake only where they are proved to have been deleted: the heap holds the range whole, unbroken
+since its seal (`thermocline.partitions_in_heap`). Where a partition was dropped, detached, emptied or made anew, the lake may have the only
+copy: those rows stay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psycopg
 from psycopg import sql
@@ -80,21 +81,24 @@ def _repair_range(conn: Connection, table: SpanningTable, wished: str) -> tuple[
     """How many rows of a range were corrected, and how many that the heap lacks were left, for nothing proves that they were deleted.
 
     At one snapshot; a row that a writer changed meanwhile has a newer correction, so Postgres refuses ours and all of it runs again. The
-    heap is held before the snapshot is taken: a partition that left it later would look as if all of its rows had been deleted.
+    heap and its partitions are held before the snapshot is taken: one that left or was truncated later would look as if all of its rows
+    had been deleted.
     """
     for attempt in range(_ATTEMPTS):
         try:
             with conn.transaction():
                 conn.execute("set transaction isolation level repeatable read")
-                conn.execute(sql.SQL("lock table only {}, only {} in access share mode").format(*map(_ident, _held(table))))
+                conn.execute(sql.SQL("lock table {} in access share mode").format(_ident(table.name)))
                 conn.execute("select set_config('search_path', 'pg_catalog', true)")
-                ranges = read_ranges(conn, table, journal.read_cutline(conn, table.registered.id))
-                part = next((part for part in ranges if part.name == wished and part.in_heap), None)
+                cut = journal.read_cutline(conn, table.registered.id)
+                part = next((part for part in read_ranges(conn, table, cut) if part.name == wished), None)
                 if part is None:
                     return 0, 0
-                corrected = conn.execute(_statement("upsert", table, part)).rowcount
+                corrected = conn.execute(_statement("upsert", table, part, cut.r)).rowcount
                 if part.proves_deletes:
                     return corrected + conn.execute(_statement("tombstone", table, part)).rowcount, 0
+                if not part.in_heap:
+                    return corrected, 0
                 lacking = conn.execute(_statement("lacking", table, part)).fetchone()
                 return corrected, int(lacking[0]) if lacking else 0
         except psycopg.errors.SerializationFailure:
@@ -103,12 +107,8 @@ def _repair_range(conn: Connection, table: SpanningTable, wished: str) -> tuple[
     raise AssertionError("unreachable")
 
 
-def _held(table: SpanningTable) -> tuple[TableName, TableName]:
-    """What a partition cannot be dropped, detached, made or attached without."""
-    return table.seam.objects.heap, table.seam.objects.spill
-
-
-def _statement(name: str, table: SpanningTable, part: CheckedRange) -> sql.Composed:
+def _statement(name: str, table: SpanningTable, part: CheckedRange, line: int | None = None) -> sql.Composed:
+    """The statement over one range; of the heap's rows those at or above the retention line, for what is below stays expired."""
     seam, key = table.seam, table.heap.primary_key
     names = [column.name for column in table.heap.columns]
     return sql.SQL(_QUERIES[name]).format(
@@ -121,7 +121,7 @@ def _statement(name: str, table: SpanningTable, part: CheckedRange) -> sql.Compo
         key_columns=_listed([column.name for column in key]),
         columns_from_excluded=sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column)) for column in names),
         same_key=key_matches(key, "s", "h"),
-        h_within=_within(table, part, "h"),
+        h_within=_within(table, part if line is None else replace(part, lo=max(part.lo, line)), "h"),
         s_within=_within(table, part, "s"),
     )
 

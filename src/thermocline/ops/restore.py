@@ -41,7 +41,6 @@ class Restoring:
     """History that is ready to be attached: each range with the table it was filled into, and the gaps that had no rows."""
 
     table: SpanningTable
-    t: int
     filled: tuple[tuple[RestoreRange, FilledRange], ...]
     empty: tuple[RestoreRange, ...]
 
@@ -49,15 +48,23 @@ class Restoring:
     def rows(self) -> int:
         return sum(filled.rows for _, filled in self.filled)
 
+    @property
+    def planned(self) -> tuple[RestoreRange, ...]:
+        return tuple(sorted((*(part for part, _ in self.filled), *self.empty), key=lambda part: part.lo))
+
+
+def plan_history(conn: Connection, table: SpanningTable) -> tuple[RestoreRange, ...]:
+    """Every range below T that the heap does not hold whole now."""
+    registered = table.registered
+    apply_discovery(conn, registered.id, read_partitions(conn, table.heap, registered.key_type))
+    cut = journal.read_cutline(conn, registered.id)
+    return () if cut.s is None else plan_restore(registered.name, heap_side.read_known(conn, registered.id, cut.t), cut.t)
+
 
 def fill_history(conn: Connection, table: SpanningTable, talk: Talk) -> Restoring:
     """Fill every range below T that the heap does not hold whole, under the table's lock."""
     registered, seam = table.registered, table.seam
-    apply_discovery(conn, registered.id, read_partitions(conn, table.heap, registered.key_type))
-    cut = journal.read_cutline(conn, registered.id)
-    planned = plan_restore(registered.name, heap_side.read_known(conn, registered.id, cut.t), cut.t)
-    if registered.keep_heap or cut.s is None:
-        planned = ()
+    planned = () if registered.keep_heap else plan_history(conn, table)
     usable = {}
     for found in heap_side.read_filled(conn, registered.id):
         if found.is_current and any((part.lo, part.hi) == (found.lo, found.hi) for part in planned):
@@ -74,7 +81,7 @@ def fill_history(conn: Connection, table: SpanningTable, talk: Talk) -> Restorin
             talk(f"brought {usable[part.lo].rows:,} rows of {_render(table, part)} back")
             fault_point("restore-filled")
         filled.append((part, usable[part.lo]))
-    return Restoring(table=table, t=cut.t, filled=tuple(filled), empty=tuple(empty))
+    return Restoring(table=table, filled=tuple(filled), empty=tuple(empty))
 
 
 def _fill(conn: Connection, table: SpanningTable, part: RestoreRange) -> FilledRange:
@@ -124,8 +131,14 @@ def _read_hashes(conn: Connection, relation: TableName, shape: LakeShape, condit
 
 
 def note_restored(conn: Connection, restoring: Restoring) -> None:
-    """Ahead of forgetting the table, in that transaction: hold what waits in the delta, and write down what the heap has whole."""
-    heap_side.hold_pending(conn, restoring.table.seam, restoring.t)
+    """Ahead of forgetting the table, in that transaction: hold what waits in the delta, and write down what the heap has whole.
+
+    Corrections of ranges that the heap holds whole came from the heap: only the others are held. A partition that was truncated or left the
+    table since the ranges were planned is not whole any more.
+    """
+    if plan_history(conn, restoring.table) != restoring.planned:
+        raise WrittenMeanwhile(f"Partitions of {restoring.table.name} were changed by hand while history was brought back.")
+    heap_side.hold_pending(conn, restoring.table.seam, restoring.planned)
     for gap in restoring.empty:
         if heap_side.has_pending(conn, restoring.table.seam, gap):
             raise WrittenMeanwhile(f"{_render(restoring.table, gap)} had no rows, and got some while history was brought back.")

@@ -177,12 +177,12 @@ def _forget(work: Leaving, keep_lake: bool) -> str | None:
     """Remove what registration made for this table alone; the role that owned it."""
     conn, table, objects = work.conn, work.table, work.objects
     owner = _read_owner(conn, objects.delta)
-    captured = conn.execute(_QUERIES["captured"], {"function": f"{objects.functions}_capture"}).fetchall()
-    remove_truncation(conn, objects)
-    remove_seam_objects(conn, objects, [TableName(*row) for row in captured])
+    captured = _read_captured(conn, objects)
     if keep_lake:
         kept_lakes.keep_lake(conn, table.id)
-    else:
+    remove_truncation(conn, objects)
+    remove_seam_objects(conn, objects, captured)
+    if not keep_lake:
         tables.delete_lake_table(conn, table.lake_namespace, table.lake_name)
         kept_lakes.leave_location(conn, table.lake_location)
     tables.delete_table(conn, table.id)
@@ -215,11 +215,19 @@ def _drop_kept(conn: Connection, name: TableName, *, dry_run: bool) -> Unregiste
 
 
 def _lock(conn: Connection, objects: SeamObjects) -> None:
-    """Wait out every writer, the heap's first as they take it first, so that nothing is written between the check and the drop."""
-    for relation in (objects.heap, objects.spill, objects.delta):
+    """Wait out every writer, the heap's first as they take it first, so that nothing is written between the check and the drop.
+
+    Captured partitions too: TRUNCATE of one by its own name does not ask for the heap.
+    """
+    for relation in (objects.heap, objects.spill, objects.delta, *_read_captured(conn, objects)):
         if _exists(conn, relation):
             only = sql.SQL("lock table only {} in access exclusive mode")
             conn.execute(only.format(sql.Identifier(relation.schema, relation.table)))
+
+
+def _read_captured(conn: Connection, objects: SeamObjects) -> list[TableName]:
+    """The spill and the partitions with a capture trigger of this registration."""
+    return [TableName(*row) for row in conn.execute(_QUERIES["captured"], {"function": f"{objects.functions}_capture"})]
 
 
 def _exists(conn: Connection, name: TableName) -> bool:

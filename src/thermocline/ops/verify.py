@@ -1,15 +1,16 @@
 """Verification: what the lake's files and the delta hold, against what Postgres shows and what the journal says was written.
 
 Everything is read at one point in time. Each range below the cut-line is compared as a whole (rows, ends of the tier key, checksum of all
-columns) and, where it differs, key by key. The yardstick is the heap where it still holds the range (keep-heap, and partitions not yet
-dropped), else what readers see through the seam. Each file that tiering wrote is held against the sum that was taken from the heap then.
+columns) and, where it differs, key by key. The yardstick is the heap where it holds the range whole (`thermocline.partitions_in_heap`; with
+keep-heap everywhere), else what readers see through the seam; there too readers must see every row that the heap has. Each file that
+tiering wrote is held against the sum that was taken from the heap then.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from psycopg import sql
@@ -85,10 +86,11 @@ def verify(dsn: str, name: TableName) -> VerifyReport:
         work = _Verifying(conn=conn, table=table, cut=cut, shape=shape, lake=lake)
         # Without every file, sums and rows would differ for that reason alone.
         written, notes = ((), ()) if lake.problems else _check_written(work)
-        ranges = () if lake.problems else tuple(_check_range(work, part) for part in read_ranges(conn, table, cut))
+        parts = () if lake.problems else read_ranges(conn, table, cut)
+        ranges = tuple(_check_range(work, part) for part in parts)
         manifests = () if lake.problems else _check_manifests(work)
         conn.rollback()
-        note_compared(conn, registered.id, watched, _equal_to_heap(ranges))
+        note_compared(conn, registered.id, watched, _without_problem(parts, ranges))
     return VerifyReport(
         table=str(name),
         cut_line=render_axis(registered.key_type, cut.t),
@@ -115,12 +117,12 @@ def verify_range(
         unread = "; ".join(lake.problems)
         verdict = _verdict(work, part, RowSum(), unread) if unread else _check_range(work, part)
         conn.rollback()
-        note_compared(conn, table.registered.id, watched, _equal_to_heap([verdict]))
+        note_compared(conn, table.registered.id, watched, _without_problem([part], [verdict]))
     return part, verdict
 
 
-def _equal_to_heap(verdicts: Iterable[RangeVerdict]) -> list[str]:
-    return [verdict.range for verdict in verdicts if verdict.yardstick == "heap" and not verdict.problem]
+def _without_problem(parts: Iterable[CheckedRange], verdicts: Iterable[RangeVerdict]) -> list[tuple[int, int]]:
+    return [(part.lo, part.hi) for part, verdict in zip(parts, verdicts, strict=True) if not verdict.problem]
 
 
 def _begin(conn: Connection, name: TableName) -> tuple[SpanningTable, CutLine, LakeShape]:
@@ -232,8 +234,8 @@ def read_ranges(conn: Connection, table: SpanningTable, cut: CutLine) -> tuple[C
     registered = table.registered
     rows = conn.execute(_QUERIES["ranges"], {"table_id": registered.id, "t": cut.t})
     partitions = [
-        CheckedRange(name=str(TableName(schema, name)), lo=lo, hi=hi, in_heap=is_whole, proves_deletes=is_whole and is_unbroken)
-        for schema, name, lo, hi, is_whole, is_unbroken in rows
+        CheckedRange(name=str(TableName(schema, name)), lo=lo, hi=hi, in_heap=is_whole, proves_deletes=is_whole)
+        for schema, name, lo, hi, is_whole in rows
     ]
     return plan_ranges(partitions, cut.t, keep_heap=registered.keep_heap)
 
@@ -247,14 +249,28 @@ def _check_range(work: _Verifying, part: CheckedRange) -> RangeVerdict:
         twice = _twice(held.ids)
         keys = _render_keys(work, yardstick, part, twice)
         return _verdict(work, part, held.sum, "a key is held twice by the lake and the delta", keys, drift_rows=len(twice))
-    if shown.sum == held.sum:
-        return _verdict(work, part, held.sum)
-    differing = _differing(shown, held)
-    problem = (
-        f"the lake and the delta hold {held.sum.rows} rows with checksum {held.sum.total:016x}, the"
-        f" {'heap' if part.in_heap else 'seam'} shows {shown.sum.rows} with {shown.sum.total:016x}"
-    )
-    return _verdict(work, part, held.sum, problem, _render_keys(work, yardstick, part, differing), drift_rows=len(differing))
+    if shown.sum != held.sum:
+        differing = _differing(shown, held)
+        problem = (
+            f"the lake and the delta hold {held.sum.rows} rows with checksum {held.sum.total:016x}, the"
+            f" {'heap' if part.in_heap else 'seam'} shows {shown.sum.rows} with {shown.sum.total:016x}"
+        )
+        return _verdict(work, part, held.sum, problem, _render_keys(work, yardstick, part, differing), drift_rows=len(differing))
+    if not part.in_heap and len(unseen := _read_unseen(work, part, held)):
+        problem = f"the heap has {len(unseen)} rows that readers do not see, or see otherwise"
+        keys = _render_keys(work, objects.heap, part, unseen)
+        return _verdict(work, replace(part, in_heap=True), held.sum, problem, keys, drift_rows=len(unseen))
+    return _verdict(work, part, held.sum)
+
+
+def _read_unseen(work: _Verifying, part: CheckedRange, held: _Rows) -> U64:
+    """The keys of rows that the heap has of a range without holding it whole, in the spill or in a partition, and that are not held so."""
+    # Rows of a partition made below the retention line are in the heap alone: they stay expired.
+    line = part.lo if work.cut.r is None else max(part.lo, work.cut.r)
+    if line >= part.hi:
+        return np.zeros(0, dtype=np.uint64)
+    found = _read_rows(work, work.table.seam.objects.heap, _within(work, replace(part, lo=line)))
+    return found.ids[~np.isin(found.rows, held.rows)]
 
 
 def _verdict(

@@ -93,6 +93,8 @@ create table thermocline.partitions (
     rows_in_lake bigint,
     tiered_xid xid8,
     seal oid,
+    seal_file oid,
+    filled_xid xid8,
     changed_at timestamptz not null default now(),
     check (lo < hi),
     check ((state = 'dropped') = (relid = 0))
@@ -103,6 +105,10 @@ create index partitions_by_range on thermocline.partitions (table_id, lo);
 
 comment on column thermocline.partitions.seal is
     'The capture trigger that sealed the partition. A partition that was detached and attached again has another: its changes were not captured in between.';
+comment on column thermocline.partitions.seal_file is
+    'The file that held the partition''s rows when it was sealed. TRUNCATE gives it another one, as does whatever else rewrites the table.';
+comment on column thermocline.partitions.filled_xid is
+    'The transaction that made the partition whole from lake and delta, while it unregisters the table: in it nobody else can write.';
 
 create function thermocline.forbid_partition_regression() returns trigger
     language plpgsql set search_path = pg_catalog as $$

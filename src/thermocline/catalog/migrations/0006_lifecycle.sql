@@ -40,6 +40,22 @@ create table thermocline.kept_lakes (
 comment on table thermocline.kept_lakes is 'Lakes that an unregistration left, with what a later registration must know to take one up again.';
 comment on column thermocline.kept_lakes.t is 'The lake holds every row below this, but for what the heap''s partitions below it were changed to since.';
 
+-- The one answer to the question whether the heap holds a partition's range whole: only then a row that it lacks was deleted, and the heap may
+-- be taken for the truth of the range. The partition is the very one that was copied; it was never out of the table and always captured since
+-- it was sealed (its capture trigger is the one that sealed it); and it was not emptied: without keep-heap TRUNCATE leaves history behind.
+create view thermocline.partitions_in_heap as
+select p.*, i.inhrelid is not null as is_attached,
+       coalesce(p.state = 'tiered' and p.rows_in_lake is not null
+                and (p.filled_xid = pg_current_xact_id_if_assigned()
+                     or (i.inhrelid is not null and exists (select from pg_trigger g where g.oid = p.seal and g.tgrelid = p.relid)
+                         and (t.keep_heap or pg_relation_filenode(p.relid) = p.seal_file))), false) as is_whole
+  from thermocline.partitions p
+  join thermocline.tables t on t.id = p.table_id
+  left join pg_inherits i on i.inhrelid = p.relid and i.inhparent = t.heap_oid and not i.inhdetachpending;
+revoke all on thermocline.partitions_in_heap from public;
+comment on view thermocline.partitions_in_heap is
+    'Every partition with whether it is the heap''s now, and whether the heap holds its range whole, unbroken since its seal.';
+
 create table thermocline.restored_ranges (
     table_id bigint not null references thermocline.tables on delete cascade,
     lo bigint not null,

@@ -1,4 +1,5 @@
 -- name: keep
+-- While the captures are still there: with them goes the proof that the heap has a partition whole.
 insert into thermocline.kept_lakes (lake_uuid, lake_namespace, lake_name, lake_location, schema_name, table_name, heap_oid, pk, tier_key,
                                     key_type, lake_partition, profile, t, s, r, columns, partitions)
 select t.lake_uuid, t.lake_namespace, t.lake_name, t.lake_location, t.schema_name, t.table_name, t.heap_oid, t.pk, t.tier_key,
@@ -6,9 +7,9 @@ select t.lake_uuid, t.lake_namespace, t.lake_name, t.lake_location, t.schema_nam
        (select jsonb_agg(to_jsonb(k) - 'table_id' order by k.position) from thermocline.columns k where k.table_id = t.id),
        (select coalesce(jsonb_agg(jsonb_build_object('schema', p.schema_name, 'name', p.name, 'relid', p.relid::bigint, 'lo', p.lo, 'hi', p.hi,
                                                      'rows', p.rows_in_lake, 'is_dropped', p.state = 'dropped',
-                       'is_whole', (p.state = 'tiered' and p.rows_in_lake is not null) or (p.state <> 'dropped' and p.lo >= c.t))
+                       'is_whole', p.is_whole or (p.state <> 'dropped' and p.lo >= c.t))
                        order by p.lo), '[]')
-          from thermocline.partitions p where p.table_id = t.id and p.lo < greatest(c.t, t.lake_until))
+          from thermocline.partitions_in_heap p where p.table_id = t.id and p.lo < greatest(c.t, t.lake_until))
   from thermocline.tables t join thermocline.cutline c on c.table_id = t.id
  where t.id = %(table_id)s and c.s is not null
 

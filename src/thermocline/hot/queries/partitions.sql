@@ -41,7 +41,7 @@ select thermocline.axis(((clock_timestamp() at time zone 'UTC') - interval '12 h
 update thermocline.partitions set state = %(state)s where table_id = %(table_id)s and relid = any(%(relids)s::oid[])
 
 -- name: note_seal
-update thermocline.partitions p set seal = g.oid
+update thermocline.partitions p set seal = g.oid, seal_file = pg_relation_filenode(p.relid)
   from thermocline.tables t, pg_inherits i, pg_trigger g
  where p.table_id = %(table_id)s and p.relid = %(relid)s and t.id = p.table_id and to_regclass(%(name)s) = p.relid
    and i.inhrelid = p.relid and i.inhparent = t.heap_oid and not i.inhdetachpending and g.tgrelid = p.relid and g.tgname = %(trigger)s
@@ -70,7 +70,7 @@ select capture_lost_at is not null from thermocline.partitions where table_id = 
 
 -- name: watched
 -- Partitions whose capture fires now: from this snapshot on every change of theirs is captured.
-select p.relid, p.schema_name, p.name, now() from thermocline.partitions p
+select p.relid, p.lo, p.hi, now() from thermocline.partitions p
   join pg_trigger g on g.tgrelid = p.relid and g.tgname = %(trigger)s and g.tgenabled = 'A'
  where p.table_id = %(table_id)s and p.capture_lost_at is not null
 

@@ -1,8 +1,5 @@
 -- name: known
-select p.schema_name, p.name, p.lo, p.hi, p.state <> 'dropped' and i.inhrelid is not null, p.rows_in_lake is not null and p.state = 'tiered'
-  from thermocline.partitions p
-  join thermocline.tables t on t.id = p.table_id
-  left join pg_inherits i on i.inhrelid = p.relid and i.inhparent = t.heap_oid
+select p.schema_name, p.name, p.lo, p.hi, p.is_attached, p.is_whole from thermocline.partitions_in_heap p
  where p.table_id = %(table_id)s and p.lo < %(t)s
  order by p.lo, p.hi
 
@@ -38,7 +35,7 @@ select exists (select 1 from {seam} s where {condition}) or exists (select 1 fro
 
 -- name: hold_pending
 create temporary table thermocline_pending on commit drop as
-select d.* from {delta} d where d._folded is null and d.{tier_key} < {t}
+select d.* from {delta} d where d._folded is null and ({condition})
 
 -- name: index_pending
 create index on pg_temp.thermocline_pending ({key_columns})
@@ -47,11 +44,11 @@ create index on pg_temp.thermocline_pending ({key_columns})
 select exists (select 1 from pg_temp.thermocline_pending d where {condition})
 
 -- name: adopt_partition
-insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state, rows_in_lake)
-select %(table_id)s, %(schema)s, %(name)s, to_regclass(%(filled)s)::oid, %(lo)s, %(hi)s, 'tiered', %(rows)s
+insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state, rows_in_lake, filled_xid)
+select %(table_id)s, %(schema)s, %(name)s, to_regclass(%(filled)s)::oid, %(lo)s, %(hi)s, 'tiered', %(rows)s, pg_current_xact_id()
 
 -- name: make_whole
-update thermocline.partitions set rows_in_lake = %(rows)s
+update thermocline.partitions set rows_in_lake = %(rows)s, filled_xid = pg_current_xact_id()
  where table_id = %(table_id)s and schema_name = %(schema)s and name = %(name)s and state <> 'dropped'
 
 -- name: attach

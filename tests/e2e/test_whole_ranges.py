@@ -1,0 +1,127 @@
+"""The heap holds a range whole: one proof for verify, repair, restore and take-up. Where it fails, no row of the lake counts as deleted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from tests.e2e.test_adopt import heap_and_twin, leave, take_up
+from tests.e2e.test_restore import assert_heap_is_twin, partitions
+from tests.twin import Spanning
+
+from thermocline.errors import LakeNotAdoptable
+from thermocline.ops.verify import verify
+
+TRUNCATIONS = ["public.events", "public.events_2026_02"]
+
+
+@pytest.fixture
+def resting(make_spanning: Callable[..., Spanning]) -> Spanning:
+    """January to March are in the lake, and their partitions stay in the heap for a year."""
+    spanning = make_spanning(reclaim_lag="400d")
+    spanning.tier()
+    assert spanning.query("select count(*) from thermocline.partitions where state = 'tiered'") == [(3,)]
+    return spanning
+
+
+def repair(spanning: Spanning) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "thermocline", "verify", "public.events", "--dsn", spanning.dsn, "--repair", "--yes", "public.events"]
+    return subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+def whole(spanning: Spanning) -> list[str]:
+    return [row[0] for row in spanning.query("select name from thermocline.partitions_in_heap where is_whole order by lo")]
+
+
+def truncate(spanning: Spanning, what: str) -> None:
+    """History stays: the twin loses what the heap alone answers for."""
+    spanning.seam.execute(f"truncate {what}".encode())
+    if what == "public.events":
+        spanning.twin.execute("delete from events where ts >= '2026-04-01 00:00+00'")
+
+
+def detach_and_attach(spanning: Spanning, meanwhile: str) -> None:
+    heap = spanning.session("public", autocommit=True)
+    heap.execute("alter table public.events detach partition public.events_2026_02")
+    heap.execute(meanwhile.encode())
+    heap.execute(
+        "alter table public.events attach partition public.events_2026_02 for values from ('2026-02-01 00:00Z') to ('2026-03-01 00:00Z')"
+    )
+
+
+@pytest.mark.conforms("C-173", "C-199")
+@pytest.mark.parametrize("what", TRUNCATIONS)
+def test_repair_does_not_delete_the_history_that_a_truncate_left(resting: Spanning, what: str) -> None:
+    assert whole(resting) == [f"events_2026_0{month}" for month in (1, 2, 3)]
+    truncate(resting, what)
+    assert verify(resting.dsn, resting.name).is_exact
+    done = repair(resting)
+    assert done.returncode == 0, done.stderr
+    resting.assert_same_rows()
+    resting.both("insert into events (id, ts, v) values (9100, '2026-02-11 00:00+00', 1) returning *")
+    resting.both("update events set v = v + 1 where id in (20, 150, 270) returning *")
+    resting.fold()
+    assert repair(resting).returncode == 0
+    resting.assert_same_rows()
+
+
+def test_a_truncate_that_nothing_captured_proves_no_delete_either(resting: Spanning) -> None:
+    resting.seam.execute("alter table public.events_2026_02 disable trigger all; truncate public.events_2026_02")
+    for trigger in ("thermocline_capture", "thermocline_capture_truncate"):
+        resting.seam.execute(f"alter table public.events_2026_02 enable always trigger {trigger}".encode())
+    assert repair(resting).returncode == 0
+    resting.assert_same_rows()
+    assert resting.query("select count(*) from thermocline.partitions where capture_lost_at is not null") == [(0,)]
+
+
+@pytest.mark.conforms("C-173", "C-201")
+@pytest.mark.parametrize("what", TRUNCATIONS)
+def test_history_that_a_truncate_left_comes_back_before_the_lake_goes(resting: Spanning, what: str) -> None:
+    resting.both("update events set v = v + 1 where id in (20, 150, 270) returning *")
+    truncate(resting, what)
+    resting.both("insert into events (id, ts, v) values (9100, '2026-02-11 00:00+00', 1) returning *")
+    resting.both("delete from events where id in (21, 151) returning id")
+    leave(resting, restore_heap=True, drop_lake=True)
+    assert_heap_is_twin(resting)
+    assert partitions(resting) == [f"events_2026_0{month}" for month in range(1, 5)]
+
+
+@pytest.mark.conforms("C-201")
+@pytest.mark.parametrize("way", ["truncate public.events_2026_02", "alter table public.events detach partition public.events_2026_02"])
+def test_a_partition_emptied_while_history_is_brought_back_is_filled_too(resting: Spanning, way: str) -> None:
+    resting.seam.execute("truncate public.events_2026_01")
+    said: list[str] = []
+
+    def meanwhile(sentence: str) -> None:
+        said.append(sentence)
+        if len(said) == 1:
+            resting.seam.execute(way.encode())
+
+    leave(resting, restore_heap=True, drop_lake=True, talk=meanwhile)
+    assert len(said) == 2
+    assert_heap_is_twin(resting)
+
+
+@pytest.mark.conforms("C-201")
+def test_rows_deleted_while_their_partition_was_detached_stay_as_history_in_a_restored_heap(resting: Spanning) -> None:
+    detach_and_attach(resting, "delete from public.events_2026_02 where id < 150; update public.events_2026_02 set v = 4711 where id = 160")
+    resting.twin.execute("update events set v = 4711 where id = 160")
+    assert whole(resting) == ["events_2026_01", "events_2026_03"]
+    assert verify(resting.dsn, resting.name).is_exact
+    leave(resting, restore_heap=True)
+    assert_heap_is_twin(resting)
+    heap_and_twin(resting, "update events set v = v + 1 where id = 155")
+    take_up(resting)
+    resting.assert_same_rows()
+    resting.tier()
+    resting.assert_same_rows()
+
+
+@pytest.mark.conforms("C-202")
+def test_a_lake_is_not_taken_up_over_a_partition_that_was_out_of_the_table_for_a_time(resting: Spanning) -> None:
+    detach_and_attach(resting, "delete from public.events_2026_02 where id < 150")
+    leave(resting, fold_first=True)
+    with pytest.raises(LakeNotAdoptable, match=r"public\.events_2026_02 .*only some rows"):
+        take_up(resting)
