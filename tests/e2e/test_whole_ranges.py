@@ -11,8 +11,12 @@ from tests.e2e.test_adopt import heap_and_twin, leave, take_up
 from tests.e2e.test_restore import assert_heap_is_twin, partitions
 from tests.twin import Spanning
 
-from thermocline.errors import LakeNotAdoptable
+from thermocline.errors import DeltaNotEmpty, HeapLacksRows, LakeNotAdoptable, WrittenMeanwhile
+from thermocline.hot.seam import SeamObjects
+from thermocline.ops import unregister as unregister_module
+from thermocline.ops.unregister import ONLY_COPY, WHOLE_HEAP
 from thermocline.ops.verify import verify
+from thermocline.pg import Connection
 
 TRUNCATIONS = ["public.events", "public.events_2026_02"]
 
@@ -23,6 +27,13 @@ def resting(make_spanning: Callable[..., Spanning]) -> Spanning:
     spanning = make_spanning(reclaim_lag="400d")
     spanning.tier()
     assert spanning.query("select count(*) from thermocline.partitions where state = 'tiered'") == [(3,)]
+    return spanning
+
+
+@pytest.fixture
+def kept(make_spanning: Callable[..., Spanning]) -> Spanning:
+    spanning = make_spanning(keep_heap=True)
+    spanning.tier()
     return spanning
 
 
@@ -125,3 +136,57 @@ def test_a_lake_is_not_taken_up_over_a_partition_that_was_out_of_the_table_for_a
     leave(resting, fold_first=True)
     with pytest.raises(LakeNotAdoptable, match=r"public\.events_2026_02 .*only some rows"):
         take_up(resting)
+
+
+@pytest.mark.conforms("C-201")
+@pytest.mark.parametrize("way", ["drop table public.events_2026_02", "alter table public.events detach partition public.events_2026_02"])
+def test_with_keep_heap_a_partition_that_left_by_hand_comes_back_before_the_lake_goes(kept: Spanning, way: str) -> None:
+    kept.both("update events set v = v + 1 where id in (20, 150, 270, 390) returning *")
+    kept.seam.execute(way.encode())
+    kept.assert_same_rows()
+    for plan in (False, True):
+        with pytest.raises(HeapLacksRows, match="112 rows"):
+            leave(kept, drop_lake=True, dry_run=plan)
+    assert leave(kept, dry_run=True).notes == (ONLY_COPY,)
+    report = leave(kept, restore_heap=True, drop_lake=True)
+    assert report.rows_restored == 112
+    assert_heap_is_twin(kept)
+
+
+@pytest.mark.conforms("C-201")
+def test_with_keep_heap_a_partition_dropped_at_the_last_moment_keeps_the_lake(kept: Spanning, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = unregister_module._lock
+
+    def drop_and_lock(conn: Connection, objects: SeamObjects) -> None:
+        kept.seam.execute("drop table if exists public.events_2026_02")
+        lock(conn, objects)
+
+    monkeypatch.setattr(unregister_module, "_lock", drop_and_lock)
+    with pytest.raises(WrittenMeanwhile):
+        leave(kept, drop_lake=True)
+    kept.assert_same_rows()
+    leave(kept, restore_heap=True, drop_lake=True)
+    assert_heap_is_twin(kept)
+
+
+@pytest.mark.conforms("C-139")
+def test_with_keep_heap_the_report_says_whether_the_heap_has_every_row(kept: Spanning) -> None:
+    assert leave(kept, dry_run=True).notes == (WHOLE_HEAP,)
+    detach_and_attach(kept, "select")
+    assert leave(kept, dry_run=True).notes == (WHOLE_HEAP,), "nothing was lost, though nothing proves it but a look"
+    detach_and_attach(kept, "delete from public.events_2026_02 where id < 150")
+    assert leave(kept).notes == (ONLY_COPY,)
+
+
+@pytest.mark.conforms("C-139", "C-204")
+def test_with_keep_heap_a_restore_makes_partitions_of_the_spills_rows(kept: Spanning) -> None:
+    kept.both("insert into events (id, ts, v) values (9001, '2019-05-05 00:00+00', 1) returning *")
+    with pytest.raises(DeltaNotEmpty, match="1 rows in the spill"):
+        leave(kept)
+    kept.both("update events set v = v + 1 where id in (20, 9001) returning *")
+    leave(kept, restore_heap=True)
+    assert_heap_is_twin(kept)
+    take_up(kept, keep_heap=True)
+    kept.tier()
+    kept.assert_same_rows()
+    assert_heap_is_twin(kept)

@@ -154,6 +154,13 @@ class NotTruncated(RefusedError):
     hint = "Drop the foreign keys that refer to the table, or the triggers that keep its rows, and run it again."
 
 
+class HeapLacksRows(RefusedError):
+    """The lake alone holds rows of a table whose heap is meant to hold every row."""
+
+    code = "TC224"
+    hint = "Give --restore-heap: they are brought back into the heap before the lake goes. Delete them through the seam if they shall go."
+
+
 class NotRestorable(RefusedError):
     """The history cannot be put back into the heap."""
 

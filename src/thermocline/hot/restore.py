@@ -62,6 +62,14 @@ def has_rows(conn: Connection, seam: SeamDefinition, part: RestoreRange) -> bool
     return conn.execute(_filled("has_rows", seam, condition=within(seam, part.lo, part.hi, "s"))).fetchone() == (True,)
 
 
+def count_lacking(conn: Connection, seam: SeamDefinition, part: RestoreRange) -> int:
+    """How many rows readers see in the range that the heap does not have."""
+    key_is = key_matches(seam.heap.primary_key, "h", "s")
+    row = conn.execute(_filled("lacking", seam, condition=within(seam, part.lo, part.hi, "s"), key_is=key_is)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 def fill(conn: Connection, seam: SeamDefinition, part: RestoreRange, snapshot: int) -> FilledRange:
     """Make a table like the heap and fill it with what readers see of the range, in the caller's transaction."""
     table = free_name(conn, TableName(_PLACE, part.name.table))

@@ -7,7 +7,7 @@ nothing was published since: then all that it lacks waits in the delta.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,10 +61,15 @@ def plan_history(conn: Connection, table: SpanningTable) -> tuple[RestoreRange, 
     return () if cut.s is None else plan_restore(registered.name, heap_side.read_known(conn, registered.id, cut.t), cut.t)
 
 
+def count_lacking(conn: Connection, table: SpanningTable, planned: Sequence[RestoreRange]) -> int:
+    """How many rows of these ranges readers see and the heap does not have."""
+    return sum(heap_side.count_lacking(conn, table.seam, part) for part in planned)
+
+
 def fill_history(conn: Connection, table: SpanningTable, talk: Talk) -> Restoring:
     """Fill every range below T that the heap does not hold whole, under the table's lock."""
     registered, seam = table.registered, table.seam
-    planned = () if registered.keep_heap else plan_history(conn, table)
+    planned = plan_history(conn, table)
     usable = {}
     for found in heap_side.read_filled(conn, registered.id):
         if found.is_current and any((part.lo, part.hi) == (found.lo, found.hi) for part in planned):

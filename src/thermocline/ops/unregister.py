@@ -18,7 +18,8 @@ from thermocline.catalog import journal, kept_lakes, tables
 from thermocline.catalog.home import check_home
 from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.core.names import TableName
-from thermocline.errors import DeltaNotEmpty, SeamInUse, ThermoclineError, WrittenMeanwhile
+from thermocline.core.plan.restore import RestoreRange
+from thermocline.errors import DeltaNotEmpty, HeapLacksRows, SeamInUse, ThermoclineError, WrittenMeanwhile
 from thermocline.faults import fault_point
 from thermocline.hot.partitions import short_locks
 from thermocline.hot.seam import SERVER, SeamObjects, remove_seam_objects
@@ -29,7 +30,7 @@ from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.lake_folders import remove_lake_files
 from thermocline.ops.register import SEAM_SCHEMA_COMMENT
 from thermocline.ops.resolve import resolve_unfinished
-from thermocline.ops.restore import Restoring, attach_restored, drop_all_filled, fill_history, note_restored
+from thermocline.ops.restore import Restoring, attach_restored, count_lacking, drop_all_filled, fill_history, note_restored, plan_history
 from thermocline.ops.sessions import spark_source
 from thermocline.ops.spanning import objects_of, read_spanning
 from thermocline.pg import Connection, connect, load_queries
@@ -109,10 +110,18 @@ def unregister(
         return _leave(work)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """What is left of keep-heap's promise: the ranges that the heap is not proved to hold whole, and whether readers see rows it lacks."""
+
+    planned: tuple[RestoreRange, ...] = ()
+    has_every_row: bool
+
+
 def _leave(work: Leaving) -> UnregisterReport:
     conn, table = work.conn, work.table
     if work.dry_run:
-        return _report(table.name, work, keep_lake=_keeps_lake(work))
+        return _report(table.name, work, keep_lake=_keeps_lake(work), has_every_row=work.restore_heap or _look_at_heap(work).has_every_row)
     if not _keeps_lake(work):
         check_lakes(conn)
     with journal.table_lock(conn, table.id, str(table.name), even_copied=_keeps_lake(work)):
@@ -126,8 +135,46 @@ def _leave(work: Leaving) -> UnregisterReport:
             # Columns that the lake does not know yet could not be taken up again; what cannot be followed stops nobody from leaving.
             with suppress(ThermoclineError):
                 follow_schema(conn, table, work.settings)
-        attached, restoring = _restore_and_apply(work, keep_lake) if work.restore_heap else (_apply(work, keep_lake, None), None)
-    return _report(table.name, work, keep_lake=keep_lake, attached=attached, rows=restoring.rows if restoring else 0)
+        if work.restore_heap:
+            attached, restoring = _restore_and_apply(work, keep_lake)
+            return _report(table.name, work, keep_lake=keep_lake, attached=attached, rows=restoring.rows, has_every_row=True)
+        kept = _look_at_heap(work)
+        _apply(work, keep_lake, None, kept)
+    return _report(table.name, work, keep_lake=keep_lake, has_every_row=kept.has_every_row)
+
+
+def _look_at_heap(work: Leaving) -> _Kept:
+    """Whether the heap has every row of the lake; refuses to drop the lake of a keep-heap table while it has not.
+
+    A lake that stays is left whatever cannot be asked: the report then says that it may hold the only copy.
+    """
+    conn, table = work.conn, work.table
+    drops = work.drop_lake and _exists(conn, work.objects.seam)
+    if not table.keep_heap or journal.read_cutline(conn, table.id).s is None or (work.drop_lake and not drops):
+        return _Kept(has_every_row=False)
+    try:
+        # Only a look: a dry run leaves no partition discovered.
+        with conn.transaction(force_rollback=True):
+            spanning = read_spanning(conn, table.name)
+            planned = plan_history(conn, spanning)
+            lacking = count_lacking(conn, spanning, planned)
+    except (ThermoclineError, psycopg.Error) as problem:
+        if not drops:
+            return _Kept(has_every_row=False)
+        raise HeapLacksRows(f"Whether the heap of {table.name} has every row of the lake cannot be told: {problem}") from problem
+    if lacking and drops:
+        raise HeapLacksRows(
+            f"The lake of {table.name} holds {lacking:,} rows that the heap lacks: a partition was dropped, detached or emptied by hand."
+        )
+    return _Kept(planned=planned, has_every_row=not lacking)
+
+
+def _check_still_kept(work: Leaving, kept: _Kept) -> None:
+    """Under the locks, ahead of dropping the lake: what the heap holds whole is what it was when it was looked at."""
+    if not (work.drop_lake and kept.has_every_row):
+        return
+    if plan_history(work.conn, read_spanning(work.conn, work.table.name)) != kept.planned:
+        raise WrittenMeanwhile(f"Partitions of {work.table.name} were changed by hand while it was unregistered; nothing was changed.")
 
 
 def _restore_and_apply(work: Leaving, keep_lake: bool) -> tuple[tuple[TableName, ...], Restoring]:
@@ -146,7 +193,7 @@ def _keeps_lake(work: Leaving) -> bool:
     return journal.read_cutline(work.conn, work.table.id).s is not None and not work.drop_lake
 
 
-def _apply(work: Leaving, keep_lake: bool, restoring: Restoring | None) -> tuple[TableName, ...]:
+def _apply(work: Leaving, keep_lake: bool, restoring: Restoring | None, kept: _Kept | None = None) -> tuple[TableName, ...]:
     """The one transaction; the partitions that history was put into."""
     conn, table = work.conn, work.table
     attached: tuple[TableName, ...] = ()
@@ -154,6 +201,8 @@ def _apply(work: Leaving, keep_lake: bool, restoring: Restoring | None) -> tuple
         with short_locks(conn, work.settings.lock_timeout_ms, [table.heap_oid], f"unregister {table.name}"):
             _lock(conn, work.objects)
             _check_nothing_pending(work)
+            if kept is not None:
+                _check_still_kept(work, kept)
             if restoring is None:
                 drop_all_filled(conn, table.id)
             else:
@@ -245,7 +294,7 @@ def _check_nothing_pending(work: Leaving) -> None:
         pending = 0 if table.keep_heap or work.restore_heap else _count(conn, objects.delta, condition)
     if _exists(conn, objects.spill):
         ahead = sql.SQL("thermocline.axis(d.{}) >= {}").format(sql.Identifier(table.tier_key), sql.Literal(cut.t))
-        spilled = _count(conn, objects.spill, ahead if work.restore_heap and not table.keep_heap else sql.SQL("true"))
+        spilled = _count(conn, objects.spill, ahead if work.restore_heap else sql.SQL("true"))
     if pending or spilled:
         raise DeltaNotEmpty(
             f"{objects.heap} has {pending} corrections that are not in the lake yet and {spilled} rows in the spill.",
@@ -286,7 +335,13 @@ def _remove_seam_schema(conn: Connection, schema: str) -> None:
 
 
 def _report(
-    name: TableName, work: Leaving | None, *, keep_lake: bool = False, attached: tuple[TableName, ...] = (), rows: int = 0
+    name: TableName,
+    work: Leaving | None,
+    *,
+    keep_lake: bool = False,
+    attached: tuple[TableName, ...] = (),
+    rows: int = 0,
+    has_every_row: bool = False,
 ) -> UnregisterReport:
     if work is None:
         return UnregisterReport(table=str(name), was_registered=False, removed=(), lake_kept_at=None)
@@ -301,7 +356,7 @@ def _report(
     if not keep_lake:
         held = "and every row in it" if work.drop_lake else "(it held nothing)"
         lines = (*lines, f"lake table {table.lake_location} {held}")
-    note = WHOLE_HEAP if table.keep_heap or work.restore_heap else ONLY_COPY
+    note = WHOLE_HEAP if has_every_row else ONLY_COPY
     return UnregisterReport(
         table=str(name),
         was_registered=True,

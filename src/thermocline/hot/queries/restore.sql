@@ -33,6 +33,9 @@ insert into {filled} ({writable}) select {s_writable} from {seam} s where {condi
 -- Deletes count too: the lake may hold what they delete, and would show it to whoever takes it up, unless the heap is known to be whole.
 select exists (select 1 from {seam} s where {condition}) or exists (select 1 from {delta} s where s._folded is null and {condition})
 
+-- name: lacking
+select count(*) from {seam} s where {condition} and not exists (select 1 from {heap} h where {key_is})
+
 -- name: hold_pending
 create temporary table thermocline_pending on commit drop as
 select d.* from {delta} d where d._folded is null and ({condition})
