@@ -14,6 +14,7 @@ from tests.twin import Spanning
 from thermocline.errors import DeltaNotEmpty, HeapLacksRows, LakeNotAdoptable, WrittenMeanwhile
 from thermocline.hot.seam import SeamObjects
 from thermocline.ops import unregister as unregister_module
+from thermocline.ops.doctor import examine
 from thermocline.ops.unregister import ONLY_COPY, WHOLE_HEAP
 from thermocline.ops.verify import verify
 from thermocline.pg import Connection
@@ -190,3 +191,69 @@ def test_with_keep_heap_a_restore_makes_partitions_of_the_spills_rows(kept: Span
     kept.tier()
     kept.assert_same_rows()
     assert_heap_is_twin(kept)
+
+
+def write_uncaptured(spanning: Spanning, *statements: str) -> None:
+    """What `pg_restore --disable-triggers` does to the spill."""
+    (spill,) = spanning.query("select format('%I.%I', spill_schema, spill_name) from thermocline.tables")[0]
+    spanning.seam.execute(f"alter table {spill} disable trigger all".encode())
+    for statement in statements:
+        heap_and_twin(spanning, statement)
+    for trigger in ("thermocline_capture", "thermocline_capture_truncate"):
+        spanning.seam.execute(f"alter table {spill} enable always trigger {trigger}".encode())
+
+
+LATE = "insert into events (id, ts, v) values (9001, '2025-06-01 00:00+00', 1)"
+
+
+@pytest.mark.conforms("C-199")
+def test_rows_written_to_the_spill_while_its_capture_was_off_are_found_and_captured(resting: Spanning) -> None:
+    resting.both("insert into events (id, ts, v) values (9000, '2025-05-01 00:00+00', 1) returning *")
+    write_uncaptured(resting, LATE, "update events set v = 2 where id = 9000")
+    assert resting.query("select spill_capture_lost_at is not null from thermocline.tables") == [(True,)]
+    assert "verify --repair" in " ".join(resting.tier().deferred)
+    found = {finding.check: finding for finding in examine(resting.settings)}["capture"]
+    assert (found.verdict, "public.events" in found.seen) == ("red", True)
+    report = verify(resting.dsn, resting.name)
+    assert [(verdict.range, verdict.drift_rows) for verdict in report.ranges if verdict.problem] == [("before every partition", 2)]
+    done = repair(resting)
+    assert done.returncode == 0, done.stderr
+    resting.assert_same_rows()
+    assert resting.query("select spill_capture_lost_at is null from thermocline.tables") == [(True,)]
+    assert {finding.check: finding.verdict for finding in examine(resting.settings)}["capture"] == "ok"
+    resting.fold()
+    resting.assert_same_rows()
+    assert verify(resting.dsn, resting.name).is_exact
+
+
+def test_rows_ahead_of_the_grid_that_were_not_captured_are_not_hidden_when_the_line_passes(make_spanning: Callable[..., Spanning]) -> None:
+    spanning = make_spanning(reclaim_lag="400d")
+    spanning.tier()
+    write_uncaptured(spanning, "insert into events (id, ts, v) values (9001, '2026-05-10 00:00+00', 1)")
+    spanning.assert_same_rows()
+    assert not verify(spanning.dsn, spanning.name).is_exact
+    assert repair(spanning).returncode == 0
+    spanning.seam.execute(
+        "create table public.june partition of public.events for values from ('2026-06-01 00:00Z') to ('2026-07-01 00:00Z')"
+    )
+    spanning.both("insert into events (id, ts, v) values (9004, '2026-06-10 00:00+00', 1), (9005, '2026-07-10 00:00+00', 1)")
+    assert len(spanning.tier().moved) == 2
+    spanning.assert_same_rows()
+
+
+def test_a_capture_that_is_off_is_told_by_the_cycle_and_by_doctor(resting: Spanning) -> None:
+    (spill,) = resting.query("select format('%I.%I', spill_schema, spill_name) from thermocline.tables")[0]
+    resting.seam.execute(f"drop trigger thermocline_capture on {spill}".encode())
+    assert "capture trigger" in " ".join(resting.tier().deferred)
+    found = {finding.check: finding for finding in examine(resting.settings)}["capture"]
+    assert (found.verdict, spill in found.seen) == ("red", True)
+
+
+@pytest.mark.conforms("C-201")
+def test_a_heap_is_not_restored_while_the_spill_holds_rows_that_were_not_captured(resting: Spanning) -> None:
+    write_uncaptured(resting, LATE)
+    with pytest.raises(DeltaNotEmpty, match=r"1 rows .* were not captured"):
+        leave(resting, restore_heap=True, drop_lake=True)
+    assert repair(resting).returncode == 0
+    leave(resting, restore_heap=True, drop_lake=True)
+    assert_heap_is_twin(resting)

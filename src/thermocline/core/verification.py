@@ -11,6 +11,8 @@ from thermocline.core.axis import AXIS_MIN
 from thermocline.core.file_entry import EntryProblem
 
 MAX_KEYS = 10
+AHEAD = "the spill above the cut-line"
+"""The range of rows that no partition covers yet: each has a correction, which readers look for once the cut-line has passed it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

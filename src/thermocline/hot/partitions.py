@@ -226,17 +226,35 @@ def _why_not_trusted(conn: Connection, table_id: int, relid: int) -> str | None:
     return None
 
 
+def why_spill_not_trusted(conn: Connection, table_id: int) -> str | None:
+    """Why readers may miss rows of the spill."""
+    if conn.execute(_QUERIES["note_spill_capture"], {"table_id": table_id}).fetchone() != (True,):
+        return None
+    return (
+        f"the capture trigger of its spill is gone or disabled, or was for a time, so readers may miss rows of it:"
+        f" ALTER TABLE … ENABLE ALWAYS TRIGGER {CAPTURE_TRIGGER} first, then run `thermocline verify --repair`"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """Partitions (number and ends) whose capture was off for a time and fires again at the moment of a snapshot."""
+    """Partitions (number and ends) and the spill whose capture was off for a time and fires again at the moment of a snapshot."""
 
     partitions: tuple[tuple[int, int, int], ...]
-    at: datetime | None
+    spill: bool
+    at: datetime
 
 
 def read_watched(conn: Connection, table_id: int) -> Watched:
     rows = conn.execute(_QUERIES["watched"], {"table_id": table_id, "trigger": CAPTURE_TRIGGER}).fetchall()
-    return Watched(partitions=tuple((relid, lo, hi) for relid, lo, hi, _ in rows), at=rows[0][3] if rows else None)
+    ((spill, at),) = conn.execute(_QUERIES["spill_watched"], {"table_id": table_id}).fetchall()
+    return Watched(partitions=tuple((relid, lo, hi) for relid, lo, hi in rows), spill=spill, at=at)
+
+
+def note_spill_compared(conn: Connection, table_id: int, watched: Watched) -> None:
+    """Readers see every row of the spill, found at the snapshot at which its capture fired: it is trusted again."""
+    if watched.spill:
+        conn.execute(_QUERIES["note_spill_compared"], {"table_id": table_id, "at": watched.at})
 
 
 def note_compared(conn: Connection, table_id: int, watched: Watched, ranges: Sequence[tuple[int, int]]) -> None:

@@ -14,7 +14,7 @@ from thermocline import artifacts, pg
 from thermocline.catalog.migrate import read_migrations, read_version
 from thermocline.catalog.profiles import read_profiles
 from thermocline.errors import ThermoclineError, UnknownLakeTable
-from thermocline.hot.seam import SERVER
+from thermocline.hot.seam import CAPTURE_TRIGGER, SERVER
 from thermocline.ops.findings import Finding, Verdict, red, verdict_on
 from thermocline.ops.warehouse_rights import examine_warehouse
 from thermocline.settings import Settings, split_address
@@ -67,6 +67,7 @@ def _catalog_findings(conn: pg.Connection) -> Iterator[Finding]:
         yield _catalog(conn)
         if read_version(conn):
             yield _event_triggers(conn)
+            yield _captures(conn)
             yield from (examine_warehouse(found.warehouse, f"warehouse of profile {found.name}") for found in read_profiles(conn))
         yield _leftovers(conn)
     except psycopg.errors.InsufficientPrivilege as problem:
@@ -137,6 +138,22 @@ def _event_triggers(conn: pg.Connection) -> Finding:
         "Only a superuser can make them: create the catalog with `thermocline init` as one. Without them Postgres itself refuses"
         " DROP COLUMN and ALTER TYPE on a registered table.",
         otherwise="warning",
+    )
+
+
+def _captures(conn: pg.Connection) -> Finding:
+    """What is written to a partition or a spill without its capture trigger is seen by no reader of the seam."""
+    found = conn.execute(_QUERIES["uncaptured"]).fetchall()
+    if not found:
+        return Finding(check="capture", verdict="ok", seen="every change below the cut-lines is captured")
+    table, relation, is_on = found[0]
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    enable = "" if is_on else f"ALTER TABLE {relation} ENABLE ALWAYS TRIGGER {CAPTURE_TRIGGER}; "
+    return Finding(
+        check="capture",
+        verdict="red",
+        seen=f"the capture trigger of {relation} {'was off for a time' if is_on else 'is off or gone'}, so {table} may miss rows{more}",
+        fix=f"{enable}thermocline verify --repair {table}",
     )
 
 

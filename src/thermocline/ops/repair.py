@@ -1,4 +1,5 @@
-"""Repair: where the heap still holds a range, it is the truth, and what the lake shows otherwise becomes corrections.
+"""Repair: where the heap still holds a range, it is the truth, and what the lake shows otherwise becomes corrections; so do rows that the
+heap has of other ranges, in the spill or a partition, and that readers do not see.
 
 Only the rows that differ are written, to the delta, in one transaction: readers see them right from its commit on, and the next fold
 carries them into the lake. A range whose only copy is the lake has nothing to be repaired from, and is refused.
@@ -18,9 +19,10 @@ from psycopg import sql
 
 from thermocline.catalog import journal, tables
 from thermocline.core.names import TableName
-from thermocline.core.verification import CheckedRange, VerifyReport
+from thermocline.core.verification import AHEAD, CheckedRange, VerifyReport
 from thermocline.errors import NothingToRepairFrom
 from thermocline.hot.seam import key_expression, key_matches
+from thermocline.hot.spill import apply_mirror
 from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.spanning import SpanningTable, read_spanning
 from thermocline.ops.verify import read_ranges
@@ -91,6 +93,8 @@ def _repair_range(conn: Connection, table: SpanningTable, wished: str) -> tuple[
                 conn.execute(sql.SQL("lock table {} in access share mode").format(_ident(table.name)))
                 conn.execute("select set_config('search_path', 'pg_catalog', true)")
                 cut = journal.read_cutline(conn, table.registered.id)
+                if wished == AHEAD:
+                    return apply_mirror(conn, table.seam, cut.t), 0
                 part = next((part for part in read_ranges(conn, table, cut) if part.name == wished), None)
                 if part is None:
                     return 0, 0

@@ -18,12 +18,13 @@ from thermocline.catalog import journal, tables
 from thermocline.core.axis import render_axis
 from thermocline.core.names import TableName
 from thermocline.core.plan.restore import RestoreRange, plan_restore
-from thermocline.errors import ChecksumMismatch, WrittenMeanwhile
+from thermocline.errors import ChecksumMismatch, DeltaNotEmpty, WrittenMeanwhile
 from thermocline.faults import fault_point
 from thermocline.hot import restore as heap_side
 from thermocline.hot.facts import read_partitions
 from thermocline.hot.partitions import apply_discovery
 from thermocline.hot.restore import FilledRange, within
+from thermocline.hot.spill import count_unaccounted
 from thermocline.ops.lake_listing import list_files
 from thermocline.ops.spanning import SpanningTable
 from thermocline.pg import Connection
@@ -147,8 +148,24 @@ def note_restored(conn: Connection, restoring: Restoring) -> None:
     for gap in restoring.empty:
         if heap_side.has_pending(conn, restoring.table.seam, gap):
             raise WrittenMeanwhile(f"{_render(restoring.table, gap)} had no rows, and got some while history was brought back.")
+    _check_spill(conn, restoring)
     for part, filled in restoring.filled:
         heap_side.note_partition(conn, restoring.table.seam, part, filled)
+
+
+def _check_spill(conn: Connection, restoring: Restoring) -> None:
+    """Refuse to drop rows with the spill that readers do not see: written while its capture was off, they are nowhere else."""
+    table, line = restoring.table, journal.read_cutline(conn, restoring.table.registered.id).r
+    lost = 0
+    for part, filled in (*((part, filled.table) for part, filled in restoring.filled), *((gap, None) for gap in restoring.empty)):
+        low = part.lo if line is None else max(part.lo, line)
+        if part.into is None and low < part.hi:
+            lost += count_unaccounted(conn, table.seam, within(table.seam, low, part.hi, "h"), filled)
+    if lost:
+        raise DeltaNotEmpty(
+            f"{lost:,} rows in the spill of {table.name} were not captured, and readers do not see them.",
+            hint="They would be lost: run `thermocline verify --repair` first. The spill's capture trigger was disabled for a time.",
+        )
 
 
 def attach_restored(conn: Connection, restoring: Restoring) -> tuple[TableName, ...]:

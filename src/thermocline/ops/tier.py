@@ -38,6 +38,7 @@ from thermocline.hot.partitions import (
     read_partitions_seen,
     read_passed,
     why_not_drop,
+    why_spill_not_trusted,
 )
 from thermocline.hot.premake import REFUSED_BY_TRIGGERS, apply_premake, read_grid
 from thermocline.hot.retention import read_line
@@ -125,6 +126,8 @@ def tier(
                 resolved = resolve_unfinished(conn, table.registered, spark, cut.fence)
                 report.moved += resolved.moved
                 report.notes += resolved.notes
+                if reason := why_spill_not_trusted(conn, table.registered.id):
+                    report.deferred.append(f"{table.name}: {reason}")
             ahead = _premake(work)
             seen = observe(work)
             plan = plan_tiering(seen)

@@ -19,14 +19,15 @@ from thermocline.catalog import journal, tables
 from thermocline.catalog.lake_tables import read_lake_table_entry
 from thermocline.cold.metadata import LakeFile, read_lake_table
 from thermocline.cold.scan import may_apply
-from thermocline.core.axis import AXIS_MIN, render_axis
+from thermocline.core.axis import AXIS_MAX, AXIS_MIN, render_axis
 from thermocline.core.file_entry import EntryProblem
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
-from thermocline.core.verification import MAX_KEYS, CheckedRange, ManifestReport, RangeVerdict, VerifyReport, plan_ranges
+from thermocline.core.verification import AHEAD, MAX_KEYS, CheckedRange, ManifestReport, RangeVerdict, VerifyReport, plan_ranges
 from thermocline.errors import LakeLayoutUnsupported
-from thermocline.hot.partitions import note_compared, read_watched
+from thermocline.hot.partitions import note_compared, note_spill_compared, read_watched
 from thermocline.hot.seam import key_expression
+from thermocline.hot.spill import count_unmirrored
 from thermocline.ops.spanning import SpanningTable, read_spanning
 from thermocline.ops.verify_manifests import check_manifests, verify_lake_table
 from thermocline.pg import Connection, connect, load_queries
@@ -88,14 +89,17 @@ def verify(dsn: str, name: TableName) -> VerifyReport:
         written, notes = ((), ()) if lake.problems else _check_written(work)
         parts = () if lake.problems else read_ranges(conn, table, cut)
         ranges = tuple(_check_range(work, part) for part in parts)
+        ahead = _check_ahead(work)
         manifests = () if lake.problems else _check_manifests(work)
         conn.rollback()
-        note_compared(conn, registered.id, watched, _without_problem(parts, ranges))
+        note_compared(conn, registered.id, watched, compared := _without_problem(parts, ranges))
+        if not lake.problems and len(compared) == len(parts) and not ahead:
+            note_spill_compared(conn, registered.id, watched)
     return VerifyReport(
         table=str(name),
         cut_line=render_axis(registered.key_type, cut.t),
         snapshot=cut.s,
-        ranges=ranges,
+        ranges=(*ranges, *ahead),
         problems=(*lake.problems, *written),
         notes=notes,
         manifests=manifests,
@@ -271,6 +275,16 @@ def _read_unseen(work: _Verifying, part: CheckedRange, held: _Rows) -> U64:
         return np.zeros(0, dtype=np.uint64)
     found = _read_rows(work, work.table.seam.objects.heap, _within(work, replace(part, lo=line)))
     return found.ids[~np.isin(found.rows, held.rows)]
+
+
+def _check_ahead(work: _Verifying) -> tuple[RangeVerdict, ...]:
+    """A verdict on the spill's rows at or above T, when some have no correction of the same image."""
+    unmirrored = count_unmirrored(work.conn, work.table.seam, work.cut.t)
+    if not unmirrored:
+        return ()
+    part = CheckedRange(name=AHEAD, lo=work.cut.t, hi=AXIS_MAX, in_heap=True)
+    problem = f"{unmirrored} rows were not captured, and would be hidden once the cut-line has passed them"
+    return (_verdict(work, part, RowSum(), problem, drift_rows=unmirrored),)
 
 
 def _verdict(

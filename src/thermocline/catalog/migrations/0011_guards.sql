@@ -5,6 +5,21 @@
 alter table thermocline.partitions add column capture_lost_at timestamptz;
 comment on column thermocline.partitions.capture_lost_at is
     'When its capture trigger was last seen disabled or gone; null again once both tiers were compared with the trigger firing.';
+alter table thermocline.tables add column spill_capture_lost_at timestamptz;
+comment on column thermocline.tables.spill_capture_lost_at is
+    'When the capture trigger of the spill was last seen disabled or gone; null again once every range was compared with the trigger firing.';
+
+-- Whether changes of a partition or of the spill become corrections: its capture trigger is there and fires always.
+create function thermocline.is_captured(relation oid) returns boolean
+    language sql stable set search_path = pg_catalog as $$
+    select exists (select from pg_trigger g where g.tgrelid = relation and g.tgname = 'thermocline_capture' and g.tgenabled = 'A') $$;
+
+-- Notes that the spill's changes were not captured for a time: rows of it may be missing where readers look. Whether they were not, or are not.
+create function thermocline.note_spill_capture(of_table bigint) returns boolean
+    language sql volatile set search_path = pg_catalog as $$
+    update thermocline.tables t set spill_capture_lost_at = clock_timestamp()
+     where t.id = of_table and not thermocline.is_captured(to_regclass(format('%I.%I', t.spill_schema, t.spill_name)));
+    select t.spill_capture_lost_at is not null from thermocline.tables t where t.id = of_table $$;
 
 create function thermocline.on_guarded_end() returns event_trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -132,6 +147,10 @@ declare
     p record;
 begin
     if current_setting('thermocline.following', true) = 'on' then return; end if;
+    perform thermocline.note_spill_capture(t.id) from thermocline.tables t
+       join pg_trigger g on g.tgrelid = to_regclass(format('%I.%I', t.spill_schema, t.spill_name)) and g.tgname = 'thermocline_capture' and g.tgenabled <> 'A'
+       join pg_event_trigger_ddl_commands() c on c.classid = 'pg_class'::regclass and c.objid in (t.heap_oid, g.tgrelid)
+      where t.id = any (array(select h.id from thermocline.tables_here h));
     for p in select distinct k.relid from thermocline.tables_here t
                join pg_event_trigger_ddl_commands() c on c.classid = 'pg_class'::regclass and c.objid = t.heap_oid
                join thermocline.partitions k on k.table_id = t.id
@@ -167,7 +186,7 @@ begin
        and exists (select from pg_trigger g where g.tgrelid = k.relid and g.tgname = 'thermocline_capture' and g.tgenabled <> 'A');
 end $$;
 revoke all on function thermocline.on_guarded_end(), thermocline.on_partition_end(), thermocline.capture_partition(bigint, oid),
-    thermocline.hold_partitions(bigint), thermocline.clear_stale(bigint, bigint) from public;
+    thermocline.hold_partitions(bigint), thermocline.clear_stale(bigint, bigint), thermocline.note_spill_capture(bigint) from public;
 
 -- Event triggers are a superuser's to make; without them the limits say what is not looked at.
 do $$

@@ -70,9 +70,19 @@ select capture_lost_at is not null from thermocline.partitions where table_id = 
 
 -- name: watched
 -- Partitions whose capture fires now: from this snapshot on every change of theirs is captured.
-select p.relid, p.lo, p.hi, now() from thermocline.partitions p
+select p.relid, p.lo, p.hi from thermocline.partitions p
   join pg_trigger g on g.tgrelid = p.relid and g.tgname = %(trigger)s and g.tgenabled = 'A'
  where p.table_id = %(table_id)s and p.capture_lost_at is not null
+
+-- name: spill_watched
+select t.spill_capture_lost_at is not null and thermocline.is_captured(to_regclass(format('%%I.%%I', t.spill_schema, t.spill_name))), now()
+  from thermocline.tables t where t.id = %(table_id)s
+
+-- name: note_spill_capture
+select thermocline.note_spill_capture(%(table_id)s)
+
+-- name: note_spill_compared
+update thermocline.tables set spill_capture_lost_at = null where id = %(table_id)s and spill_capture_lost_at <= %(at)s
 
 -- name: note_compared
 update thermocline.partitions set capture_lost_at = null
