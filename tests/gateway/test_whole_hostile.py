@@ -45,6 +45,11 @@ EXTREME = {
     "an open comment": "select count(*) from events /* where",
     "an open dollar quote": "select count(*) from events where kind = $x$ events $x",
     "a limit beyond 64 bits": "select id from events order by id limit 99999999999999999999",
+    "explain and many spaces": "explain" + " " * 20_000 + "x events",
+    "explain analyze and many spaces": "explain" + " analyze" * 5_000 + " " * 20_000 + "x events",
+    "many open comments": "select count(*) from events " + "/*" * 90_000,
+    "many open dollar quotes": "select count(*) from events where kind = " + "".join(f"$a{at}$" for at in range(20_000)),
+    "a number of 150000 digits that ends in a letter": "select count(*) from events where f = '" + "9" * 150_000 + "x'",
     "a CTE elsewhere": "select count(*) from shops, (with shops as (select id from events where id < 3) select id from shops) s",
 }
 

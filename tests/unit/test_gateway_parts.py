@@ -20,10 +20,11 @@ from thermocline.gateway.fallback import check_harmless
 from thermocline.gateway.pushdown import fold, parse_select
 from thermocline.gateway.rows import encode_copy, encode_rows, render_date, render_timestamp, to_text
 from thermocline.gateway.scram import ScramExchange, WrongCredentials, make_verifier
-from thermocline.gateway.statements import parse_statement, split_statements
+from thermocline.gateway.statements import parse_statement, sample_of, split_statements
 from thermocline.gateway.trees import chained
 from thermocline.gateway.values import Constant, Infinity, NotProvable, parse_array, parse_value
 from thermocline.gateway.whole.frames import ClientFrames, Frame
+from thermocline.gateway.whole.reading import read_candidate
 
 pytestmark = pytest.mark.unit
 
@@ -281,3 +282,33 @@ def test_names_are_folded_and_cut_as_postgres_does() -> None:
 def test_a_chain_of_conditions_is_taken_apart_without_recursion() -> None:
     tree = parse_select("select 1 from t where " + " or ".join(f"a = {number}" for number in range(5000)))
     assert len(chained(tree.args["where"].this, exp.Or)) == 5000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "explain" + " " * 100_000 + "x",
+        "explain" + " analyze" * 20_000 + " " * 50_000 + "x",
+        "select 1" + " " * 100_000 + "x",
+        "select 1" + " where" * 20_000,
+        "select 1 where pg_catalog.random() < " + "1" * 100_000 + "x",
+        "select 1 tablesample system(" + "1" * 100_000,
+        "select " + "/*" * 50_000,
+        "select " + "".join(f"$a{at}$" for at in range(20_000)),
+        "9" * 100_000 + "x",
+    ],
+    ids=lambda text: f"{text[:20]}…{text[-8:]}",
+)
+def test_no_pattern_tries_the_same_characters_again_from_every_place(text: str) -> None:
+    """Each took from seconds to minutes, in which no thread of the gateway runs."""
+    assert len(split_statements(text)) == 1
+    assert sample_of(text) is None
+    read_candidate(text)
+    with pytest.raises(NotProvable):
+        parse_value("double", Constant(text, "unknown"))
+
+
+def test_a_comment_or_dollar_quote_without_an_end_reaches_to_the_end_of_the_text() -> None:
+    assert split_statements("select 1 /* ; select 2") == ("select 1 /* ; select 2",)
+    assert split_statements("select $a$ ; $b$ ; select 2") == ("select $a$ ; $b$ ; select 2",)
+    assert split_statements("select $1$2; select $1") == ("select $1$2", "select $1")

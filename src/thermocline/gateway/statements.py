@@ -192,8 +192,8 @@ _INFO = _compiled(
         [r"select ((?:relpages, )?reltuples(?:, relkind)?) from pg_catalog\.pg_class where oid = ", _LITERAL, r"::pg_catalog\.regclass"]
     )
 )
-_RANDOM = _compiled(r"(.+) where pg_catalog\.random\(\) < (\d*\.?\d+)")
-_TABLESAMPLE = _compiled(r"(.+) tablesample (?:system|bernoulli)\((\d*\.?\d+)\)")
+_RANDOM = _compiled(r"(.+)(?<!\s) where pg_catalog\.random\(\) < (\d++(?:\.\d++)?|\.\d++)")
+_TABLESAMPLE = _compiled(r"(.+)(?<!\s) tablesample (?:system|bernoulli)\((\d++(?:\.\d++)?|\.\d++)\)")
 _COPY = _compiled(r"copy\s*\((\s*select\b.+)\)\s*to stdout(?: \(format text\))?")
 _SELECT = _compiled(r"select\b.+")
 
@@ -216,8 +216,10 @@ def split_statements(text: str) -> tuple[str, ...]:
     return tuple(piece.strip() for piece in pieces if piece.strip())
 
 
+# A comment or dollar quote without an end reaches to the end of the text: looked for again from each place within, it takes quadratic time.
 _SKIP = re.compile(
-    r"""[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|[A-Za-z_][\w$]*""", re.DOTALL
+    r"""[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?(?:\*/|\Z)|\$((?:[^\W\d]\w*)?)\$.*?(?:\$\1\$|\Z)|[A-Za-z_][\w$]*""",
+    re.DOTALL,
 )
 
 

@@ -69,7 +69,7 @@ _ACCEPTED: dict[str, tuple[ConstantType, ...]] = {
 }
 
 _INTEGER = re.compile(r"[+-]?\d{1,18}|[+-]?\d{19}")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?")
+_NUMBER = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d{1,4})?")
 _DATE = re.compile(r"(\d{4,7})-(\d\d)-(\d\d)( BC)?")
 _CLOCK = r"(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?"
 _TIME = re.compile(_CLOCK)

@@ -15,9 +15,9 @@ from thermocline.gateway.whole.calls import check_calls
 from thermocline.gateway.whole.expressions import COMPUTED
 from thermocline.gateway.whole.vocabulary import bare, check_known
 
-# Possessive: a comment that was passed is never tried again as a part of a longer one, of which there are exponentially many.
+# Possessive: what was passed is never tried again as a part of something longer; `re` holds the interpreter while it tries.
 _BEGINS = re.compile(r"(?>\s+|--[^\n]*\n|/\*.*?\*/|\()*+(select|with|explain)\b", re.IGNORECASE | re.DOTALL)
-_EXPLAIN = re.compile(r"\s*explain\s*(\([^()]*\)|(?:(?:analyze|verbose)\s+)*)\s*((?:select|with|\().*)", re.IGNORECASE | re.DOTALL)
+_EXPLAIN = re.compile(r"\s*+explain\s*+(\([^()]*+\)|(?:(?:analyze|verbose)\s++)*+)\s*+((?:select|with|\().*)", re.IGNORECASE | re.DOTALL)
 _TYPES = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.INTERVAL, exp.DType.TIME})
 _MOMENTS = (exp.Cast, exp.Interval, exp.CurrentDate, exp.CurrentTimestamp)
 MAX_STATEMENT_CHARACTERS = 200_000
