@@ -479,3 +479,26 @@ select date_trunc('ſecond', ts), date_trunc('mınute', ts) from events where id
 select extract('mınute' from at), extract('weeK' from at) from events where id < 4
 select count(*) from events where date_part('day', ts) = 3.00000000000000000001
 select count(*) from events where extract(day from ts) = 3.00000000000000000001
+-- intervals in the client's own words
+select count(*) from events where ts >= '2026-01-03'::timestamptz - interval '1 day 02:00:00'
+select count(*) from events where ts >= '2026-01-03'::timestamptz - interval '1 day ago'
+select count(*) from events where ts >= '2026-01-03'::timestamptz - interval '.5 day'
+select count(*) from events where ts >= '2026-01-03'::timestamptz - interval '1 day 2'
+select count(*) from events where ts >= '2026-01-03'::timestamptz - interval '1 day 2 hours'
+select count(*) from events where ts >= '2026-01-03'::timestamptz - interval '1 day -2:30'
+select count(*) from events where ts >= '2026-01-03'::timestamptz - interval 'P1DT2H'
+select count(*) from events where ts >= '2026-01-03'::timestamptz - interval '@ 1 day'
+select count(*) from events where ts >= '2026-01-03'::timestamptz - interval '1 day' day
+select count(*) from events where ts >= '2026-01-03'::timestamptz - interval '1 2:03' day to hour
+select count(*) from events where ts >= '2026-01-03'::timestamptz - interval '90' minute
+select count(*) from events where ts >= '2026-01-03'::timestamptz - interval '1.5' day
+select count(*) from events where ts >= '2026-01-03'::timestamptz - '1 day 2'::interval
+select count(*) from events where ts >= /* the day */ timestamptz '2026-01-03' -- /* before */
+select count(*) from events where ts >= '2026-01-03'::timestamptz -- /* less
+select count(*) from events where ts >= '2026-01-03'::timestamptz - interval '1 day' and ts < '2026-01-03'::timestamptz - interval '1 day ago'
+select max(ts) - interval '1 day ago' from events
+select max(ts) - interval '1 day 02:00', max(ts) - interval '1 day', max(ts) - interval '.5 day' from events
+select shop, max(ts) - interval '1 day 2' from events group by shop order by max(ts) - interval '1 day 2' desc, shop
+select avg(qty) /* over /* all */ shops */ + 1 from events
+select kind, avg(price) + .5, - avg(qty), + avg(qty) from events group by kind
+select shop, count(all qty) / 7.0, avg(all price) from events group by shop having avg(all price) > .5

@@ -47,9 +47,13 @@ EXTREME = {
     "a limit beyond 64 bits": "select id from events order by id limit 99999999999999999999",
     "explain and many spaces": "explain" + " " * 20_000 + "x events",
     "explain analyze and many spaces": "explain" + " analyze" * 5_000 + " " * 20_000 + "x events",
-    "many open comments": "select count(*) from events " + "/*" * 90_000,
     "many open dollar quotes": "select count(*) from events where kind = " + "".join(f"$a{at}$" for at in range(20_000)),
     "a number of 150000 digits that ends in a letter": "select count(*) from events where f = '" + "9" * 150_000 + "x'",
+    **{
+        f"thirty nested {word}{bracket[0]}": f"select count(*) from events where id = {(word + bracket[0]) * 30}1{bracket[1] * 30}"
+        for word in ("array", "date ", "decimal", "timestamp ", "id::int", "f", "")
+        for bracket in ("()", "[]")
+    },
     "a CTE elsewhere": "select count(*) from shops, (with shops as (select id from events where id < 3) select id from shops) s",
 }
 

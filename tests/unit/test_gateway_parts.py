@@ -23,8 +23,9 @@ from thermocline.gateway.scram import ScramExchange, WrongCredentials, make_veri
 from thermocline.gateway.statements import parse_statement, sample_of, split_statements
 from thermocline.gateway.trees import chained
 from thermocline.gateway.values import Constant, Infinity, NotProvable, parse_array, parse_value
+from thermocline.gateway.whole import parsing
 from thermocline.gateway.whole.frames import ClientFrames, Frame
-from thermocline.gateway.whole.reading import read_candidate
+from thermocline.gateway.whole.reading import Candidate, read_candidate
 
 pytestmark = pytest.mark.unit
 
@@ -312,3 +313,30 @@ def test_a_comment_or_dollar_quote_without_an_end_reaches_to_the_end_of_the_text
     assert split_statements("select 1 /* ; select 2") == ("select 1 /* ; select 2",)
     assert split_statements("select $a$ ; $b$ ; select 2") == ("select $a$ ; $b$ ; select 2",)
     assert split_statements("select $1$2; select $1") == ("select $1$2", "select $1")
+
+
+@pytest.mark.parametrize("word", ["array[", "date (", "decimal(", "timestamp (", "id::int[", "geography[", "f("])
+def test_no_nesting_is_parsed_in_more_steps_than_its_tokens_allow(word: str) -> None:
+    """Some of these doubled the parser's steps with each level: thirty levels never ended."""
+    close = {"[": "]", "(": ")"}[word[-1]]
+    read_candidate(f"select count(*) from events where id = {word * 30}1{close * 30}")
+    text = f"select count(*) from events where id = {word * 3}1{close * 3}"
+    assert parsing.parse(text, parsing.read_tokens(text))
+
+
+def test_a_part_of_a_statement_is_cut_in_its_own_words() -> None:
+    text = "select max( ts )-interval '1 day ago' , shop  +1 /* a */ *2 from events"
+    tree = parsing.parse(text, parsing.read_tokens(text))
+    assert [parsing.cut(text, part) for part in tree.expressions] == ["max( ts )-interval '1 day ago'", "shop  +1 /* a */ *2"]
+    with pytest.raises(NotProvable):
+        parsing.cut(text.replace("shop", "snow"), tree.expressions[1])
+    with pytest.raises(NotProvable):
+        parsing.cut(text, exp.Literal.number(1))
+
+
+@pytest.mark.parametrize("words", ["1 day 02:00", "1 day ago", ".5 day", "1 day 2", "@ 1 day", "1.5' hour + '1"])
+def test_a_literal_that_the_tree_does_not_hold_as_written_is_not_followed(words: str) -> None:
+    found = read_candidate(f"select max(ts) - interval '{words}' from events")
+    assert isinstance(found, Candidate)
+    assert found.unfollowed is not None
+    assert found.constants == ()

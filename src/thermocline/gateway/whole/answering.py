@@ -193,8 +193,9 @@ def check_spanning(snapshot: Snapshot, asked: Asked, queries: WholeQueries) -> S
     if (reason := asked.candidate.unfollowed or asked.session.why_not_here()) is not None:
         raise NotProvable(reason)
     setting = Setting(
+        sql=asked.candidate.sql,
         parameters=asked.parameters,
-        computed=dict(zip(asked.candidate.constants, asked.computed, strict=True)),
+        computed={span: value for (span, _), value in zip(asked.candidate.constants, asked.computed, strict=True)},
         utc=asked.session.utc,
         text_is_c=queries.text_is_c(snapshot),
     )

@@ -1,4 +1,4 @@
-"""What stands before and right behind the parentheses of a statement, judged by its tokens.
+"""The calls and numbers of a statement, judged by its tokens.
 
 The parser forgets how a function was spelled. It reads `len(x)`, which may be a function of the user's, as LENGTH; `date_part`
 as EXTRACT, which has another type; `date_trunc('Q', …)`, an error in Postgres, as a quarter; a column in the place of a unit as the unit.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import Token, TokenType
 
 from thermocline.gateway.values import NotProvable
@@ -37,11 +36,10 @@ _WORDS = frozenset(
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
 
 
-def check_calls(sql: str) -> None:
+def check_calls(tokens: Sequence[Token]) -> None:
     """Raises `NotProvable` for a call that is not followed, and for a unit or field that Postgres may understand in another way."""
-    tokens: list[Token] = Postgres().tokenize(sql)
     for at, token in enumerate(tokens[:-1]):
-        if tokens[at + 1].token_type is not TokenType.L_PAREN or not (token.text[:1].isalpha() or token.text[:1] == "_"):
+        if tokens[at + 1].token_type is not TokenType.L_PAREN or not _begins_word(token):
             continue
         name = token.text if token.token_type in _QUOTED else token.text.lower().split()[-1]
         if not name.isascii() or name not in CALLED | _WORDS:
@@ -51,6 +49,10 @@ def check_calls(sql: str) -> None:
             raise NotProvable("this unit of date_trunc is left to Postgres")
         if name == "extract" and not _is_constant(inside, EXTRACTED, (TokenType.STRING, TokenType.VAR), TokenType.FROM):
             raise NotProvable("this field of EXTRACT is left to Postgres")
+
+
+def _begins_word(token: Token) -> bool:
+    return token.text[:1].isalpha() or token.text[:1] == "_"
 
 
 def _is_constant(inside: Sequence[Token], words: frozenset[str], kinds: tuple[TokenType, ...], end: TokenType) -> bool:

@@ -138,7 +138,7 @@ class Conversation:
         computed = ", ".join(
             f"x{at}::pg_catalog.text, pg_catalog.pg_typeof(x{at})::pg_catalog.oid" for at in range(len(wish.candidate.constants))
         )
-        listed = ", ".join(f"{text} as x{at}" for at, text in enumerate(wish.candidate.constants))
+        listed = ", ".join(f"{text} as x{at}" for at, (_, text) in enumerate(wish.candidate.constants))
         named = wish.name.encode() or None
         parts = [wish.prepared, probe.describe_statement(wish.name), *_asked(_PROBE, probe.PROBE, [named])]
         if wish.candidate.constants:

@@ -31,6 +31,7 @@ from thermocline.gateway.whole.kinds import (
     meet_collations,
     numeric,
 )
+from thermocline.gateway.whole.parsing import Span, span_of
 from thermocline.gateway.whole.terms import Term, dual, merged
 from thermocline.gateway.whole.vocabulary import bare
 
@@ -65,13 +66,14 @@ class Queries(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a statement runs in: parameter values, constants that Postgres computed (by their text), whether the session is in UTC.
+    """What a statement runs in: its text, parameter values, constants that Postgres computed, whether the session is in UTC.
 
     `text_is_c`: the database's own collation orders text by its bytes.
     """
 
+    sql: str = ""
     parameters: Sequence[Given] = ()
-    computed: Mapping[str, Given] = field(default_factory=dict)
+    computed: Mapping[Span, Given] = field(default_factory=dict)
     utc: bool = True
     text_is_c: bool = False
 
@@ -130,7 +132,8 @@ class Expressions:
         """What Postgres computed for a constant expression."""
         if not self.setting.computed or not isinstance(node, COMPUTED):
             return None
-        return self.setting.computed.get(node.sql(dialect="postgres"))
+        span = span_of(node)
+        return self.setting.computed.get(span) if span is not None else None
 
     def condition(self, node: exp.Expr) -> Term:
         """An expression that must be boolean."""

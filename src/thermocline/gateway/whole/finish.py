@@ -1,21 +1,25 @@
 """Statements whose last step only Postgres does exactly: averages, divisions, orders under other collations.
 
 DuckDB groups; the few groups go to Postgres as arrays, on the client's own connection, and the rest of the statement runs over them there:
-with the role, time zone and collations of the session, and in the format the client asked for.
+with the role, time zone and collations of the session, and in the format the client asked for. The rest is cut from the client's own text,
+with columns of the groups in the places of what was grouped.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlglot import exp, parse_one
+from psycopg import sql
+from sqlglot import exp
 
 from thermocline.gateway.predicates import Fragment
 from thermocline.gateway.pushdown import fold
 from thermocline.gateway.values import NotProvable
+from thermocline.gateway.whole.aggregates import direction
 from thermocline.gateway.whole.expressions import Expressions
 from thermocline.gateway.whole.grouping import CORE, Core, Grouped, aggregates_in, call_of, output_name, output_place
 from thermocline.gateway.whole.kinds import Kind, plain_kind
+from thermocline.gateway.whole.parsing import Span, cut, span_of
 from thermocline.gateway.whole.scope import Scope
 from thermocline.gateway.whole.selects import Compiler, Query
 from thermocline.gateway.whole.terms import merged
@@ -48,9 +52,9 @@ def plan_finish(compiler: Compiler, node: exp.Expr) -> tuple[Query, Finish]:
     compiler.core = core
     query, having, limited = _reduced(compiler, node, core)
     columns = ", ".join(core.names)
-    arrays = ", ".join(f"${at + 1}::{kind.postgres}[]" for at, kind in enumerate(core.kinds))
+    arrays = ", ".join(f"pg_catalog.unnest(${at + 1}::pg_catalog.{kind.family}[])" for at, kind in enumerate(core.kinds))
     rest = _Rest(compiler, core).of(node, having=having, limited=limited)
-    text = f"WITH {CORE}({columns}) AS (SELECT * FROM unnest({arrays})) {rest.sql(dialect='postgres')}"  # noqa: S608
+    text = f"WITH {CORE}({columns}) AS (SELECT * FROM ROWS FROM ({arrays})) {rest}"  # noqa: S608  # our words and the statement's own
     return query, Finish(sql=text, kinds=core.kinds)
 
 
@@ -98,62 +102,75 @@ class _Rest:
         self._grouped = Grouped(core, None)
         self._known = list(zip((*core.group_nodes, *core.nodes), core.names, strict=True))
 
-    def of(self, node: exp.Select, *, having: bool, limited: bool) -> exp.Select:
-        rest = exp.Select(expressions=[self._over_groups(part) for part in node.expressions])
-        rest.set("from_", exp.From(this=exp.Table(this=exp.Identifier(this=CORE, quoted=True))))
+    def of(self, node: exp.Select, *, having: bool, limited: bool) -> str:
+        outputs = [self._over_groups(part.this if isinstance(part, exp.Alias) else part) for part in node.expressions]
+        words = [f"SELECT {', '.join(outputs)} FROM {CORE}"]  # noqa: S608  # the statement's own words
         if having:
-            rest.set("where", exp.Where(this=self._over_groups(node.args["having"].this)))
+            words.append(f"WHERE {self._over_groups(node.args['having'].this)}")
         if node.args.get("order") is not None:
-            rest.set("order", exp.Order(expressions=[self._key(part, node) for part in node.args["order"].expressions]))
+            words.append("ORDER BY " + ", ".join(self._key(part, node) for part in node.args["order"].expressions))
         for word in ("limit", "offset"):
             if node.args.get(word) is not None and not limited:
-                rest.set(word, self._over_groups(node.args[word]))
-        return rest
+                words.append(f"{word.upper()} {self._over_groups(node.args[word].expression)}")
+        return " ".join(words)
 
-    def _key(self, part: exp.Expr, node: exp.Select) -> exp.Expr:
+    def _key(self, part: exp.Expr, node: exp.Select) -> str:
         names = [output_name(output) for output in node.expressions]
         at = output_place(bare(part.this), names)
-        key = part.copy()
-        key.set("this", exp.Literal.number(at + 1) if at is not None else self._over_groups(part.this))
-        return key
+        return direction(part).replace("{}", str(at + 1) if at is not None else self._over_groups(part.this))
 
-    def _over_groups(self, node: exp.Expr) -> exp.Expr:
-        return node.copy().transform(self._replaced)
+    def _over_groups(self, node: exp.Expr) -> str:
+        """The expression in the client's own words, except for what stands in the groups."""
+        text = self._compiler.setting.sql
+        cut(text, node)
+        at, end = _span(node)
+        words = []
+        for (start, stop), replacement in sorted(self._replacements(node)):
+            words += [text[at:start], replacement]
+            at = stop
+        return "".join([*words, text[at:end]])
 
-    def _replaced(self, node: exp.Expr) -> exp.Expr:
+    def _replacements(self, node: exp.Expr) -> list[tuple[Span, str]]:
+        if (replacement := self._replaced(node)) is not None:
+            cut(self._compiler.setting.sql, node)
+            return [(_span(node), replacement)]
+        return [found for child in node.iter_expressions() for found in self._replacements(child)]
+
+    def _replaced(self, node: exp.Expr) -> str | None:
         for known, name in self._known:
             if node == known:
-                return _column(name)
+                return f"{CORE}.{name}"
         if isinstance(call_of(node), exp.Avg):
             return self._average(node)
         if isinstance(node, exp.Column):
-            return _column(self._grouped.column(node).duck.text.partition(".")[2])
+            return f"{CORE}.{self._grouped.column(node).duck.text.partition('.')[2]}"
         if isinstance(node, exp.Parameter):
             return self._parameter(node)
         if isinstance(node, exp.Select | exp.Subquery | exp.Exists):
             raise NotProvable("a query within the end of a GROUP BY")
-        return node
+        return None
 
-    def _average(self, node: exp.Expr) -> exp.Expr:
-        total, count = (self._core.names[self._at(part)] for part in _parts_of_average(node))
-        return exp.Paren(
-            this=parse_one(f"CASE WHEN {CORE}.{count} > 0 THEN CAST({CORE}.{total} AS NUMERIC) / {CORE}.{count} END", dialect="postgres")
-        )
+    def _average(self, node: exp.Expr) -> str:
+        total, count = (f"{CORE}.{self._core.names[self._at(part)]}" for part in _parts_of_average(node))
+        return f"(CASE WHEN {count} > 0 THEN {total}::pg_catalog.numeric / {count} END)"
 
     def _at(self, node: exp.Expr) -> int:
         return len(self._core.groups) + self._core.nodes.index(node)
 
-    def _parameter(self, node: exp.Parameter) -> exp.Expr:
+    def _parameter(self, node: exp.Parameter) -> str:
         at = int(str(node.this.this)) - 1
         given = self._compiler.setting.parameters[at]
         kind = plain_kind(given.oid)
         if kind is None or given.text is None:
             raise NotProvable("a parameter at the end of a GROUP BY")
-        return exp.cast(exp.Literal.string(given.text), kind.postgres, dialect="postgres")
+        return f"({sql.Literal(given.text).as_string(None)}::pg_catalog.{kind.family})"
 
 
-def _column(name: str) -> exp.Column:
-    return exp.Column(this=exp.Identifier(this=name, quoted=False), table=exp.Identifier(this=CORE, quoted=False))
+def _span(node: exp.Expr) -> Span:
+    span = span_of(node)
+    if span is None:
+        raise NotProvable("a part of the statement without a place in its text")
+    return span
 
 
 def _parts_of_average(node: exp.Expr) -> tuple[exp.Expr, exp.Expr]:

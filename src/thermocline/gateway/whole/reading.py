@@ -6,14 +6,15 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-import sqlglot
 from sqlglot import exp
+from sqlglot.tokenizer_core import Token
 
 from thermocline.gateway.statements import split_statements
 from thermocline.gateway.values import NotProvable
 from thermocline.gateway.whole.calls import check_calls
 from thermocline.gateway.whole.expressions import COMPUTED
-from thermocline.gateway.whole.vocabulary import bare, check_known
+from thermocline.gateway.whole.parsing import Span, check_literals, cut, parse, read_tokens, span_of
+from thermocline.gateway.whole.vocabulary import check_known
 
 # Possessive: what was passed is never tried again as a part of something longer; `re` holds the interpreter while it tries.
 _BEGINS = re.compile(r"(?>\s+|--[^\n]*\n|/\*.*?\*/|\()*+(select|with|explain)\b", re.IGNORECASE | re.DOTALL)
@@ -26,11 +27,11 @@ MAX_LEVELS = 100
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A statement that may be ours. `constants` are the expressions that Postgres computes for us, as text."""
+    """A statement that may be ours. `constants` are the expressions that Postgres computes for us, by their place in the text."""
 
     sql: str
     tree: exp.Expr
-    constants: tuple[str, ...]
+    constants: tuple[tuple[Span, str], ...]
     is_explained: bool = False
     is_analyzed: bool = False
     unfollowed: str | None = None
@@ -58,7 +59,8 @@ def read_candidate(sql: str) -> Candidate | str | None:
         if "format" in options:
             return None
     try:
-        tree = sqlglot.parse_one(text, dialect="postgres")
+        tokens = read_tokens(text)
+        tree = parse(text, tokens)
         if _is_deep(tree):
             return "the statement is nested too deeply"
     except Exception:
@@ -66,8 +68,13 @@ def read_candidate(sql: str) -> Candidate | str | None:
         return "the gateway cannot read this statement"
     if not isinstance(tree, exp.Select | exp.Union | exp.Subquery | exp.Intersect | exp.Except):
         return None
-    unfollowed = _why_not_follow(text, tree)
-    constants = tuple(dict.fromkeys(_constants(tree))) if unfollowed is None else ()
+    unfollowed: str | None = None
+    constants: tuple[tuple[Span, str], ...] = ()
+    try:
+        check_followed(tokens, tree)
+        constants = _constants(text, tree)
+    except NotProvable as why:
+        unfollowed = str(why)
     return Candidate(text, tree, constants, is_explained=explained, is_analyzed=analyzed, unfollowed=unfollowed)
 
 
@@ -81,22 +88,19 @@ def _is_deep(tree: exp.Expr) -> bool:
     return True
 
 
-def _why_not_follow(text: str, tree: exp.Expr) -> str | None:
-    """Why the statement cannot be answered here at all; Postgres is asked for the constants of the others only."""
-    try:
-        check_calls(text)
-        check_known(check_statement(tree))
-    except NotProvable as why:
-        return str(why)
-    return None
+def check_followed(tokens: list[Token], tree: exp.Expr) -> None:
+    """Raises `NotProvable` for a statement that cannot be answered here at all; Postgres is asked for the constants of the others only."""
+    check_calls(tokens)
+    check_known(check_statement(tree))
+    check_literals(tokens, tree)
 
 
-def _constants(tree: exp.Expr) -> list[str]:
-    found = []
+def _constants(text: str, tree: exp.Expr) -> tuple[tuple[Span, str], ...]:
+    found: dict[Span, str] = {}
     for node in tree.walk(prune=_is_computed):
-        if _is_computed(node):
-            found.append(bare(node).sql(dialect="postgres"))
-    return found
+        if _is_computed(node) and (span := span_of(node)) is not None:
+            found[span] = cut(text, node)
+    return tuple(found.items())
 
 
 def _is_computed(node: exp.Expr) -> bool:
