@@ -502,3 +502,17 @@ select shop, max(ts) - interval '1 day 2' from events group by shop order by max
 select avg(qty) /* over /* all */ shops */ + 1 from events
 select kind, avg(price) + .5, - avg(qty), + avg(qty) from events group by kind
 select shop, count(all qty) / 7.0, avg(all price) from events group by shop having avg(all price) > .5
+-- numbers as Postgres writes them
+select avg(qty) + 1_000 from events
+select avg(qty) + 0x1F, avg(qty) + 0o17, avg(qty) + 0b11 from events
+select id from events where id < 3 union all select id + 1_000 from events where id < 3
+select id from events where id < 3 union all select id + 0o17 from events where id < 3
+select count(*) from events where id in (select id + 1_000 from events)
+select count(*) from (select distinct qty % 1_0 from events) s
+select count(*) from events group by shop having avg(qty) > 1_0
+select count(*) from events where exists (select 1_0 from shops where id = 1)
+select avg(qty) + 1a from events
+select avg(qty) + 1e5_0 from events
+select avg(qty) + 1.5_0 from events
+select avg(qty) + $1x from events
+select max(id) over_all, avg(qty)a, 1as b from events

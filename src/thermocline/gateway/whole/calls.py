@@ -3,7 +3,8 @@
 The parser forgets how a function was spelled. It reads `len(x)`, which may be a function of the user's, as LENGTH; `date_part`
 as EXTRACT, which has another type; `date_trunc('Q', …)`, an error in Postgres, as a quarter; a column in the place of a unit as the unit.
 Invariant: a statement is followed only when each of its calls is one of Postgres' own, spelled as Postgres spells it, and when each unit
-and field is a constant word that Postgres takes in the same meaning.
+and field is a constant word that Postgres takes in the same meaning. The parser knows fewer numbers than Postgres 16 does, too: it reads
+`1_000` as 1 with the name `_000`, so no number may touch the word behind it.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
 
 
 def check_calls(tokens: Sequence[Token]) -> None:
-    """Raises `NotProvable` for a call that is not followed, and for a unit or field that Postgres may understand in another way."""
+    """Raises `NotProvable` for a call that is not followed, and for a number, unit or field that Postgres may understand in another way."""
     for at, token in enumerate(tokens[:-1]):
+        if token.token_type is TokenType.NUMBER and token.end + 1 == tokens[at + 1].start and _begins_word(tokens[at + 1]):
+            raise NotProvable(f"{token.text}{tokens[at + 1].text} is left to Postgres")
         if tokens[at + 1].token_type is not TokenType.L_PAREN or not _begins_word(token):
             continue
         name = token.text if token.token_type in _QUOTED else token.text.lower().split()[-1]
