@@ -212,3 +212,47 @@ def test_a_failure_before_the_first_row_is_answered_by_postgres(lake: Spanning) 
         for statement in statements:
             for form in (0, 1):
                 assert outcome(conn, statement, form) == outcome(lake.twin, statement, form), statement
+
+
+PREPARED = {
+    "a moment without a zone": "select count(*) from events where ts < '2026-01-02 00:00'",
+    "a moment with a type": "select count(*) from events where ts < timestamptz '2026-01-02 00:00'",
+    "a day in the place of a moment": "select count(*) from events where ts between '2026-01-02' and '2026-01-04'",
+    "the last step": "select max(ts) - timestamptz '2026-01-02 00:00', avg(qty) from events",
+    "an interval": "select count(*) from events where ts < timestamptz '2026-01-04 00:00+00' - interval '-1 day 2 hours'",
+    "a moment with a zone": "select count(*) from events where ts < '2026-01-02 00:00+00'",
+    "a comparison with null": "select count(*) from events where qty = null",
+    "a backslash": r"select 'a\\b' as word, count(*) from events",
+    "a day of its own": "select count(*) from events where day < '2026-01-02' and day < date '2026-01-03'",
+}
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_a_prepared_statement_keeps_its_literals_as_they_were_read(lake: Spanning, name: str) -> None:
+    settings = {
+        "timezone": ("Asia/Kolkata", "UTC"),
+        "intervalstyle": ("sql_standard", "postgres"),
+        "transform_null_equals": ("on", "off"),
+        "standard_conforming_strings": ("off", "on"),
+    }
+    with person(lake) as conn, psycopg.connect(lake.dsn, autocommit=True) as twin:
+        heard = []
+        for side in (conn, twin):
+            side.execute("set search_path = twin" if side is twin else "set search_path = public_all, public")
+            side.execute("set escape_string_warning = off")
+            for setting, (before, _) in settings.items():
+                side.execute(f"set {setting} = '{before}'".encode())
+            side.pgconn.prepare(b"s", PREPARED[name].encode())
+            for setting, (_, after) in settings.items():
+                side.execute(f"set {setting} = '{after}'".encode())
+            heard.append([_answer(side.pgconn.exec_prepared(b"s", [], result_format=form)) for form in (0, 1)])
+        assert heard[0] == heard[1]
+
+
+def test_a_prepared_statement_of_lasting_literals_and_parameters_is_answered_here(lake: Spanning) -> None:
+    query = b"select count(*) from events where ts < '2026-01-02 00:00+00' and day < date '2026-01-02' and id < $1 and ts < now()"
+    with person(lake, engine="duckdb") as conn, psycopg.connect(lake.dsn, autocommit=True) as twin:
+        twin.execute("set search_path = twin")
+        for side in (conn, twin):
+            side.pgconn.prepare(b"s", query)
+        assert _answer(conn.pgconn.exec_prepared(b"s", [b"9"])) == _answer(twin.pgconn.exec_prepared(b"s", [b"9"]))

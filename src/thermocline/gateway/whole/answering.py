@@ -18,7 +18,7 @@ from thermocline.gateway.values import NotProvable
 from thermocline.gateway.whole.catalog import QUERIES, Tiers, key_of, read_tables, table_nodes
 from thermocline.gateway.whole.constants import Given
 from thermocline.gateway.whole.expressions import Setting
-from thermocline.gateway.whole.reading import Candidate, check_statement
+from thermocline.gateway.whole.reading import Candidate, check_statement, is_lasting
 from thermocline.gateway.whole.running import Run, RunRows
 from thermocline.gateway.whole.session import SessionFacts
 from thermocline.gateway.whole.snapshot import Snapshot, Snapshots
@@ -43,6 +43,7 @@ class Asked:
     computed: tuple[Given, ...]
     column_oids: tuple[int, ...]
     column_names: tuple[str, ...]
+    is_older: bool
     is_text: bool
     snapshot: str | None
 
@@ -192,11 +193,14 @@ def check_spanning(snapshot: Snapshot, asked: Asked, queries: WholeQueries) -> S
         raise NotSpanning
     if (reason := asked.candidate.unfollowed or asked.session.why_not_here()) is not None:
         raise NotProvable(reason)
+    if asked.is_older and not is_lasting(tree):
+        raise NotProvable("the prepared statement has literals that Postgres read before, under the settings of that time")
     setting = Setting(
         sql=asked.candidate.sql,
         parameters=asked.parameters,
         computed={span: value for (span, _), value in zip(asked.candidate.constants, asked.computed, strict=True)},
         utc=asked.session.utc,
+        literals_in_utc=asked.session.utc and not asked.is_older,
         text_is_c=queries.text_is_c(snapshot),
     )
     return plan_statement(tree, setting, tables)

@@ -21,6 +21,8 @@ class Batch:
     execute_frame: Frame
     prepared: bytes
     answers: int
+    is_older: bool
+    """Whether the statement was prepared before, and Postgres has read its literals already."""
 
     @property
     def close_portal(self) -> bytes:
@@ -76,6 +78,7 @@ def _read_execution(frames: Sequence[Frame], prepared: Mapping[str, str]) -> Bat
         execute_frame=frames[-1],
         prepared=b"".join(frame.data for frame in before),
         answers=answers,
+        is_older=made is None or made[0] != bind.statement,
     )
 
 

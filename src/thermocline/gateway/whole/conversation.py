@@ -53,6 +53,7 @@ class Wish:
     answers: int = 0
 
     @property
+    is_older: bool = False
     def shape(self) -> Shape:
         return Shape(self.bind.result_formats if self.bind is not None else ())
 
@@ -303,3 +304,4 @@ def _given(bind: Bind | None, oids: Sequence[int], own: Sequence[Frame], engine:
         return tuple(Given(None if value is None else value.decode("utf-8"), oid) for value, oid in zip(texts, oids, strict=True))
     except (StatementRefused, UnicodeDecodeError, ValueError) as problem:
         raise Declined("a parameter in a form the gateway does not read", own=own, engine=engine) from problem
+        is_older=wish.is_older,

@@ -68,13 +68,14 @@ class Queries(Protocol):
 class Setting:
     """What a statement runs in: its text, parameter values, constants that Postgres computed, whether the session is in UTC.
 
-    `text_is_c`: the database's own collation orders text by its bytes.
+    `literals_in_utc`: it was when the literals were read. `text_is_c`: the database's own collation orders text by its bytes.
     """
 
     sql: str = ""
     parameters: Sequence[Given] = ()
     computed: Mapping[Span, Given] = field(default_factory=dict)
     utc: bool = True
+    literals_in_utc: bool = True
     text_is_c: bool = False
 
     @property
@@ -108,7 +109,7 @@ class Expressions:
         if not isinstance(found, Untyped):
             return found
         kind = wanted or self.setting.text
-        return null_of(kind) if found.text is None else constant_of(kind, found.text, utc=self.setting.utc)
+        return null_of(kind) if found.text is None else constant_of(kind, found.text, utc=self.setting.literals_in_utc)
 
     def any(self, node: exp.Expr) -> Term | Untyped:
         node = bare(node)

@@ -12,14 +12,18 @@ from sqlglot.tokenizer_core import Token
 from thermocline.gateway.statements import split_statements
 from thermocline.gateway.values import NotProvable
 from thermocline.gateway.whole.calls import check_calls
+from thermocline.gateway.whole.constants import value_of
 from thermocline.gateway.whole.expressions import COMPUTED
+from thermocline.gateway.whole.kinds import DATE, TIMESTAMP, TIMESTAMPTZ
 from thermocline.gateway.whole.parsing import Span, check_literals, cut, parse, read_tokens, span_of
-from thermocline.gateway.whole.vocabulary import check_known
+from thermocline.gateway.whole.vocabulary import bare, check_known
 
 # Possessive: what was passed is never tried again as a part of something longer; `re` holds the interpreter while it tries.
 _BEGINS = re.compile(r"(?>\s+|--[^\n]*\n|/\*.*?\*/|\()*+(select|with|explain)\b", re.IGNORECASE | re.DOTALL)
 _EXPLAIN = re.compile(r"\s*+explain\s*+(\([^()]*+\)|(?:(?:analyze|verbose)\s++)*+)\s*+((?:select|with|\().*)", re.IGNORECASE | re.DOTALL)
 _TYPES = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.INTERVAL, exp.DType.TIME})
+_KINDS = {exp.DType.DATE: DATE, exp.DType.TIMESTAMP: TIMESTAMP, exp.DType.TIMESTAMPTZ: TIMESTAMPTZ}
+_ONE_UNIT = re.compile(r"[+-]?\d++(?: [a-zA-Z]++)?")
 _MOMENTS = (exp.Cast, exp.Interval, exp.CurrentDate, exp.CurrentTimestamp)
 MAX_STATEMENT_CHARACTERS = 200_000
 MAX_LEVELS = 100
@@ -122,6 +126,27 @@ def _is_constant(node: exp.Expr) -> bool:
         case exp.TimestampTrunc():
             return _is_constant(node.this)
     return False
+
+
+def is_lasting(tree: exp.Expr) -> bool:
+    """Whether its literals mean the same under every setting of zone, styles and strings; `Setting` tells how untyped ones are read."""
+    return all(_is_lasting(node) for node in tree.walk())
+
+
+def _is_lasting(node: exp.Expr) -> bool:
+    match node:
+        case exp.Literal():
+            return not node.is_string or "\\" not in str(node.this)
+        case exp.EQ():
+            return not isinstance(bare(node.this), exp.Null) and not isinstance(bare(node.expression), exp.Null)
+        case exp.Interval():
+            return isinstance(node.this, exp.Literal) and _ONE_UNIT.fullmatch(str(node.this.this)) is not None
+        case exp.Cast() if node.to.this in _TYPES and isinstance(literal := bare(node.this), exp.Literal):
+            try:
+                return node.to.this in _KINDS and value_of(_KINDS[node.to.this], str(literal.this), utc=False) is not None
+            except NotProvable:
+                return False
+    return True
 
 
 def check_statement(tree: exp.Expr) -> exp.Expr:

@@ -191,6 +191,7 @@ class Relay:
             name=batch.bind.statement,
             bind=batch.bind,
             answers=batch.answers,
+            is_older=batch.is_older,
         )
         try:
             await self._ready(await talk.answer(wish))
