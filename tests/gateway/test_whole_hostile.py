@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -214,6 +215,38 @@ def test_a_failure_before_the_first_row_is_answered_by_postgres(lake: Spanning) 
                 assert outcome(conn, statement, form) == outcome(lake.twin, statement, form), statement
 
 
+@pytest.mark.parametrize("form", [0, 1], ids=["simple", "extended"])
+def test_a_constant_that_cannot_be_computed_alone_leaves_the_transaction_as_it_was(lake: Spanning, form: int) -> None:
+    """Postgres never comes to the branch whose constant is out of range."""
+    never = "'2026-01-01'::timestamptz + interval '300000 years'"
+    statements = [
+        "begin",
+        f"select case when id > 0 then ts else {never} end from events where id < 5",
+        "select count(*) from events where ts < '2026-01-05'::timestamptz - interval '1 day'",
+        "savepoint mine",
+        f"select count(*) from events where id < 5 or ts < {never} and id < 0",
+        "rollback to savepoint mine",
+        "select 1 / 0",
+        "rollback to savepoint mine",
+        "select count(*) from events",
+        "commit",
+    ]
+    with person(lake) as conn:
+        for statement in statements:
+            assert outcome(conn, statement, form) == outcome(lake.twin, statement, form), statement
+        assert conn.info.transaction_status == pq.TransactionStatus.IDLE
+
+
+def test_constants_are_computed_within_a_transaction_and_leave_no_savepoint(lake: Spanning) -> None:
+    counted = "select count(*) from events where ts < now() - interval '1 day' or ts > date '2026-01-01' + interval '1' month"
+    with person(lake, engine="duckdb") as conn:
+        for begin in ("begin", "begin isolation level repeatable read"):
+            conn.execute(begin.encode())
+            answers = [conn.execute(counted.encode()).fetchone() for _ in range(3)]
+            assert answers == [lake.twin.execute(counted.encode()).fetchone()] * 3
+            conn.execute("commit")
+
+
 PREPARED = {
     "a moment without a zone": "select count(*) from events where ts < '2026-01-02 00:00'",
     "a moment with a type": "select count(*) from events where ts < timestamptz '2026-01-02 00:00'",
@@ -256,3 +289,56 @@ def test_a_prepared_statement_of_lasting_literals_and_parameters_is_answered_her
         for side in (conn, twin):
             side.pgconn.prepare(b"s", query)
         assert _answer(conn.pgconn.exec_prepared(b"s", [b"9"])) == _answer(twin.pgconn.exec_prepared(b"s", [b"9"]))
+
+
+def test_a_session_that_reads_null_in_arrays_as_text_is_answered_by_postgres(lake: Spanning) -> None:
+    statement = "select qty, nullif(kind, '') as word, avg(price) from events where id < 90 group by qty, nullif(kind, '')"
+    with person(lake, engine="duckdb") as conn:
+        assert outcome(conn, statement) == outcome(lake.twin, statement)
+        conn.execute("set array_nulls = off; set thermocline.engine = auto")
+        assert outcome(conn, statement) == outcome(lake.twin, statement)
+
+
+def test_an_unnamed_portal_that_waits_is_not_lost_to_the_gateways_own_questions(lake: Spanning) -> None:
+    def run(portal: bytes, sql: bytes, rows: int) -> bytes:
+        bound = _frame(b"B", portal + b"\0\0\0\0\0\0\0\0")
+        return _frame(b"P", b"\0" + sql + b"\0\0\0") + bound + more(portal, rows)
+
+    def more(portal: bytes, rows: int) -> bytes:
+        return _frame(b"E", portal + b"\0" + struct.pack(">i", rows))
+
+    def query(sql: bytes) -> bytes:
+        return _frame(b"Q", sql + b"\0")
+
+    steps = [
+        query(b"begin"),
+        run(b"", b"select id from events where id < 9 order by id", 2) + SYNC,
+        run(b"other", b"select count(*) from events where ts < '2026-01-03'::timestamptz + interval '1 day'", 0) + SYNC,
+        more(b"", 2) + SYNC,
+        run(b"third", b"select kind, avg(price) from events group by kind order by kind", 0) + SYNC,
+        more(b"", 2) + SYNC,
+        query(b"select count(*) from events"),
+        more(b"", 2) + SYNC,
+        query(b"rollback"),
+        query(b"select count(*) from events"),
+        _frame(b"B", b"\0\0\0\0\0\0\0\0") + more(b"", 0) + SYNC,
+    ]
+    with person(lake) as conn, psycopg.connect(lake.dsn, autocommit=True) as twin:
+        twin.execute("set search_path = twin; set timezone = 'UTC'")
+        with _raw(conn) as ours, _raw(twin) as theirs:
+            for number, step in enumerate(steps):
+                assert _heard(ours, step) == _heard(theirs, step), number
+
+
+@pytest.mark.parametrize("begin", ["select 1", "begin"], ids=["outside a transaction", "in a transaction"])
+def test_a_session_is_not_ended_as_idle_while_duckdb_answers(lake: Spanning, begin: str) -> None:
+    """The client reads slowly, so the answer takes longer than either timeout."""
+    with person(lake, engine="duckdb") as conn, _raw(conn) as line:
+        conn.execute("set idle_session_timeout = '2s'; set idle_in_transaction_session_timeout = '2s'")
+        conn.execute(begin.encode())
+        line.sendall(_frame(b"Q", b"select a.id, a.ts, a.u, a.raw, b.u from events a cross join events b where b.id < 300\0"))
+        time.sleep(4)
+        heard = _heard(line, b"")
+        assert heard[-2][0] == b"C"
+        assert heard[-1][0] == b"Z"
+        assert [piece[0] for piece in _heard(line, _frame(b"Q", b"select 1\0"))] == [b"T", b"D", b"C", b"Z"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -34,7 +35,8 @@ Send = Callable[[bytes | memoryview], Awaitable[None]]
 
 _OWN = f"thermocline_{secrets.token_hex(12)}_"
 """How the names of the gateway's own prepared statements begin: no client can have one of these names."""
-_PROBE, _CONSTANTS, _FINISH, _EXPORT = (_OWN + word for word in ("probe", "constants", "finish", "export"))
+_PROBE, _CONSTANTS, _FINISH, _EXPORT, _MARK = (_OWN + word for word in ("probe", "constants", "finish", "export", "mark"))
+_WAKES_WITHIN_A_TIMEOUT = 4
 _ENGINES = ("auto", "duckdb", "postgres")
 _DESCRIPTION_ANSWERS = 2
 _TEXT_OID = 25
@@ -51,9 +53,9 @@ class Wish:
     name: str
     bind: Bind | None = None
     answers: int = 0
+    is_older: bool = False
 
     @property
-    is_older: bool = False
     def shape(self) -> Shape:
         return Shape(self.bind.result_formats if self.bind is not None else ())
 
@@ -143,12 +145,22 @@ class Conversation:
         named = wish.name.encode() or None
         parts = [wish.prepared, probe.describe_statement(wish.name), *_asked(_PROBE, probe.PROBE, [named])]
         if wish.candidate.constants:
-            parts += _asked(_CONSTANTS, f"select {computed} from (select {listed}) c")  # noqa: S608  # the statement's own constants
+            question = _asked(_CONSTANTS, f"select {computed} from (select {listed}) c")  # noqa: S608  # the statement's own constants
+            if self._line.status == "T":
+                question = [*_asked(_MARK, f"savepoint {_MARK}"), *question, *_asked(_MARK, f"release savepoint {_MARK}")]
+            parts += question
+        if wish.bind is None:
+            # A simple query leaves neither behind.
+            parts += [probe.close_portal(""), probe.close_statement("")]
         frames = await self._line.ask(b"".join([*parts, SYNC]))
         failed = next((at for at, frame in enumerate(frames) if frame.tag == b"E"), None)
         if failed is not None:
             # The first answers are to the client's own messages and their description, the others to the gateway's questions.
-            if failed < wish.answers + (1 if wish.bind is None else 0) + _DESCRIPTION_ANSWERS or self._line.status != "I":
+            if failed < wish.answers + (1 if wish.bind is None else 0) + _DESCRIPTION_ANSWERS:
+                raise Refusal(frames)
+            if self._line.status == "E" and any(frame.tag == b"C" and frame.body.startswith(b"SAVEPOINT") for frame in frames):
+                await self._return_to_mark()
+            if self._line.status == "E":
                 raise Refusal(frames)
             raise Declined("Postgres did not answer the gateway's own questions", own=frames[: wish.answers])
         own = tuple(frames[: wish.answers])
@@ -159,6 +171,33 @@ class Conversation:
         except Exception as problem:
             log.warning("a session's description of itself could not be read", exc_info=problem)
             raise Declined(f"the gateway does not understand the session ({type(problem).__name__})", own=own) from problem
+
+    async def _return_to_mark(self) -> None:
+        """Undoes a failed computation of constants: Postgres may never come to the one that failed."""
+        undone = [*_asked(_MARK, f"rollback to savepoint {_MARK}"), *_asked(_MARK, f"release savepoint {_MARK}")]
+        await self._line.ask(b"".join([*undone, SYNC]))
+
+    @asynccontextmanager
+    async def _awake(self, told: Told) -> AsyncIterator[None]:
+        """Postgres takes the session for idle while DuckDB answers: a Sync now and then keeps its idle timeouts from ending it."""
+        seconds = told.asked.session.idle_seconds / _WAKES_WITHIN_A_TIMEOUT
+        done = asyncio.Event()
+
+        async def wake() -> None:
+            while not done.is_set():
+                try:
+                    async with asyncio.timeout(seconds):
+                        await done.wait()
+                except TimeoutError:
+                    await self._line.ask(SYNC)
+
+        waking = asyncio.create_task(wake()) if seconds else None
+        try:
+            yield
+        finally:
+            done.set()
+            if waking is not None:
+                await waking
 
     async def _answered(self, wish: Wish, told: Told) -> bytes:
         facts = told.asked.session
@@ -176,7 +215,8 @@ class Conversation:
         answer = Answer(self._queries, told.asked)
         try:
             try:
-                ready = await self._opened(wish, told, answer)
+                async with self._awake(told):
+                    ready = await self._opened(wish, told, answer)
             except NotSpanning:
                 raise decline("no spanning table is read", silent=True) from None
             except NotProvable as why:
@@ -221,7 +261,8 @@ class Conversation:
     async def _streamed(self, wish: Wish, told: Told, stream: ResultStream) -> bytes:
         await self._begin(wish, told)
         try:
-            sent = await self._send_rows(stream, wish.shape)
+            async with self._awake(told):
+                sent = await self._send_rows(stream, wish.shape)
         except _PASSED_ON:
             raise
         except Exception as problem:
@@ -251,8 +292,9 @@ class Conversation:
     async def _finished(self, wish: Wish, told: Told, sql: str, arrays: Sequence[bytes]) -> bytes:
         """The last step on the client's own connection; `Answer` has seen that Postgres takes it and gives the statement's own types."""
         await self._begin(wish, told)
-        run = [probe.parse(_FINISH, sql), probe.bind(_FINISH, arrays, wish.shape.formats), probe.execute(), probe.close_statement(_FINISH)]
-        frames = await self._line.ask(b"".join([*run, SYNC]), frozenset({b"D", b"C", b"E"}))
+        run = [probe.parse(_FINISH, sql), probe.bind(_FINISH, arrays, wish.shape.formats), probe.execute(_FINISH)]
+        done = [probe.close_portal(_FINISH), probe.close_statement(_FINISH)]
+        frames = await self._line.ask(b"".join([*run, *done, SYNC]), frozenset({b"D", b"C", b"E"}))
         if not any(frame.tag == b"3" for frame in frames):
             await self._line.ask(probe.close_statement(_FINISH) + SYNC)
         metrics.WHOLE_QUERIES.labels("duckdb").inc()
@@ -285,6 +327,7 @@ def _read_told(wish: Wish, own: tuple[Frame, ...], rest: Sequence[Frame]) -> Tol
         computed=tuple(probe.given_of(rows[1])) if wish.candidate.constants else (),
         column_oids=column_oids,
         column_names=probe.column_names(description) if description is not None else (),
+        is_older=wish.is_older,
         is_text=not wish.shape.all_binary(len(column_oids)),
         snapshot=None,
     )
@@ -293,7 +336,8 @@ def _read_told(wish: Wish, own: tuple[Frame, ...], rest: Sequence[Frame]) -> Tol
 
 def _asked(name: str, sql: str, values: Sequence[bytes | None] = ()) -> list[bytes]:
     """A question of the gateway's own, leaving nothing behind."""
-    return [probe.parse(name, sql, [_TEXT_OID] * len(values)), probe.bind(name, values), probe.execute(), probe.close_statement(name)]
+    run = [probe.parse(name, sql, [_TEXT_OID] * len(values)), probe.bind(name, values), probe.execute(name)]
+    return [*run, probe.close_portal(name), probe.close_statement(name)]
 
 
 def _given(bind: Bind | None, oids: Sequence[int], own: Sequence[Frame], engine: str) -> tuple[Given, ...]:
@@ -304,4 +348,3 @@ def _given(bind: Bind | None, oids: Sequence[int], own: Sequence[Frame], engine:
         return tuple(Given(None if value is None else value.decode("utf-8"), oid) for value, oid in zip(texts, oids, strict=True))
     except (StatementRefused, UnicodeDecodeError, ValueError) as problem:
         raise Declined("a parameter in a form the gateway does not read", own=own, engine=engine) from problem
-        is_older=wish.is_older,

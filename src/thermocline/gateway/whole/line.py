@@ -142,7 +142,7 @@ class Line:
                     self.saved = False
             case b"S":
                 self.note_parameter(frame)
-            case b"C" if frame.body.startswith(b"SAVEPOINT"):
+            case b"C" if frame.body.startswith(b"SAVEPOINT") and self._held is None:
                 self.saved = True
             case b"G" | b"W":
                 # Postgres drops a Sync that comes while it takes rows.

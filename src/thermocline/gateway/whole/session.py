@@ -25,6 +25,8 @@ PROBE = (
     " pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text,"
     " pg_catalog.current_setting('thermocline.engine', true), pg_catalog.current_setting('statement_timeout'),"
     " pg_catalog.current_setting('server_encoding'), pg_catalog.current_setting('transform_null_equals'),"
+    " pg_catalog.current_setting('array_nulls'), pg_catalog.current_setting('idle_session_timeout'),"
+    " pg_catalog.current_setting('idle_in_transaction_session_timeout'),"
     " (select p.statement from pg_catalog.pg_prepared_statements p where p.name operator(pg_catalog.=) $1)"
 )
 """Its parameter is the name of the prepared statement that is to be run."""
@@ -51,6 +53,8 @@ class SessionFacts:
     timeout_seconds: float
     server_encoding: str = "UTF8"
     nulls_are_equal: bool = False
+    array_nulls: bool = True
+    idle_seconds: float = 0
     prepared_text: str | None = None
 
     @property
@@ -64,6 +68,8 @@ class SessionFacts:
             return "the session's encoding or strings are not plain"
         if self.nulls_are_equal:
             return "the session compares with NULL in a way of its own"
+        if not self.array_nulls:
+            return "the session reads NULL in an array as text"
         if self.has_written:
             return "the transaction has written"
         if self.isolation == "serializable":
@@ -90,7 +96,9 @@ def facts_of(row: Sequence[bytes | None]) -> SessionFacts:
         timeout_seconds=_seconds(said[11]),
         server_encoding=said[12],
         nulls_are_equal=said[13] == "on",
-        prepared_text=values[14],
+        array_nulls=said[14] == "on",
+        idle_seconds=min((seconds for setting in said[15:17] if (seconds := _seconds(setting))), default=0.0),
+        prepared_text=values[17],
     )
 
 
@@ -154,17 +162,21 @@ def close_statement(name: str) -> bytes:
     return encode(b"C", b"S" + text(name))
 
 
+def close_portal(name: str) -> bytes:
+    return encode(b"C", b"P" + text(name))
+
+
 def bind(name: str, values: Sequence[bytes | None] = (), formats: Sequence[int] = ()) -> bytes:
-    """A Bind of text values to a statement, on the unnamed portal."""
-    body = [text(""), text(name), struct.pack(">HH", 0, len(values))]
+    """A Bind of text values to a statement, on a portal of the same name: the unnamed one may hold rows for the client to fetch."""
+    body = [text(name), text(name), struct.pack(">HH", 0, len(values))]
     for value in values:
         body.append(struct.pack(">i", -1) if value is None else struct.pack(">i", len(value)) + value)
     body.append(struct.pack(f">H{len(formats)}h", len(formats), *formats))
     return encode(b"B", b"".join(body))
 
 
-def execute() -> bytes:
-    return encode(b"E", text("") + struct.pack(">i", 0))
+def execute(name: str) -> bytes:
+    return encode(b"E", text(name) + struct.pack(">i", 0))
 
 
 def given_of(row: Sequence[bytes | None]) -> list[Given]:
