@@ -12,7 +12,7 @@ from tests.postgres.test_register_options import MONTHS
 
 from thermocline.catalog.safety import Owner, read_needs
 from thermocline.hot.floor import plan_floor
-from thermocline.hot.partitions import why_not_drop, why_not_forget
+from thermocline.hot.partitions import note_compared, read_watched, why_not_drop, why_not_forget
 from thermocline.hot.seam import CAPTURE_TRIGGER
 from thermocline.maintenance_errors import SafetyInputsUnreadable
 from thermocline.pg import Connection
@@ -105,6 +105,23 @@ def test_a_capture_disabled_late_in_a_long_transaction_was_lost_when_it_was_disa
     operator.commit()
     ((lost,),) = events.rows("select capture_lost_at from thermocline.partitions where name = 'e1'")
     assert lost > compared
+
+
+def test_a_capture_disabled_before_a_comparison_and_committed_after_it_stays_lost(events: Shop) -> None:
+    _seal_and_publish(events)
+    for change in ("disable", "enable always"):
+        events.run(f"alter table public.e1 {change} trigger {CAPTURE_TRIGGER}")
+    operator = events.session(autocommit=False)
+    operator.execute(f"alter table public.e1 disable trigger {CAPTURE_TRIGGER}".encode())
+    watched = read_watched(events.conn, 1)
+    (part,) = watched.partitions
+    operator.commit()
+    note_compared(events.conn, 1, watched, [(part.lo, part.hi)])
+    ((lost,),) = events.rows("select capture_lost_at from thermocline.partitions where name = 'e1'")
+    assert lost > part.lost_at
+    events.run(f"alter table public.e1 enable always trigger {CAPTURE_TRIGGER}")
+    note_compared(events.conn, 1, read_watched(events.conn, 1), [(part.lo, part.hi)])
+    assert events.rows("select capture_lost_at from thermocline.partitions where name = 'e1'") == [(None,)]
 
 
 def test_the_floor_of_the_seam_waits_for_readers_of_an_older_t(events: Shop) -> None:

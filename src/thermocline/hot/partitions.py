@@ -237,33 +237,44 @@ def why_spill_not_trusted(conn: Connection, table_id: int) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
-    """Partitions (number and ends) and the spill whose capture was off for a time and fires again at the moment of a snapshot."""
+class WatchedPartition:
+    """A partition, its ends on the axis, and when its capture was last seen off."""
 
-    partitions: tuple[tuple[int, int, int], ...]
-    spill: bool
-    at: datetime
+    relid: int
+    lo: int
+    hi: int
+    lost_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """Partitions, and the spill, whose capture was off for a time and fires again at the moment of a snapshot."""
+
+    partitions: tuple[WatchedPartition, ...]
+    spill_lost_at: datetime | None
 
 
 def read_watched(conn: Connection, table_id: int) -> Watched:
     rows = conn.execute(_QUERIES["watched"], {"table_id": table_id, "trigger": CAPTURE_TRIGGER}).fetchall()
-    ((spill, at),) = conn.execute(_QUERIES["spill_watched"], {"table_id": table_id}).fetchall()
-    return Watched(partitions=tuple((relid, lo, hi) for relid, lo, hi in rows), spill=spill, at=at)
+    spill = conn.execute(_QUERIES["spill_watched"], {"table_id": table_id}).fetchone()
+    partitions = tuple(WatchedPartition(relid=relid, lo=lo, hi=hi, lost_at=lost_at) for relid, lo, hi, lost_at in rows)
+    return Watched(partitions=partitions, spill_lost_at=spill[0] if spill else None)
 
 
 def note_spill_compared(conn: Connection, table_id: int, watched: Watched) -> None:
     """Readers see every row of the spill, found at the snapshot at which its capture fired: it is trusted again."""
-    if watched.spill:
-        conn.execute(_QUERIES["note_spill_compared"], {"table_id": table_id, "at": watched.at})
+    if watched.spill_lost_at is not None:
+        conn.execute(_QUERIES["note_spill_compared"], {"table_id": table_id, "lost_at": watched.spill_lost_at})
 
 
 def note_compared(conn: Connection, table_id: int, watched: Watched, ranges: Sequence[tuple[int, int]]) -> None:
     """In these ranges, which do not overlap, both tiers agreed at the snapshot at which captures fired: those are trusted again."""
-    relids = [
-        relid for relid, low, high in watched.partitions if sum(max(0, min(high, hi) - max(low, lo)) for lo, hi in ranges) == high - low
+    whole = [
+        part for part in watched.partitions if sum(max(0, min(part.hi, hi) - max(part.lo, lo)) for lo, hi in ranges) == part.hi - part.lo
     ]
-    if relids:
-        conn.execute(_QUERIES["note_compared"], {"table_id": table_id, "relids": relids, "at": watched.at})
+    if whole:
+        values = {"table_id": table_id, "relids": [part.relid for part in whole], "lost_at": [part.lost_at for part in whole]}
+        conn.execute(_QUERIES["note_compared"], values)
 
 
 def note_standbys(conn: Connection, standby_grace_seconds: float) -> None:

@@ -70,23 +70,25 @@ select capture_lost_at is not null from thermocline.partitions where table_id = 
 
 -- name: watched
 -- Partitions whose capture fires now: from this snapshot on every change of theirs is captured.
-select p.relid, p.lo, p.hi from thermocline.partitions p
+select p.relid, p.lo, p.hi, p.capture_lost_at from thermocline.partitions p
   join pg_trigger g on g.tgrelid = p.relid and g.tgname = %(trigger)s and g.tgenabled = 'A'
  where p.table_id = %(table_id)s and p.capture_lost_at is not null
 
 -- name: spill_watched
-select t.spill_capture_lost_at is not null and thermocline.is_captured(to_regclass(format('%%I.%%I', t.spill_schema, t.spill_name))), now()
-  from thermocline.tables t where t.id = %(table_id)s
+select t.spill_capture_lost_at from thermocline.tables t
+ where t.id = %(table_id)s and thermocline.is_captured(to_regclass(format('%%I.%%I', t.spill_schema, t.spill_name)))
 
 -- name: note_spill_capture
 select thermocline.note_spill_capture(%(table_id)s)
 
 -- name: note_spill_compared
-update thermocline.tables set spill_capture_lost_at = null where id = %(table_id)s and spill_capture_lost_at <= %(at)s
+update thermocline.tables set spill_capture_lost_at = null where id = %(table_id)s and spill_capture_lost_at = %(lost_at)s
 
 -- name: note_compared
-update thermocline.partitions set capture_lost_at = null
- where table_id = %(table_id)s and relid = any(%(relids)s::oid[]) and capture_lost_at <= %(at)s
+-- A loss that the snapshot did not show has another time, and stays.
+update thermocline.partitions p set capture_lost_at = null
+  from unnest(%(relids)s::oid[], %(lost_at)s::timestamptz[]) x (relid, lost_at)
+ where p.table_id = %(table_id)s and p.relid = x.relid and p.capture_lost_at = x.lost_at
 
 -- name: reads_all_statistics
 select r.rolsuper or pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') from pg_roles r where r.rolname = current_user
