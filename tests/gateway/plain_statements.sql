@@ -426,7 +426,7 @@ select date_trunc(day, ts) from events where id < 4
 select date_trunc(month, ts) from events where id < 4
 select date_trunc(events.day, ts) from events where id < 4
 select date_trunc("month", ts) from events where id < 4
-select date_trunc(kind, ts) from events where id < 4
+select date_trunc(kind, ts) from events where id = 1
 select date_trunc('day'::text, ts) from events where id < 4
 select count(*) from events where date_trunc('Q', ts) > '2026-01-01'
 select count(*) from events where date_trunc('Q', at) > timestamp '2026-01-01'
