@@ -25,7 +25,8 @@ _TYPES = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, 
 _KINDS = {exp.DType.DATE: DATE, exp.DType.TIMESTAMP: TIMESTAMP, exp.DType.TIMESTAMPTZ: TIMESTAMPTZ}
 _ONE_UNIT = re.compile(r"[+-]?\d++(?: [a-zA-Z]++)?")
 _MOMENTS = (exp.Cast, exp.Interval, exp.CurrentDate, exp.CurrentTimestamp)
-MAX_STATEMENT_CHARACTERS = 200_000
+MAX_STATEMENT_CHARACTERS = 50_000
+"""Longer ones are left to Postgres unread: parsing is linear, and 200,000 characters took 6 s of a thread that others wait for."""
 MAX_LEVELS = 100
 
 
