@@ -16,8 +16,9 @@ from typing import Any
 from psycopg import sql
 from tests.twin import Spanning, open_session
 
-from thermocline.cold.evolve import read_metadata, write_metadata
+from thermocline.cold.evolve import write_metadata
 from thermocline.cold.later_versions import version_of
+from thermocline.cold.metadata_file import read_metadata_file
 from thermocline.gateway.server import start_in_thread
 from thermocline.hot.seam import SERVER
 from thermocline.locations import without_file_scheme
@@ -72,7 +73,7 @@ def _give_metadata_folder(conn: Connection, name: str) -> None:
     for namespace, table, head in conn.execute(
         "select table_namespace, table_name, metadata_location from thermocline_iceberg.iceberg_tables"
     ).fetchall():
-        told = read_metadata(head)
+        told = read_metadata_file(head)
         folder = f"{told['location'].rstrip('/')}/metadata_{name}"
         Path(without_file_scheme(folder)).mkdir()
         told["properties"] = {**told.get("properties", {}), "write.metadata.path": folder}

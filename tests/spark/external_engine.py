@@ -134,6 +134,8 @@ def answer(task: dict[str, Any], manner: str) -> dict[str, Any]:
         "store_schema": manner != "honest and without Arrow's schema",
         "data_page_version": "2.0" if "pages" in manner else "1.0",
     }
+    if manner == "a column index":
+        how["write_page_index"] = True
     if manner == "a bloom filter":
         how["bloom_filter_options"] = {"id": {"ndv": merged.num_rows, "fpp": 0.01}}
     pq.write_table(merged, local(path), compression=task["compression"], row_group_size=7 if "groups" in manner else None, **how)

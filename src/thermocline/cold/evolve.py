@@ -6,37 +6,23 @@ catalog row points at it; `remove_evolved` takes it away when that does not happ
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import uuid
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thermocline.cold.metadata import missing_property
-from thermocline.cold.storage import LakeReader
+from thermocline.cold.metadata_file import read_metadata_file
 from thermocline.core.coltypes import LakeColumn, identifier_fields
 from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.core.plan.schema_change import LakeFieldSeen
 from thermocline.deletion.comparison import NeededFiles
 from thermocline.deletion.files import delete_file
-from thermocline.errors import LakeFileUnreadable, LakeNotWritable
+from thermocline.errors import LakeNotWritable
 from thermocline.lake_files import flush_written, open_location
 
-_READER = LakeReader()
 _VERSION = re.compile(r"^(\d+)-")
-
-
-def read_metadata(location: str) -> dict[str, Any]:
-    """A metadata file as it is written."""
-    with _READER.new_input(location).open() as stream:
-        held = stream.read()
-    try:
-        told: dict[str, Any] = json.loads(gzip.decompress(held) if held[:2] == b"\x1f\x8b" else held)
-    except (ValueError, OSError, EOFError, zlib.error) as problem:
-        raise LakeFileUnreadable(f"Lake metadata {location} cannot be read: {problem}") from problem
-    return told
 
 
 def fields_of(told: Mapping[str, Any]) -> tuple[LakeFieldSeen, ...]:
@@ -81,7 +67,7 @@ def write_metadata(told: Mapping[str, Any], folder: str, version: int) -> str:
 
 def remove_evolved(location: str, head_location: str) -> None:
     """Take away a metadata file that no catalog points at; one that the table's head or its log names stays."""
-    told = read_metadata(head_location)
+    told = read_metadata_file(head_location)
     needed = NeededFiles(told["location"], None)
     needed.need_paths([head_location, *(entry["metadata-file"] for entry in told.get("metadata-log", ()))])
     for file in needed.judge([ListedFile(path=location, size_bytes=0, modified=None)]).deletable:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from thermocline.cold.storage import LakeReader
+from thermocline.cold.metadata_file import read_metadata_file
 from thermocline.deletion.trees import folder_forms
 from thermocline.errors import LakeFileUnreadable
 
 PATH_PROPERTIES = ("write.data.path", "write.metadata.path")
 _OLD_PATH_PROPERTIES = ("write.object-storage.path", "write.folder-storage.path")
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +35,14 @@ class TableFolders:
 @lru_cache(maxsize=4096)
 def read_folders(metadata_location: str) -> TableFolders:
     """From the metadata file alone, which never changes; manifests are not looked at."""
-    with closing(LakeReader().new_input(metadata_location).open()) as source:
-        data = source.read()
+    told = read_metadata_file(metadata_location)
     try:
-        told = json.loads(gzip.decompress(data) if data.startswith(_GZIP) else data)
         said = told.get("properties") or {}
         others = [said[key] for key in (*PATH_PROPERTIES, *_OLD_PATH_PROPERTIES) if said.get(key)]
         location = told["location"].rstrip("/")
         others += _former_locations(told, metadata_location, location)
         return TableFolders(uuid=told.get("table-uuid"), location=location, others=tuple(place.rstrip("/") for place in others))
-    except (OSError, ValueError, KeyError, AttributeError) as problem:
+    except (ValueError, KeyError, AttributeError) as problem:
         raise LakeFileUnreadable(f"Lake metadata {metadata_location} cannot be read: {problem}.") from problem
 
 

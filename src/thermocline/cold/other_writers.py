@@ -6,23 +6,19 @@ version outside of this history, was written by somebody whose files nobody here
 
 from __future__ import annotations
 
-import gzip
-import json
-from contextlib import closing
 from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
 
 from thermocline.cold.later_versions import version_of
 from thermocline.cold.listing import list_folder
-from thermocline.cold.storage import LakeReader
+from thermocline.cold.metadata_file import read_metadata_file
 from thermocline.core.maintenance.file_names import base_name
 from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.errors import LakeFileUnreadable
 from thermocline.maintenance_errors import AnotherOwner
 
 METADATA_ENDINGS = (".metadata.json", ".metadata.json.gz")
-_GZIP = b"\x1f\x8b"
 _CLOCKS_DIFFER_MS = 24 * 3_600_000
 """How far the clocks of two writers may lie apart."""
 
@@ -48,7 +44,7 @@ def find_other_writer(metadata: TableMetadata, head_location: str) -> str | None
             continue
         if (told := _read_version(file, metadata)) is None:
             continue
-        followed = [base_name(entry["metadata-file"]) for entry in told.get("metadata-log") or ()][-1:]
+        followed = [base_name(entry.get("metadata-file", "")) for entry in told.get("metadata-log") or ()][-1:]
         if number >= oldest and (is_newer or any(name not in known and number_of(name) >= oldest for name in followed)):
             return file.path
         # Whoever goes on from an earlier version gives numbers that left our log long ago. In a folder that was copied, times in the store
@@ -73,15 +69,8 @@ def number_of(name: str) -> int:
 
 def _read_version(file: ListedFile, metadata: TableMetadata) -> dict[str, Any] | None:
     """What the file says, when it is a version of this table."""
-    told = _read(file.path)
-    return told if told is not None and told.get("table-uuid") == str(metadata.table_uuid) else None
-
-
-def _read(path: str) -> dict[str, Any] | None:
     try:
-        with closing(LakeReader().new_input(path).open()) as source:
-            data = source.read()
-        told = json.loads(gzip.decompress(data) if data.startswith(_GZIP) else data)
-    except (LakeFileUnreadable, OSError, ValueError):
+        told = read_metadata_file(file.path)
+    except (LakeFileUnreadable, OSError):
         return None
-    return told if isinstance(told, dict) else None
+    return told if told.get("table-uuid") == str(metadata.table_uuid) else None

@@ -13,7 +13,8 @@ import time
 from contextlib import suppress
 
 from thermocline.catalog.tables import RegisteredTable, find_table, insert_event, read_lake_metadata_location
-from thermocline.cold.evolve import fields_of, read_metadata, remove_evolved, write_evolved
+from thermocline.cold.evolve import fields_of, remove_evolved, write_evolved
+from thermocline.cold.metadata_file import read_metadata_file
 from thermocline.core.plan.schema_change import FieldChange, LakeSchemaRefusal, plan_lake_schema, render_change
 from thermocline.errors import HeapChanged, LakeTableMissing, LostRace, SchemaNotFollowed, ThermoclineError
 from thermocline.faults import fault_point
@@ -56,7 +57,7 @@ def _apply_lake(conn: Connection, registered: RegisteredTable, settings: Setting
     before = read_lake_metadata_location(conn, namespace, name)
     if before is None:
         raise LakeTableMissing(f"The lake table of {registered.name} is not in its catalog any more.")
-    told = read_metadata(before)
+    told = read_metadata_file(before)
     changes = _plan(conn, registered, told)
     columns = find_table(conn, registered.name).columns
     missing = read_missing(conn, registered.id)

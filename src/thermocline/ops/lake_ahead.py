@@ -13,8 +13,8 @@ from typing import Any
 
 from thermocline.catalog import home
 from thermocline.catalog.lake_tables import Maintained, read_maintained
-from thermocline.cold.evolve import read_metadata
 from thermocline.cold.later_versions import LaterVersion, current_snapshot_of, read_later_versions, snapshots_of
+from thermocline.cold.metadata_file import read_metadata_file
 from thermocline.core.op_stamp import OP_KEY
 from thermocline.errors import LakeAhead, LakeFileUnreadable
 from thermocline.pg import Connection
@@ -55,12 +55,12 @@ def _read_ahead(conn: Connection, table: Maintained) -> Ahead | None:
     if table.metadata_location is None or not (later := read_later_versions(table.metadata_location)):
         return None
     try:
-        known = set(snapshots_of(read_metadata(table.metadata_location)))
+        known = set(snapshots_of(read_metadata_file(table.metadata_location)))
     except LakeFileUnreadable:
         known = set()
     for version in later[:_VERSIONS_LOOKED_AT]:
         try:
-            told = read_metadata(version.location)
+            told = read_metadata_file(version.location)
         except LakeFileUnreadable:
             continue  # a torn file was never committed
         current = current_snapshot_of(told)

@@ -21,8 +21,9 @@ from thermocline.catalog import home, journal, lake_ops, pauses, safety
 from thermocline.catalog.lake_tables import Maintained, read_maintained
 from thermocline.catalog.tables import insert_event
 from thermocline.cold.completeness import MissingFile, find_missing, read_sizes
-from thermocline.cold.evolve import read_metadata, write_metadata
+from thermocline.cold.evolve import write_metadata
 from thermocline.cold.later_versions import LaterVersion, current_snapshot_of, read_later_versions, snapshots_of, version_of
+from thermocline.cold.metadata_file import read_metadata_file
 from thermocline.core.plan.recovery import Candidate, RecoveryTarget, plan_metadata, plan_target
 from thermocline.errors import CopiedDatabase, LakeFileUnreadable, LostRace
 from thermocline.faults import fault_point
@@ -144,7 +145,7 @@ def _observe(conn: Connection, table: Maintained, head: str) -> _Seen:
     for location in (head, *(version.location for version in later), table.previous_location):
         if location is not None and location not in told:
             with suppress(LakeFileUnreadable):
-                told[location] = read_metadata(location)
+                told[location] = read_metadata_file(location)
     published = None if table.owner.table_id is None else journal.read_cutline(conn, table.owner.table_id).s
     return _Seen(head=head, told=told, later=later, wanted=_wanted(table, told, head, published), published=published)
 

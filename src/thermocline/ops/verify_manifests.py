@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 
 from thermocline.catalog.pauses import read_paused_since
 from thermocline.catalog.tables import insert_event
-from thermocline.cold.evolve import read_metadata
 from thermocline.cold.manifest_entries import read_file_entries
 from thermocline.cold.metadata import read_lake_table
+from thermocline.cold.metadata_file import read_metadata_file
 from thermocline.core.file_entry import EntryProblem, FileEntry
 from thermocline.core.maintenance.policy import Policy
 from thermocline.core.metrics_modes import current_schema, plan_metrics_modes
@@ -62,7 +62,7 @@ def check_manifests(
     if snapshot_id is None:
         return CheckedManifests(report=ManifestReport(table=table, snapshot=None, files=0))
     lake = read_lake_table(metadata_location)
-    told = read_metadata(metadata_location)
+    told = read_metadata_file(metadata_location)
     entries = list(read_file_entries(lake, snapshot_id))
     parquet = [entry for entry in entries if entry.format == "parquet"]
     others = len(entries) - len(parquet)

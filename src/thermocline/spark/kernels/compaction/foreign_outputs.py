@@ -2,8 +2,8 @@
 
 Nothing the program says is believed. A file counts when its columns carry the table's ids and types at every depth, its rows are exactly
 those of the inputs that live on (a checksum of each column and of whole rows), and its footer says nothing untrue of its values: the
-bounds in the manifest, by which readers leave files out, are made from it. Bloom filters are not taken, for nothing here tells a true one
-from one that hides rows. Both sides are read in batches, whatever their size.
+bounds in the manifest, by which readers leave files out, are made from it. Bloom filters and column indexes are not taken, for nothing
+here tells a true one from one that hides rows. Both sides are read in batches, whatever their size.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _read_output(reader: InputReader, root: Element, path: str, before: ColumnSu
         projection = reader.projection_of(opened, path)
         metadata = opened.metadata
         for group in range(metadata.num_row_groups):
-            _check_no_bloom_filter(metadata.row_group(group), path)
+            _check_nothing_unchecked(metadata.row_group(group), path)
             ends = [_Ends(leaf=leaf, way=way) for leaf, way in _leaves(root)]
             for batch in batches_of(opened, path, projection.columns, reader.row_bytes, reader.pace, groups=[group]):
                 before += sum_columns(projection.apply(batch, frozenset()))
@@ -80,13 +80,15 @@ def _read_output(reader: InputReader, root: Element, path: str, before: ColumnSu
     return before, check_output(path, rows, groups)
 
 
-def _check_no_bloom_filter(group: pq.RowGroupMetaData, path: str) -> None:
+def _check_nothing_unchecked(group: pq.RowGroupMetaData, path: str) -> None:
+    """Refuse what hides rows from readers if it is wrong, and cannot be held against the values here."""
     for number in range(group.num_columns):
-        if group.column(number).bloom_filter_offset is not None:
+        chunk = group.column(number)
+        what = "a bloom filter" if chunk.bloom_filter_offset is not None else "a column index" if chunk.has_column_index else None
+        if what is not None:
             raise OutsideThePlan(
-                f"The external engine gave column {group.column(number).path_in_schema} of {path} a bloom filter, which cannot be checked;"
-                " nothing was committed.",
-                hint="Let the program write its files without bloom filters.",
+                f"The external engine gave column {chunk.path_in_schema} of {path} {what}, which cannot be checked; nothing was committed.",
+                hint="Let the program write its files without bloom filters and page indexes.",
             )
 
 
@@ -168,6 +170,8 @@ class _Ends:
             return f"that {said.null_count} of its values are NULL, and {self.nulls} are"
         if said.has_min_max and self.nans:
             return f"that its values lie between {said.min!r} and {said.max!r}, and {self.nans} of them are NaN"
+        if said.has_min_max and said.logical_type.type == "UUID":
+            return f"that its values lie between {said.min!r} and {said.max!r}, which readers of UUIDs take differently"
         if not said.has_min_max or self.low is None:
             return None
         low, high = _alike(said.min, self.low), _alike(said.max, self.high)
