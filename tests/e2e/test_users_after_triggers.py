@@ -80,7 +80,7 @@ def _statements(note: str, spread: str = "'2026-01-20 10:00+00'") -> tuple[str, 
         f"merge into public.events e using (values (9001, {spread}::timestamptz), (9002, {spread}), (9003, {spread}), (9007, {spread}))"
         " w(id, ts)"
         f" on e.id = w.id and e.ts = w.ts when matched and w.id = 9003 then delete when matched then update set note = '{note}', v = 4"
-        f" when not matched then insert (id, ts, v, note) values (w.id, w.ts, 8, '{note}')",
+        f" when not matched then insert (id, ts, v, note, serial, number) values (w.id, w.ts, 8, '{note}', 0, 0)",  # in any order
         "update public.events set ts = ts - interval '1 hour', note = 'phoenix' where id > 9000 returning id",
         f"update public.events set ts = ts + interval '1 hour', note = '{note}' where id > 9000 returning id",
         "delete from public.events where id > 9000 returning id",
