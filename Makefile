@@ -6,6 +6,9 @@ SHELL := /bin/bash
 .PHONY: help setup java run test quick lint types format bench faults soak mutants clean
 
 PYTHON ?= python3
+# Without cached bytecode every process of a run compiles its libraries again: 4.0 s of a core instead of 1.2 s for each that imports Spark.
+unexport PYTHONDONTWRITEBYTECODE
+
 DIR ?= .thermocline
 NAME ?=
 WORKERS ?= 3
