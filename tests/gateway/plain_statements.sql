@@ -516,3 +516,8 @@ select avg(qty) + 1e5_0 from events
 select avg(qty) + 1.5_0 from events
 select avg(qty) + $1x from events
 select max(id) over_all, avg(qty)a, 1as b from events
+-- a string with its type before it, cast again: Postgres casts to the type before it first
+select count(*) from events where id < int '7'::double precision / 2
+select count(*) from events where id < numeric(3, 1) '7'::integer / 2
+select count(*) from events where day < timestamptz '2026-01-02'::date
+select count(*) from events where id < '7'::integer and day between '2026-01-02'::date and '2026-01-05'::date

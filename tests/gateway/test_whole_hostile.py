@@ -257,6 +257,10 @@ PREPARED = {
     "a comparison with null": "select count(*) from events where qty = null",
     "a backslash": r"select 'a\\b' as word, count(*) from events",
     "a day of its own": "select count(*) from events where day < '2026-01-02' and day < date '2026-01-03'",
+    "a moment with a type, cast again": "select count(*) from events where day < timestamptz '2026-01-02'::date",
+    "a moment in parentheses, cast again": "select count(*) from events where day < (timestamptz '2026-01-02')::date",
+    "an untyped day beside a day": "select count(*) from events where small > date '2026-01-12' - '01/02/2026'",
+    "an untyped day in parentheses": "select count(*) from events where small > date '2026-01-12' - ('01/02/2026')",
 }
 
 
@@ -264,6 +268,7 @@ PREPARED = {
 def test_a_prepared_statement_keeps_its_literals_as_they_were_read(lake: Spanning, name: str) -> None:
     settings = {
         "timezone": ("Asia/Kolkata", "UTC"),
+        "datestyle": ("ISO, MDY", "ISO, DMY"),
         "intervalstyle": ("sql_standard", "postgres"),
         "transform_null_equals": ("on", "off"),
         "standard_conforming_strings": ("off", "on"),

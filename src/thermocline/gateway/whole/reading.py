@@ -142,12 +142,27 @@ def _is_lasting(node: exp.Expr) -> bool:
             return not isinstance(bare(node.this), exp.Null) and not isinstance(bare(node.expression), exp.Null)
         case exp.Interval():
             return isinstance(node.this, exp.Literal) and _ONE_UNIT.fullmatch(str(node.this.this)) is not None
-        case exp.Cast() if node.to.this in _TYPES and isinstance(literal := bare(node.this), exp.Literal):
-            try:
-                return node.to.this in _KINDS and value_of(_KINDS[node.to.this], str(literal.this), utc=False) is not None
-            except NotProvable:
-                return False
+        case exp.Add() | exp.Sub():
+            # An untyped string takes its type from the moment beside it, and is read by the session's styles and zone.
+            return not any(_is_string(bare(side)) for side in (node.this, node.expression))
+        case exp.Cast() if node.to.this in _TYPES and _is_constant(node.this):
+            return _is_lasting_moment(node.to.this, bare(node.this))
     return True
+
+
+def _is_lasting_moment(kind: object, operand: exp.Expr) -> bool:
+    if isinstance(operand, exp.CurrentDate | exp.CurrentTimestamp):
+        return True
+    if not isinstance(operand, exp.Literal) or not isinstance(kind, exp.DType) or kind not in _KINDS:
+        return False
+    try:
+        return value_of(_KINDS[kind], str(operand.this), utc=False) is not None
+    except NotProvable:
+        return False
+
+
+def _is_string(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def check_statement(tree: exp.Expr) -> exp.Expr:
