@@ -521,3 +521,13 @@ select count(*) from events where id < int '7'::double precision / 2
 select count(*) from events where id < numeric(3, 1) '7'::integer / 2
 select count(*) from events where day < timestamptz '2026-01-02'::date
 select count(*) from events where id < '7'::integer and day between '2026-01-02'::date and '2026-01-05'::date
+-- a plus sign makes a double precision of a string without a type
+select count(*) from events where id = +'9007199254740993'
+select count(*) from events where large = + ('14300000100')
+select count(*) from events where id < 3 or large between +'13000000090' and +('13000000092')
+select id from events where large + 9007186254740901 = +'9007199254740993'
+select id from events where large + 9007186254740901 = +$$9007199254740993$$
+select id from events where large + 9007186254740901 = (+('9007199254740993'))
+select id from events where large + 9007186254740901 in (+'9007199254740993', 4)
+select case when large + 9007186254740901 = + +'9007199254740993' then 1 else +2 end as c, count(*) from events group by 1
+select id + (1), qty+(2), id + 3, +id, + 4 from events where id = +5 or id = (6)+(1)

@@ -340,3 +340,24 @@ def test_a_literal_that_the_tree_does_not_hold_as_written_is_not_followed(words:
     assert isinstance(found, Candidate)
     assert found.unfollowed is not None
     assert found.constants == ()
+
+
+@pytest.mark.parametrize("words", ["+'1'", "+ ('1')", "+$$1$$", "(+'1')", "+ +'1'", "- +'1'", "case when ok then +'1' end"])
+def test_a_plus_sign_before_something_without_a_type_is_not_followed(words: str) -> None:
+    found = read_candidate(f"select count(*) from events where id = {words}")
+    assert isinstance(found, Candidate)
+    assert found.unfollowed is not None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "+1", "+ .5", "+ qty", '+"qty"', "qty + (1)", "(qty)+(1)", "1 + (qty)", '"qty" +(1)', "$1 + (1)", "+ abs(qty)",
+        "'2026-01-05'::timestamptz + interval '1 day'", "current_date + interval '1 day'", "now() + interval '1 day'",
+        "case when ok then 1 end + (1)", "'1'::double precision + (1)", "date '2026-01-05' + '1'",
+    ],
+)  # fmt: skip
+def test_a_plus_sign_before_something_with_a_type_is_followed(words: str) -> None:
+    found = read_candidate(f"select count(*) from events where id = {words}")
+    assert isinstance(found, Candidate)
+    assert found.unfollowed is None

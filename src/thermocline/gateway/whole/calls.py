@@ -4,7 +4,8 @@ The parser forgets how a function was spelled. It reads `len(x)`, which may be a
 as EXTRACT, which has another type; `date_trunc('Q', …)`, an error in Postgres, as a quarter; a column in the place of a unit as the unit.
 Invariant: a statement is followed only when each of its calls is one of Postgres' own, spelled as Postgres spells it, and when each unit
 and field is a constant word that Postgres takes in the same meaning. The parser knows fewer numbers than Postgres 16 does, too: it reads
-`1_000` as 1 with the name `_000`, so no number may touch the word behind it.
+`1_000` as 1 with the name `_000`, so no number may touch the word behind it. And it drops a plus sign before an operand: `+'1'` is a
+double precision in Postgres, `'1'` takes the type of what stands beside it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from sqlglot.tokenizer_core import Token, TokenType
 
 from thermocline.gateway.values import NotProvable
+from thermocline.gateway.whole.vocabulary import RESERVED
 
 TRUNCATED = frozenset({"second", "minute", "hour", "day", "week", "month", "quarter", "year"})
 """Units of `date_trunc`; Postgres knows more, and abbreviations."""
@@ -35,6 +37,11 @@ _WORDS = frozenset(
 )  # fmt: skip
 """Words that may stand before a parenthesis and call nothing."""
 _QUOTED = (TokenType.IDENTIFIER, TokenType.STRING)
+_TYPED = (TokenType.NUMBER, TokenType.DOT, TokenType.VAR, TokenType.IDENTIFIER)
+"""What has a type of its own, which a plus sign before it keeps: numbers, columns, calls."""
+_OPERAND_ENDS = (*_QUOTED, TokenType.HEREDOC_STRING, TokenType.NUMBER, TokenType.R_PAREN, TokenType.R_BRACKET)
+_OPERANDS = frozenset({"current_date", "current_timestamp", "end", "false", "null", "true"})
+"""Reserved words that end an operand."""
 
 
 def check_calls(tokens: Sequence[Token]) -> None:
@@ -42,6 +49,8 @@ def check_calls(tokens: Sequence[Token]) -> None:
     for at, token in enumerate(tokens[:-1]):
         if token.token_type is TokenType.NUMBER and token.end + 1 == tokens[at + 1].start and _begins_word(tokens[at + 1]):
             raise NotProvable(f"{token.text}{tokens[at + 1].text} is left to Postgres")
+        if token.token_type is TokenType.PLUS and tokens[at + 1].token_type not in _TYPED and not (at and _ends_operand(tokens[at - 1])):
+            raise NotProvable("a plus sign before something that may have no type is left to Postgres")
         if tokens[at + 1].token_type is not TokenType.L_PAREN or not _begins_word(token):
             continue
         name = token.text if token.token_type in _QUOTED else token.text.lower().split()[-1]
@@ -52,6 +61,13 @@ def check_calls(tokens: Sequence[Token]) -> None:
             raise NotProvable("this unit of date_trunc is left to Postgres")
         if name == "extract" and not _is_constant(inside, EXTRACTED, (TokenType.STRING, TokenType.VAR), TokenType.FROM):
             raise NotProvable("this field of EXTRACT is left to Postgres")
+
+
+def _ends_operand(token: Token) -> bool:
+    if token.token_type in _OPERAND_ENDS:
+        return True
+    word = token.text.lower().split()[-1]
+    return _begins_word(token) and (word in _OPERANDS or word not in RESERVED | _WORDS)
 
 
 def _begins_word(token: Token) -> bool:
