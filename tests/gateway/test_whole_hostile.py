@@ -7,6 +7,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -235,6 +236,66 @@ def test_a_constant_that_cannot_be_computed_alone_leaves_the_transaction_as_it_w
         for statement in statements:
             assert outcome(conn, statement, form) == outcome(lake.twin, statement, form), statement
         assert conn.info.transaction_status == pq.TransactionStatus.IDLE
+
+
+@pytest.mark.parametrize("form", [0, 1], ids=["simple", "extended"])
+@pytest.mark.parametrize("begin", ["select 1", "begin"], ids=["outside a transaction", "in a transaction"])
+def test_a_constant_that_fails_leaves_no_prepared_statement_behind(lake: Spanning, begin: str, form: int) -> None:
+    never = "select case when id > 0 then ts else '2026-01-01'::timestamptz + interval '300000 years' end from events where id < 5"
+    following = "select count(*) from events where ts < '2026-01-05'::timestamptz - interval '1 day'"
+    with person(lake) as conn:
+        conn.execute(begin.encode())
+        assert outcome(conn, never, form) == outcome(lake.twin, never, form)
+        assert conn.execute("select name from pg_prepared_statements").fetchall() == []
+        conn.execute("set thermocline.engine = duckdb")
+        assert outcome(conn, following, form) == outcome(lake.twin, following, form)
+        with pytest.raises(psycopg.Error, match="DuckDB does not answer this statement"):
+            conn.execute(never.encode())
+
+
+@pytest.fixture
+def slow_sums(lake: Spanning) -> Iterator[str]:
+    """A search path on which the first sum of a moment and an interval takes a minute: constants are computed on it, then it is judged."""
+    with psycopg.connect(lake.dsn, autocommit=True) as conn:
+        conn.execute("""
+            create schema slow; create sequence slow.calls;
+            create function slow.add(timestamptz, interval) returns timestamptz language plpgsql as $$
+                begin
+                    if nextval('slow.calls') = 1 then perform pg_sleep(60); end if;
+                    return pg_catalog.timestamptz_pl_interval($1, $2);
+                end $$;
+            create operator slow.+ (leftarg = timestamptz, rightarg = interval, function = slow.add)
+        """)
+        try:
+            yield "slow, pg_catalog, public_all, public"
+        finally:
+            conn.execute("drop schema slow cascade")
+
+
+def _wait_until_it_sleeps(lake: Spanning, pid: int) -> None:
+    with psycopg.connect(lake.dsn, autocommit=True) as watching:
+        for _ in range(300):
+            if watching.execute("select 1 from pg_stat_activity where pid = %s and wait_event = 'PgSleep'", (pid,)).fetchone():
+                return
+            time.sleep(0.1)
+    raise AssertionError("no constant is computed")
+
+
+@pytest.mark.parametrize("form", [0, 1], ids=["simple", "extended"])
+@pytest.mark.parametrize("begin", ["select 1", "begin"], ids=["outside a transaction", "in a transaction"])
+def test_a_cancel_while_constants_are_computed_ends_the_statement(lake: Spanning, slow_sums: str, begin: str, form: int) -> None:
+    counted = "select count(*) from events where ts < '2026-01-05'::timestamptz + interval '1 day'"
+    with person(lake, path=slow_sums) as conn, ThreadPoolExecutor(1) as threads:
+        pid = conn.execute("select pg_backend_pid()").fetchone()
+        conn.execute(begin.encode())
+        running = threads.submit(outcome, conn, counted, form)
+        _wait_until_it_sleeps(lake, pid[0] if pid else 0)
+        conn.cancel_safe()
+        assert "57014" in str(running.result())
+        assert conn.info.transaction_status == (pq.TransactionStatus.INERROR if begin == "begin" else pq.TransactionStatus.IDLE)
+        conn.execute("rollback")
+        assert conn.execute("select name from pg_prepared_statements").fetchall() == []
+        assert conn.execute("select count(*) from events where id < 10").fetchone() == (9,)
 
 
 def test_constants_are_computed_within_a_transaction_and_leave_no_savepoint(lake: Spanning) -> None:

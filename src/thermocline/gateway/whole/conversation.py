@@ -40,6 +40,7 @@ _WAKES_WITHIN_A_TIMEOUT = 4
 _ENGINES = ("auto", "duckdb", "postgres")
 _DESCRIPTION_ANSWERS = 2
 _TEXT_OID = 25
+_CANCELLED = b"\0C57014\0"
 _PASSED_ON = (Cancelled, SessionError, LineClosed, ConnectionError)
 
 
@@ -86,6 +87,11 @@ class Refusal(Exception):
     def __init__(self, frames: Sequence[Frame]) -> None:
         super().__init__("refused")
         self.frames = tuple(frames)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the client, or its statement timeout, ended the statement: then it must not be run again."""
+        return any(frame.tag == b"E" and _CANCELLED in frame.body for frame in self.frames)
 
 
 class Conversation:
@@ -158,11 +164,12 @@ class Conversation:
             # The first answers are to the client's own messages and their description, the others to the gateway's questions.
             if failed < wish.answers + (1 if wish.bind is None else 0) + _DESCRIPTION_ANSWERS:
                 raise Refusal(frames)
-            if self._line.status == "E" and any(frame.tag == b"C" and frame.body.startswith(b"SAVEPOINT") for frame in frames):
-                await self._return_to_mark()
-            if self._line.status == "E":
-                raise Refusal(frames)
-            raise Declined("Postgres did not answer the gateway's own questions", own=frames[: wish.answers])
+            refused = Refusal(frames)
+            is_marked = any(frame.tag == b"C" and frame.body.startswith(b"SAVEPOINT") for frame in frames)
+            await self._clean_up(to_mark=is_marked and self._line.status == "E" and not refused.is_cancelled)
+            if self._line.status == "E" or refused.is_cancelled:
+                raise refused
+            raise Declined("Postgres did not answer the gateway's own questions", own=frames[: wish.answers], engine=_engine(frames))
         own = tuple(frames[: wish.answers])
         try:
             return _read_told(wish, own, frames[wish.answers :])
@@ -172,10 +179,12 @@ class Conversation:
             log.warning("a session's description of itself could not be read", exc_info=problem)
             raise Declined(f"the gateway does not understand the session ({type(problem).__name__})", own=own) from problem
 
-    async def _return_to_mark(self) -> None:
-        """Undoes a failed computation of constants: Postgres may never come to the one that failed."""
-        undone = [*_asked(_MARK, f"rollback to savepoint {_MARK}"), *_asked(_MARK, f"release savepoint {_MARK}")]
-        await self._line.ask(b"".join([*undone, SYNC]))
+    async def _clean_up(self, *, to_mark: bool) -> None:
+        """Closes what failed questions left open, and undoes a failed computation of constants: Postgres may never come to that one."""
+        left = [close(name) for name in (_PROBE, _CONSTANTS, _MARK) for close in (probe.close_portal, probe.close_statement)]
+        if to_mark:
+            left += [*_asked(_MARK, f"rollback to savepoint {_MARK}"), *_asked(_MARK, f"release savepoint {_MARK}")]
+        await self._line.ask(b"".join([*left, SYNC]))
 
     @asynccontextmanager
     async def _awake(self, told: Told) -> AsyncIterator[None]:
@@ -334,9 +343,15 @@ def _read_told(wish: Wish, own: tuple[Frame, ...], rest: Sequence[Frame]) -> Tol
     return Told(own=own, description=description, asked=asked)
 
 
+def _engine(frames: Sequence[Frame]) -> str:
+    """The engine the session wishes for, where the probe was answered before a later question failed."""
+    row = next((probe.values_of(frame) for frame in frames if frame.tag == b"D"), None)
+    return probe.facts_of(row).engine if row is not None else "auto"
+
+
 def _asked(name: str, sql: str, values: Sequence[bytes | None] = ()) -> list[bytes]:
-    """A question of the gateway's own, leaving nothing behind."""
-    run = [probe.parse(name, sql, [_TEXT_OID] * len(values)), probe.bind(name, values), probe.execute(name)]
+    """A question of the gateway's own, leaving nothing behind; a name that an interrupted one left is closed first, which is never an error."""
+    run = [probe.close_statement(name), probe.parse(name, sql, [_TEXT_OID] * len(values)), probe.bind(name, values), probe.execute(name)]
     return [*run, probe.close_portal(name), probe.close_statement(name)]
 
 

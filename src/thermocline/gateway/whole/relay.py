@@ -163,7 +163,7 @@ class Relay:
         try:
             await self._ready(await talk.answer(wish))
         except Refusal as refused:
-            if self._line.status == "I":
+            if self._line.status == "I" and not refused.is_cancelled:
                 await self._line.forward(frame)  # nothing has happened yet: Postgres says it itself
             else:
                 await self._refuse(refused, wish)
