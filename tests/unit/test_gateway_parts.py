@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import struct
 import uuid
+from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -21,11 +25,16 @@ from thermocline.gateway.pushdown import fold, parse_select
 from thermocline.gateway.rows import encode_copy, encode_rows, render_date, render_timestamp, to_text
 from thermocline.gateway.scram import ScramExchange, WrongCredentials, make_verifier
 from thermocline.gateway.statements import parse_statement, sample_of, split_statements
+from thermocline.gateway.stopping import Stopping
 from thermocline.gateway.trees import chained
 from thermocline.gateway.values import Constant, Infinity, NotProvable, parse_array, parse_value
 from thermocline.gateway.whole import parsing
-from thermocline.gateway.whole.frames import ClientFrames, Frame
+from thermocline.gateway.whole.answering import WholeQueries
+from thermocline.gateway.whole.conversation import Conversation
+from thermocline.gateway.whole.frames import ClientFrames, Frame, ServerPieces
+from thermocline.gateway.whole.line import Line, LineClosed
 from thermocline.gateway.whole.reading import Candidate, read_candidate
+from thermocline.gateway.whole.upstream import SYNC, Place, Upstream
 
 pytestmark = pytest.mark.unit
 
@@ -361,3 +370,57 @@ def test_a_plus_sign_before_something_with_a_type_is_followed(words: str) -> Non
     found = read_candidate(f"select count(*) from events where id = {words}")
     assert isinstance(found, Candidate)
     assert found.unfollowed is None
+
+
+async def _discard(_: bytes | memoryview) -> None:
+    """A client that reads everything."""
+
+
+async def _run_blocking(work: Callable[[], object]) -> object:
+    return await asyncio.to_thread(work)
+
+
+async def _with_silent_postgres(test: Callable[[Line, asyncio.StreamReader], Awaitable[None]]) -> None:
+    """A line to a Postgres that takes everything and answers nothing."""
+    ours, theirs = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=ours)
+    try:
+        await test(Line(Upstream(reader, writer, Place(host="", port=0, database="", tls=None)), ServerPieces(), _discard), reader)
+    finally:
+        writer.close()
+        theirs.close()
+
+
+def test_a_session_that_ends_while_it_is_kept_awake_waits_for_nothing() -> None:
+    async def check(line: Line, _: asyncio.StreamReader) -> None:
+        stopping = Stopping(_run_blocking, timeout_seconds=0, slow_seconds=0)
+        talk = Conversation(cast(WholeQueries, None), line, _discard, stopping)
+
+        async def compute() -> None:
+            async with talk.awake(0.04):
+                await asyncio.sleep(60)
+
+        computing = asyncio.create_task(compute())
+        while line.is_quiet:
+            await asyncio.sleep(0.01)
+        computing.cancel()
+        done, _ = await asyncio.wait({computing}, timeout=5)
+        assert done == {computing}
+        assert computing.cancelled()
+
+    asyncio.run(_with_silent_postgres(check))
+
+
+def test_a_question_ends_when_the_network_does() -> None:
+    async def check(line: Line, reader: asyncio.StreamReader) -> None:
+        listening, asking = asyncio.create_task(line.listen()), asyncio.create_task(line.ask(SYNC))
+        while line.is_quiet:
+            await asyncio.sleep(0.01)
+        reader.set_exception(OSError(113, "No route to host"))
+        await asyncio.wait({listening, asking}, timeout=5)
+        assert listening.done()
+        assert listening.exception() is None
+        assert asking.done()
+        assert isinstance(asking.exception(), LineClosed)
+
+    asyncio.run(_with_silent_postgres(check))

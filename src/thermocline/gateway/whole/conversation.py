@@ -187,9 +187,9 @@ class Conversation:
         await self._line.ask(b"".join([*left, SYNC]))
 
     @asynccontextmanager
-    async def _awake(self, told: Told) -> AsyncIterator[None]:
+    async def awake(self, idle_seconds: float) -> AsyncIterator[None]:
         """Postgres takes the session for idle while DuckDB answers: a Sync now and then keeps its idle timeouts from ending it."""
-        seconds = told.asked.session.idle_seconds / _WAKES_WITHIN_A_TIMEOUT
+        seconds = idle_seconds / _WAKES_WITHIN_A_TIMEOUT
         done = asyncio.Event()
 
         async def wake() -> None:
@@ -203,6 +203,11 @@ class Conversation:
         waking = asyncio.create_task(wake()) if seconds else None
         try:
             yield
+        except asyncio.CancelledError:
+            # The session ends: nobody listens any more for the answer to a Sync that is on its way.
+            if waking is not None:
+                waking.cancel()
+            raise
         finally:
             done.set()
             if waking is not None:
@@ -224,7 +229,7 @@ class Conversation:
         answer = Answer(self._queries, told.asked)
         try:
             try:
-                async with self._awake(told):
+                async with self.awake(told.asked.session.idle_seconds):
                     ready = await self._opened(wish, told, answer)
             except NotSpanning:
                 raise decline("no spanning table is read", silent=True) from None
@@ -270,7 +275,7 @@ class Conversation:
     async def _streamed(self, wish: Wish, told: Told, stream: ResultStream) -> bytes:
         await self._begin(wish, told)
         try:
-            async with self._awake(told):
+            async with self.awake(told.asked.session.idle_seconds):
                 sent = await self._send_rows(stream, wish.shape)
         except _PASSED_ON:
             raise
@@ -350,7 +355,7 @@ def _engine(frames: Sequence[Frame]) -> str:
 
 
 def _asked(name: str, sql: str, values: Sequence[bytes | None] = ()) -> list[bytes]:
-    """A question of the gateway's own, leaving nothing behind; a name that an interrupted one left is closed first, which is never an error."""
+    """A question of the gateway's own, leaving nothing behind. One that failed may have left its name: closing a free name is no error."""
     run = [probe.close_statement(name), probe.parse(name, sql, [_TEXT_OID] * len(values)), probe.bind(name, values), probe.execute(name)]
     return [*run, probe.close_portal(name), probe.close_statement(name)]
 

@@ -61,17 +61,19 @@ class Line:
 
     async def listen(self) -> None:
         """Passes on what Postgres says, until it hangs up."""
-        while data := await self._upstream.read():
-            out = bytearray()
-            collects = self._held is not None and b"D" not in self._held.passed
-            for piece in self._pieces.feed(data, whole=collects):
-                if self._passes(piece):
-                    out += piece.data
-            if out:
-                await self._send(bytes(out))
-            self._settle()
-        if self._held is not None and not self._held.done.done():
-            self._held.done.set_exception(LineClosed())
+        try:
+            while data := await self._upstream.read():
+                out = bytearray()
+                collects = self._held is not None and b"D" not in self._held.passed
+                for piece in self._pieces.feed(data, whole=collects):
+                    if self._passes(piece):
+                        out += piece.data
+                if out:
+                    await self._send(bytes(out))
+                self._settle()
+        finally:
+            if self._held is not None and not self._held.done.done():
+                self._held.done.set_exception(LineClosed())
 
     async def forward(self, *frames: Frame) -> None:
         """Sends the client's messages on, as they are."""

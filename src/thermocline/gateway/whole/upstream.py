@@ -98,7 +98,7 @@ class Upstream:
         """What arrived; empty when Postgres hung up."""
         try:
             return await self._reader.read(_READ_BYTES)
-        except (ConnectionError, ssl.SSLError):
+        except OSError:
             return b""
 
     async def cancel(self) -> None:
