@@ -298,6 +298,17 @@ def test_a_cancel_while_constants_are_computed_ends_the_statement(lake: Spanning
         assert conn.execute("select count(*) from events where id < 10").fetchone() == (9,)
 
 
+def test_a_session_that_is_terminated_while_constants_are_computed_hears_why(lake: Spanning, slow_sums: str) -> None:
+    counted = b"select count(*) from events where ts < '2026-01-05'::timestamptz + interval '1 day'"
+    with person(lake, path=slow_sums) as conn, ThreadPoolExecutor(1) as threads:
+        pid = conn.execute("select pg_backend_pid()").fetchone()
+        running = threads.submit(conn.execute, counted)
+        _wait_until_it_sleeps(lake, pid[0] if pid else 0)
+        lake.twin.execute("select pg_terminate_backend(%s)", pid)
+        with pytest.raises(psycopg.errors.AdminShutdown):
+            running.result()
+
+
 def test_constants_are_computed_within_a_transaction_and_leave_no_savepoint(lake: Spanning) -> None:
     counted = "select count(*) from events where ts < now() - interval '1 day' or ts > date '2026-01-01' + interval '1' month"
     with person(lake, engine="duckdb") as conn:

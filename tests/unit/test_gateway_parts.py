@@ -404,7 +404,7 @@ def test_a_session_that_ends_while_it_is_kept_awake_waits_for_nothing() -> None:
         while line.is_quiet:
             await asyncio.sleep(0.01)
         computing.cancel()
-        done, _ = await asyncio.wait({computing}, timeout=5)
+        done, _pending = await asyncio.wait({computing}, timeout=5)
         assert done == {computing}
         assert computing.cancelled()
 

@@ -71,6 +71,9 @@ class Line:
                 if out:
                     await self._send(bytes(out))
                 self._settle()
+            if self._held is not None and self._held.frames and self._held.frames[-1].tag == b"E":
+                # Why Postgres hung up: the client has to hear it, although it was said to a question of the gateway's.
+                await self._send(self._held.frames[-1].data)
         finally:
             if self._held is not None and not self._held.done.done():
                 self._held.done.set_exception(LineClosed())
