@@ -531,3 +531,6 @@ select id from events where large + 9007186254740901 = (+('9007199254740993'))
 select id from events where large + 9007186254740901 in (+'9007199254740993', 4)
 select case when large + 9007186254740901 = + +'9007199254740993' then 1 else +2 end as c, count(*) from events group by 1
 select id + (1), qty+(2), id + 3, +id, + 4 from events where id = +5 or id = (6)+(1)
+-- tests for NULL of what the last step computes
+select shop, avg(price) is not null, sum(qty) is null, (avg(qty) + 1) is not null as c from events group by shop
+select kind, avg(price) from events where id < 90 group by kind having avg(qty) is not null

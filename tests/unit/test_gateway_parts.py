@@ -343,6 +343,12 @@ def test_a_part_of_a_statement_is_cut_in_its_own_words() -> None:
         parsing.cut(text, exp.Literal.number(1))
 
 
+@pytest.mark.parametrize("words", ["sum(a) is not null", "a + 1 is null", "(a) is not null", "(max(a) - 1) is null"])
+def test_a_test_for_null_is_cut_with_its_operand(words: str) -> None:
+    text = f"select {words}, 1 from events"
+    assert parsing.cut(text, parsing.parse(text, parsing.read_tokens(text)).expressions[0]) == words
+
+
 @pytest.mark.parametrize("words", ["1 day 02:00", "1 day ago", ".5 day", "1 day 2", "@ 1 day", "1.5' hour + '1"])
 def test_a_literal_that_the_tree_does_not_hold_as_written_is_not_followed(words: str) -> None:
     found = read_candidate(f"select max(ts) - interval '{words}' from events")

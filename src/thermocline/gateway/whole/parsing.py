@@ -78,7 +78,9 @@ def parse(text: str, tokens: list[Token]) -> exp.Expr:
 def span_of(node: exp.Expr) -> Span | None:
     """Where the expression stands in its statement."""
     if (found := node.meta.get(_SPAN)) is not None:
-        return found[0], found[1]
+        # IS is parsed behind its operand.
+        first = span_of(node.this) if isinstance(node, exp.Is) else found
+        return (first[0], found[1]) if first is not None else None
     if isinstance(node, exp.Column):
         parts = [part.meta for part in node.parts]
         return (parts[0]["start"], parts[-1]["end"] + 1) if all("start" in part for part in parts) else None
