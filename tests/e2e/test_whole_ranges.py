@@ -170,6 +170,23 @@ def test_with_keep_heap_a_partition_dropped_at_the_last_moment_keeps_the_lake(ke
     assert_heap_is_twin(kept)
 
 
+@pytest.mark.conforms("C-201")
+@pytest.mark.parametrize("keep_heap", [True, False])
+def test_a_partition_that_a_crash_empties_is_not_whole_and_does_not_move(make_spanning: Callable[..., Spanning], keep_heap: bool) -> None:
+    spanning = make_spanning(keep_heap=True) if keep_heap else make_spanning(reclaim_lag="400d")
+    spanning.seam.execute("alter table public.events_2026_02 set unlogged")
+    said = spanning.tier()
+    assert said.moved == ["public.events_2026_01"]
+    assert "partition public.events_2026_02 is unlogged" in " ".join(said.notes)
+    spanning.seam.execute("alter table public.events_2026_02 set logged")
+    assert len(spanning.tier().moved) == 2
+    assert whole(spanning) == [f"events_2026_0{month}" for month in (1, 2, 3)]
+    spanning.seam.execute("alter table public.events_2026_02 set unlogged")
+    # A seal over the file that is unlogged now: what a partition that was sealed unlogged has.
+    spanning.seam.execute("update thermocline.partitions set seal_file = pg_relation_filenode(relid) where state = 'tiered'")
+    assert whole(spanning) == ["events_2026_01", "events_2026_03"]
+
+
 @pytest.mark.conforms("C-139")
 def test_with_keep_heap_the_report_says_whether_the_heap_has_every_row(kept: Spanning) -> None:
     assert leave(kept, dry_run=True).notes == (WHOLE_HEAP,)

@@ -30,6 +30,7 @@ REFUSALS: list[tuple[list[str], str, dict[str, Any], int]] = [
     ([events(f"{COLUMNS}, primary key (id, ts) deferrable"), PART], "has a deferrable primary key", {}, 3),
     ([events(f"{COLUMNS}, primary key (kind)", "range (kind)")], "partitioned by kind, whose type text cannot be a tier key", {}, 3),
     ([events()], "has no partitions yet", {}, 3),
+    ([events(), PART.replace("create", "create unlogged")], r"Partition public.p1 of public.events is unlogged: a crash empties it", {}, 3),
     ([events(), PART, "create table public.mine partition of public.events default"], "a DEFAULT partition of its own, mine", {}, 3),
     ([events(), PART, "alter table public.events enable row level security"], "has row-level security", {}, 3),
     ([], r"There is no table public.events\.", {}, 2),

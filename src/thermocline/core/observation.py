@@ -27,6 +27,7 @@ class PartitionSeen:
     is_behind_tiering: bool = False
     is_behind_reclaim: bool = False
     is_empty: bool = False
+    is_permanent: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

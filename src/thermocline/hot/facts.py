@@ -48,6 +48,7 @@ class HeapPartition:
     name: TableName
     lo: int
     hi: int
+    is_permanent: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,9 +174,9 @@ def _database_collation_is_c(conn: Connection) -> bool:
 def read_partitions(conn: Connection, heap: HeapFacts, key_type: KeyType) -> tuple[HeapPartition, ...]:
     """The range partitions in the order of their bounds; the DEFAULT partition is left out."""
     rows = conn.execute(_QUERIES["partitions"], {"oid": heap.oid}).fetchall()
-    named = [(oid, TableName(schema, table), bound, kind) for oid, schema, table, bound, kind in rows if bound != "DEFAULT"]
+    named = [(row[0], TableName(row[1], row[2]), *row[3:]) for row in rows if row[3] != "DEFAULT"]
     bounds = []
-    for _, name, bound, kind in named:
+    for _, name, bound, kind, _ in named:
         match = _BOUND.fullmatch(bound)
         if kind != "r":
             raise CannotRegister(
@@ -186,7 +187,10 @@ def read_partitions(conn: Connection, heap: HeapFacts, key_type: KeyType) -> tup
             raise CannotRegister(f"The bounds of partition {name} cannot be read: {bound}.")
         bounds += [match["lo"], match["hi"]]
     line = _read_axis(conn, key_type, bounds)
-    found = [HeapPartition(oid=row[0], name=row[1], lo=lo, hi=hi) for row, lo, hi in zip(named, line[::2], line[1::2], strict=True)]
+    found = [
+        HeapPartition(oid=oid, name=name, lo=lo, hi=hi, is_permanent=is_permanent)
+        for (oid, name, _, _, is_permanent), lo, hi in zip(named, line[::2], line[1::2], strict=True)
+    ]
     if beyond := next((partition for partition in found if partition.lo >= partition.hi), None):
         raise CannotRegister(
             f"Partition {beyond.name} of {heap.name} lies at the very end of its key's range, beyond the axis.",

@@ -77,6 +77,7 @@ def read_partitions_seen(
                 state=states[partition.oid],
                 size_bytes=size_bytes,
                 is_empty=size_bytes == 0 or (partition.hi > t and not _has_rows(conn, partition.name)),
+                is_permanent=partition.is_permanent,
             )
         )
     return tuple(seen)

@@ -91,6 +91,11 @@ def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterReques
     partitions = read_partitions(conn, heap, key_type)
     if not partitions:
         raise CannotRegister(f"{heap.name} has no partitions yet.", hint="Create its first partition, then register it.")
+    if unlogged := next((partition for partition in partitions if not partition.is_permanent), None):
+        raise CannotRegister(
+            f"Partition {unlogged.name} of {heap.name} is unlogged: a crash empties it, and nothing tells its lost rows from deleted ones.",
+            hint="Only permanent partitions can span: ALTER TABLE … SET LOGGED makes it permanent.",
+        )
     tiering_lag = parse_duration(key_type, settings.tiering_lag if request.tiering_lag is None else request.tiering_lag)
     reclaim = settings.reclaim_lag if request.reclaim_lag is None else request.reclaim_lag
     bounds = [(p.lo, p.hi) for p in partitions]

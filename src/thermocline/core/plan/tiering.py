@@ -64,6 +64,9 @@ def _due(seen: TableSeen, notes: list[str]) -> tuple[tuple[PartitionSeen, ...], 
             continue
         if not _is_due(seen, partition):
             break
+        if not partition.is_permanent:
+            notes.append(render_unlogged(partition))
+            break
         if partition.lo > cursor:
             notes.append(render_gap(seen.key_type, cursor, partition.lo))
         due.append(partition)
@@ -83,8 +86,13 @@ def render_next(seen: TableSeen) -> str:
             return f"{partition.name} moves once a row at or above {at} is there"
         if not seen.is_past(partition.hi + seen.tiering_lag):
             return f"{partition.name} moves once the clock has passed {at}"
-        return f"{partition.name} is due"
+        return f"{partition.name} is due" if partition.is_permanent else render_unlogged(partition)
     return "no partition lies above the cut-line"
+
+
+def render_unlogged(partition: PartitionSeen) -> str:
+    """The sentence for a partition that a crash would empty, with nothing to tell its lost rows from deleted ones."""
+    return f"partition {partition.name} is unlogged, so it does not move and a crash loses its rows; ALTER TABLE … SET LOGGED first"
 
 
 def render_gap(key_type: KeyType, lo: int, hi: int) -> str:

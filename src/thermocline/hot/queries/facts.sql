@@ -83,7 +83,7 @@ select format('%%I, which changes rows here when one of %%s goes or changes', co
  order by 1
 
 -- name: partitions
-select c.oid, n.nspname, c.relname, pg_get_expr(c.relpartbound, c.oid), c.relkind::text
+select c.oid, n.nspname, c.relname, pg_get_expr(c.relpartbound, c.oid), c.relkind::text, c.relpersistence = 'p'
   from pg_inherits i
   join pg_class c on c.oid = i.inhrelid
   join pg_namespace n on n.oid = c.relnamespace
