@@ -83,6 +83,34 @@ def test_a_truncate_that_nothing_captured_proves_no_delete_either(resting: Spann
     resting.seam.execute("alter table public.events_2026_02 disable trigger all; truncate public.events_2026_02")
     for trigger in ("thermocline_capture", "thermocline_capture_truncate"):
         resting.seam.execute(f"alter table public.events_2026_02 enable always trigger {trigger}".encode())
+    done = repair(resting)
+    assert (done.returncode, "112 rows that the heap lacks stay in the lake" in done.stderr) == (1, True), done.stderr
+    resting.assert_same_rows()
+    assert resting.query("select count(*) from thermocline.partitions where capture_lost_at is not null") == [(1,)]
+    resting.seam.execute("drop table public.events_2026_02")
+    assert repair(resting).returncode == 0
+    resting.assert_same_rows()
+
+
+REWRITES = ["vacuum full public.events_2026_02", "cluster public.events_2026_02 using events_2026_02_pkey"]
+
+
+@pytest.mark.conforms("C-173", "C-199")
+@pytest.mark.parametrize("rewrite", REWRITES)
+def test_deletes_that_nothing_captured_are_not_forgiven_by_a_rewrite_of_their_partition(resting: Spanning, rewrite: str) -> None:
+    heap = resting.session("public", autocommit=True)
+    heap.execute("alter table public.events_2026_02 disable trigger all")
+    heap_and_twin(resting, "delete from events where id in (150, 151)")
+    heap.execute("alter table public.events_2026_02 enable always trigger thermocline_capture")
+    heap.execute(rewrite.encode())
+    assert whole(resting) == ["events_2026_01", "events_2026_03"]
+    report = verify(resting.dsn, resting.name)
+    assert [(verdict.range, verdict.drift_rows) for verdict in report.ranges if verdict.problem] == [("public.events_2026_02", 2)]
+    assert "2 rows that the heap lacks, and nothing proves that they were deleted" in report.sentence
+    done = repair(resting)
+    assert (done.returncode, "2 rows that the heap lacks stay in the lake" in done.stderr) == (1, True), done.stderr
+    assert resting.query("select name from thermocline.partitions where capture_lost_at is not null") == [("events_2026_02",)]
+    resting.seam.execute("delete from public_all.events where id in (150, 151)")
     assert repair(resting).returncode == 0
     resting.assert_same_rows()
     assert resting.query("select count(*) from thermocline.partitions where capture_lost_at is not null") == [(0,)]

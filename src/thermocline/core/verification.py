@@ -21,6 +21,9 @@ class CheckedRange:
 
     `proves_deletes`: the heap holds the range whole, unbroken since its seal, so that a row it lacks was deleted. Elsewhere it may lack
     rows because a partition was dropped, detached or emptied.
+
+    `is_doubted`: a partition of the heap has the range without proving deletes, and its capture was off for a time. Rows that it lacks may
+    have been deleted then, so the range does not agree while there are any.
     """
 
     name: str
@@ -28,6 +31,7 @@ class CheckedRange:
     hi: int
     in_heap: bool
     proves_deletes: bool = False
+    is_doubted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +116,7 @@ def plan_ranges(partitions: Sequence[CheckedRange], t: int, *, keep_heap: bool) 
                 hi=partition.hi,
                 in_heap=in_heap,
                 proves_deletes=partition.proves_deletes and whole,
+                is_doubted=partition.is_doubted,
             )
         )
         at = partition.hi

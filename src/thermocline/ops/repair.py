@@ -101,7 +101,7 @@ def _repair_range(conn: Connection, table: SpanningTable, wished: str) -> tuple[
                 corrected = conn.execute(_statement("upsert", table, part, cut.r)).rowcount
                 if part.proves_deletes:
                     return corrected + conn.execute(_statement("tombstone", table, part)).rowcount, 0
-                if not part.in_heap:
+                if not part.in_heap and not part.is_doubted:
                     return corrected, 0
                 lacking = conn.execute(_statement("lacking", table, part)).fetchone()
                 return corrected, int(lacking[0]) if lacking else 0

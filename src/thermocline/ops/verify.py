@@ -238,8 +238,8 @@ def read_ranges(conn: Connection, table: SpanningTable, cut: CutLine) -> tuple[C
     registered = table.registered
     rows = conn.execute(_QUERIES["ranges"], {"table_id": registered.id, "t": cut.t})
     partitions = [
-        CheckedRange(name=str(TableName(schema, name)), lo=lo, hi=hi, in_heap=is_whole, proves_deletes=is_whole)
-        for schema, name, lo, hi, is_whole in rows
+        CheckedRange(name=str(TableName(schema, name)), lo=lo, hi=hi, in_heap=is_whole, proves_deletes=is_whole, is_doubted=is_doubted)
+        for schema, name, lo, hi, is_whole, is_doubted in rows
     ]
     return plan_ranges(partitions, cut.t, keep_heap=registered.keep_heap)
 
@@ -264,7 +264,17 @@ def _check_range(work: _Verifying, part: CheckedRange) -> RangeVerdict:
         problem = f"the heap has {len(unseen)} rows that readers do not see, or see otherwise"
         keys = _render_keys(work, objects.heap, part, unseen)
         return _verdict(work, replace(part, in_heap=True), held.sum, problem, keys, drift_rows=len(unseen))
+    if part.is_doubted and not part.in_heap and len(lacking := _read_lacking(work, part, held)):
+        problem = f"readers see {len(lacking)} rows that the heap lacks, and nothing proves that they were deleted"
+        keys = _render_keys(work, objects.seam, part, lacking)
+        return _verdict(work, replace(part, in_heap=True), held.sum, problem, keys, drift_rows=len(lacking))
     return _verdict(work, part, held.sum)
+
+
+def _read_lacking(work: _Verifying, part: CheckedRange, held: _Rows) -> U64:
+    """The keys that are held and that the heap does not have."""
+    found = _read_rows(work, work.table.seam.objects.heap, _within(work, part))
+    return held.ids[~np.isin(held.ids, found.ids)]
 
 
 def _read_unseen(work: _Verifying, part: CheckedRange, held: _Rows) -> U64:
