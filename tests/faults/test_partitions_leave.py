@@ -70,6 +70,25 @@ def test_a_partition_that_left_after_the_lake_commit_does_not_come_back_when_it_
     assert_nothing_left_over(spanning)
 
 
+def test_a_partition_attached_beyond_the_cut_line_before_its_move_is_published_is_not_published(spanning: Spanning) -> None:
+    kill_at(spanning, "committed")
+    for month in ("03", "04"):
+        heap(spanning, f"alter table public.events detach partition public.events_2026_{month}")
+    heap(spanning, "delete from public.events_2026_03 where id = 270")
+    heap(
+        spanning,
+        "alter table public.events attach partition public.events_2026_03 for values from ('2026-03-01 00:00Z') to ('2026-05-01 00:00Z')",
+    )
+    spanning.twin.execute("delete from events where id = 270 or ts >= '2026-04-01 00:00+00'")
+    spanning.assert_same_rows()
+    spanning.tier(dry_run=True)
+    report = spanning.tier()
+    assert any("left the heap" in note for note in report.notes), report.notes
+    spanning.assert_same_rows()
+    spanning.tier()
+    spanning.assert_same_rows()
+
+
 @pytest.mark.parametrize("way", _WAYS if ALL else ["dropped", "changed while detached"])
 def test_a_change_captured_before_the_partition_left_is_no_correction_once_the_cut_line_passes_it(spanning: Spanning, way: str) -> None:
     kill_at(spanning, "intent")

@@ -2,11 +2,15 @@
 select relid, state from thermocline.partitions where table_id = %(table_id)s and state <> 'dropped'
 
 -- name: discover
+-- A sealed partition keeps the bounds of what was sealed: `broken_seal` looks for it by them while its move is undecided.
 insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi)
 values (%(table_id)s, %(schema)s, %(name)s, %(relid)s, %(lo)s, %(hi)s)
-on conflict (table_id, relid) where state <> 'dropped' do update set schema_name = excluded.schema_name, name = excluded.name, lo = excluded.lo, hi = excluded.hi
- where (partitions.schema_name, partitions.name, partitions.lo, partitions.hi)
-       is distinct from (excluded.schema_name, excluded.name, excluded.lo, excluded.hi)
+on conflict (table_id, relid) where state <> 'dropped' do update
+   set schema_name = excluded.schema_name, name = excluded.name,
+       lo = case when partitions.state = 'hot' then excluded.lo else partitions.lo end,
+       hi = case when partitions.state = 'hot' then excluded.hi else partitions.hi end
+ where (partitions.schema_name, partitions.name) <> (excluded.schema_name, excluded.name)
+    or (partitions.state = 'hot' and (partitions.lo, partitions.hi) <> (excluded.lo, excluded.hi))
 
 -- name: forget_moved
 -- Bounds change only by DETACH and ATTACH: what was copied is another range, and what the partition holds now nobody has captured. A tiered
