@@ -302,3 +302,11 @@ def test_a_heap_is_not_restored_while_the_spill_holds_rows_that_were_not_capture
     assert repair(resting).returncode == 0
     leave(resting, restore_heap=True, drop_lake=True)
     assert_heap_is_twin(resting)
+
+
+def test_a_loss_of_capture_outlives_the_binding_to_another_database(resting: Spanning) -> None:
+    resting.seam.execute("update thermocline.partitions set capture_lost_at = '2026-01-01 00:00+00' where name = 'events_2026_02'")
+    resting.seam.execute("update thermocline.tables set spill_capture_lost_at = '2026-01-01 00:00+00'")
+    resting.seam.execute("select thermocline.bind_table(id) from thermocline.tables")
+    assert resting.query("select name from thermocline.partitions where capture_lost_at is not null") == [("events_2026_02",)]
+    assert resting.query("select count(*) from thermocline.tables where spill_capture_lost_at is not null") == [(1,)]

@@ -98,8 +98,8 @@ begin
     -- All numbers at once: one partition's new number may be another one's old number.
     with gone as (delete from thermocline.partitions p where p.table_id = of_table and p.state <> 'dropped' returning p)
     select array_agg(g.p) into held from gone g;
-    insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state, rows_in_lake, tiered_xid, changed_at)
-    select p.table_id, p.schema_name, p.name, i.inhrelid, p.lo, p.hi, p.state, p.rows_in_lake, p.tiered_xid, p.changed_at
+    insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state, rows_in_lake, tiered_xid, changed_at, capture_lost_at)
+    select p.table_id, p.schema_name, p.name, i.inhrelid, p.lo, p.hi, p.state, p.rows_in_lake, p.tiered_xid, p.changed_at, p.capture_lost_at
       from unnest(held) p join pg_inherits i on i.inhparent = heap_now and i.inhrelid = to_regclass(format('%I.%I', p.schema_name, p.name));
     perform thermocline.apply_seam(of_table, (select k.seam_line from thermocline.cutline k where k.table_id = of_table));
 end $$;
