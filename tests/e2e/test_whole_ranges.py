@@ -304,6 +304,22 @@ def test_a_heap_is_not_restored_while_the_spill_holds_rows_that_were_not_capture
     assert_heap_is_twin(resting)
 
 
+@pytest.mark.conforms("C-201")
+def test_a_row_of_the_spill_that_reads_the_same_from_the_lake_does_not_keep_a_heap_from_being_restored(resting: Spanning) -> None:
+    (spill,) = resting.query("select format('%I.%I', spill_schema, spill_name) from thermocline.tables")[0]
+    resting.alter("add column f double precision")
+    heap_and_twin(resting, "insert into events (id, ts, v, f) values (9001, '2025-06-01 00:00+00', 1, -'NaN'::float8)")
+    resting.seam.execute(
+        "create function public.keep() returns trigger language plpgsql as 'begin return null; end';"
+        f" create trigger keep before delete on {spill} for each row execute function public.keep();"
+        f" alter table {spill} enable always trigger keep".encode()
+    )
+    resting.fold()
+    assert resting.query(f"select count(*) from {spill}") == [(1,)]
+    leave(resting, restore_heap=True, drop_lake=True)
+    assert_heap_is_twin(resting)
+
+
 def test_a_loss_of_capture_outlives_the_binding_to_another_database(resting: Spanning) -> None:
     resting.seam.execute("update thermocline.partitions set capture_lost_at = '2026-01-01 00:00+00' where name = 'events_2026_02'")
     resting.seam.execute("update thermocline.tables set spill_capture_lost_at = '2026-01-01 00:00+00'")
