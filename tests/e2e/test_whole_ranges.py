@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +17,7 @@ from thermocline.errors import DeltaNotEmpty, HeapLacksRows, LakeNotAdoptable, W
 from thermocline.hot.seam import SeamObjects
 from thermocline.ops import unregister as unregister_module
 from thermocline.ops.doctor import examine
+from thermocline.ops.register_plan import plan_objects
 from thermocline.ops.unregister import ONLY_COPY, WHOLE_HEAP
 from thermocline.ops.verify import verify
 from thermocline.pg import Connection
@@ -326,3 +329,21 @@ def test_a_loss_of_capture_outlives_the_binding_to_another_database(resting: Spa
     resting.seam.execute("select thermocline.bind_table(id) from thermocline.tables")
     assert resting.query("select name from thermocline.partitions where capture_lost_at is not null") == [("events_2026_02",)]
     assert resting.query("select count(*) from thermocline.tables where spill_capture_lost_at is not null") == [(1,)]
+
+
+def test_an_unregistration_locks_partitions_ahead_of_the_delta_as_their_writers_do(resting: Spanning) -> None:
+    writer, leaver = resting.session("public"), resting.session("public")
+    change = b"update public.events_2026_02 set v = v + 1 where id = 150"
+    writer.execute(change)  # the first write of a session by this name asks for the heap, whose bounds it reads
+    writer.commit()
+    writer.execute("set lock_timeout = '3s'; lock table public.events_2026_02 in row exclusive mode")
+    waiting = threading.Thread(target=unregister_module._lock, args=(leaver, plan_objects(resting.name, None)))
+    waiting.start()
+    while resting.query("select count(*) from pg_locks where not granted and relation = 'public.events_2026_02'::regclass") == [(0,)]:
+        time.sleep(0.02)
+    writer.execute(change)
+    writer.commit()
+    waiting.join(30)
+    leaver.rollback()
+    resting.twin.execute("update events set v = v + 2 where id = 150")
+    resting.assert_same_rows()

@@ -266,12 +266,18 @@ def _drop_kept(conn: Connection, name: TableName, *, dry_run: bool) -> Unregiste
 def _lock(conn: Connection, objects: SeamObjects) -> None:
     """Wait out every writer, the heap's first as they take it first, so that nothing is written between the check and the drop.
 
-    Captured partitions too: TRUNCATE of one by its own name does not ask for the heap.
+    Captured partitions too: TRUNCATE of one by its own name does not ask for the heap. The delta last: a writer of such a partition asks
+    for it when its rows are captured.
     """
-    for relation in (objects.heap, objects.spill, objects.delta, *_read_captured(conn, objects)):
-        if _exists(conn, relation):
-            only = sql.SQL("lock table only {} in access exclusive mode")
-            conn.execute(only.format(sql.Identifier(relation.schema, relation.table)))
+    _lock_only(conn, objects.heap)
+    for relation in (objects.spill, *_read_captured(conn, objects), objects.delta):
+        _lock_only(conn, relation)
+
+
+def _lock_only(conn: Connection, relation: TableName) -> None:
+    if _exists(conn, relation):
+        only = sql.SQL("lock table only {} in access exclusive mode")
+        conn.execute(only.format(sql.Identifier(relation.schema, relation.table)))
 
 
 def _read_captured(conn: Connection, objects: SeamObjects) -> list[TableName]:
