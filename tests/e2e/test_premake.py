@@ -149,3 +149,18 @@ def test_rows_that_a_trigger_would_drop_or_change_on_their_way_stay_in_the_spill
     assert spanning.tier().made == ["public.events_300", "public.events_400"]
     assert spanning.query(SPILL) == [(0,)]
     spanning.assert_same_rows()
+
+
+@pytest.mark.conforms("C-064")
+def test_a_generated_column_that_is_computed_otherwise_by_now_keeps_no_row_in_the_spill(make_spanning: Callable[..., Spanning]) -> None:
+    shown = "create or replace function public.shown(v text) returns text language sql immutable as 'select {}'"
+    columns = "id bigint not null, k bigint not null, v text, g text generated always as (public.shown(v)) stored, primary key (id, k)"
+    table = f"{shown.format('v')}; create table {{schema}}.events ({columns})"
+    rows = "insert into events select i, i, i::text from generate_series(0, 250) i"
+    spanning = make_spanning(table=table, partitions=GRID, partition_by="range (k)", rows=rows, premake=1, reclaim_lag="1000")
+    spanning.both("insert into events values (1, 310, 'a')")
+    spanning.seam.execute(shown.format("upper(v)").encode())
+    assert spanning.tier().made == ["public.events_300", "public.events_400"]
+    assert spanning.query(SPILL) == [(0,)]
+    spanning.twin.execute("update events set v = v where k = 310")
+    spanning.assert_same_rows()
