@@ -272,7 +272,7 @@ def test_a_partition_whose_capture_trigger_was_off_is_not_dropped_until_it_fires
         compared = verify(spanning.dsn, spanning.name)
         assert not compared.is_exact
         assert not spanning.tier().dropped
-        repair(spanning.dsn, spanning.name, check_repairable(compared))
+        repair(spanning.dsn, spanning.name, check_repairable(compared), spanning.settings)
         assert verify(spanning.dsn, spanning.name).is_exact
     assert [name.split("_")[-1] for name in spanning.tier().dropped] == ["02"]
     spanning.assert_same_rows()

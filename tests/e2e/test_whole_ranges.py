@@ -13,11 +13,12 @@ from tests.e2e.test_adopt import heap_and_twin, leave, take_up
 from tests.e2e.test_restore import assert_heap_is_twin, partitions
 from tests.twin import Spanning
 
-from thermocline.errors import DeltaNotEmpty, HeapLacksRows, LakeNotAdoptable, WrittenMeanwhile
+from thermocline.errors import DeltaNotEmpty, HeapLacksRows, LakeNotAdoptable, LockNotGranted, WrittenMeanwhile
 from thermocline.hot.seam import SeamObjects
 from thermocline.ops import unregister as unregister_module
 from thermocline.ops.doctor import examine
 from thermocline.ops.register_plan import plan_objects
+from thermocline.ops.repair import repair as repair_ranges
 from thermocline.ops.unregister import ONLY_COPY, WHOLE_HEAP
 from thermocline.ops.verify import verify
 from thermocline.pg import Connection
@@ -347,3 +348,12 @@ def test_an_unregistration_locks_partitions_ahead_of_the_delta_as_their_writers_
     leaver.rollback()
     resting.twin.execute("update events set v = v + 2 where id = 150")
     resting.assert_same_rows()
+
+
+def test_a_repair_does_not_queue_in_front_of_writers(resting: Spanning) -> None:
+    holder = resting.session("public")
+    holder.execute("lock table public.events_2026_02 in access exclusive mode")
+    with pytest.raises(LockNotGranted, match=r"The lock to read public\.events was not granted within 1000 ms"):
+        repair_ranges(resting.dsn, resting.name, ["public.events_2026_02"], resting.settings)
+    holder.rollback()
+    assert repair_ranges(resting.dsn, resting.name, ["public.events_2026_02"], resting.settings).rows == 0

@@ -103,7 +103,7 @@ def _repaired(
     if wrong:
         tell(repair_table_manifests(where, name, settings=loaded, spark=spark_source(where, loaded)).sentence)
     if ranges:
-        tell(repair(where, name, ranges).sentence)
+        tell(repair(where, name, ranges, loaded).sentence)
     return verify_any(where, name)
 
 

@@ -31,7 +31,8 @@ def short_locks(conn: Connection, lock_timeout_ms: int, relids: Sequence[int], w
     """A transaction whose locks are had soon or not at all; the refusal names who holds them."""
     try:
         with conn.transaction():
-            conn.execute("select set_config('lock_timeout', %s, true)", [f"{lock_timeout_ms}ms"])
+            # By SET, which takes no snapshot: the locks may be wanted ahead of it.
+            conn.execute(sql.SQL("set local lock_timeout = {}").format(sql.Literal(f"{lock_timeout_ms}ms")))
             yield
     except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as problem:
         row = conn.execute(_QUERIES["blockers"], {"relids": list(relids)}).fetchone()

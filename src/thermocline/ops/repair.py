@@ -21,12 +21,14 @@ from thermocline.catalog import journal, tables
 from thermocline.core.names import TableName
 from thermocline.core.verification import AHEAD, CheckedRange, VerifyReport
 from thermocline.errors import NothingToRepairFrom
+from thermocline.hot.partitions import short_locks
 from thermocline.hot.seam import key_expression, key_matches
 from thermocline.hot.spill import apply_mirror
 from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.spanning import SpanningTable, read_spanning
 from thermocline.ops.verify import read_ranges
 from thermocline.pg import Connection, connect, load_queries
+from thermocline.settings import Settings
 
 _QUERIES = load_queries("thermocline.ops", "queries/repair.sql")
 _ATTEMPTS = 5
@@ -64,7 +66,7 @@ def check_repairable(report: VerifyReport) -> tuple[str, ...]:
     return tuple(verdict.range for verdict in failed)
 
 
-def repair(dsn: str, name: TableName, ranges: Sequence[str]) -> RepairReport:
+def repair(dsn: str, name: TableName, ranges: Sequence[str], settings: Settings) -> RepairReport:
     """Write the corrections that make these ranges read as the heap has them."""
     with connect(dsn, autocommit=True, application_name="thermocline repair") as conn:
         table = read_spanning(conn, name)
@@ -72,14 +74,14 @@ def repair(dsn: str, name: TableName, ranges: Sequence[str]) -> RepairReport:
         check_lakes(conn)
         with journal.table_lock(conn, table.registered.id, str(name)):
             for wished in ranges:
-                done, left = _repair_range(conn, table, wished)
+                done, left = _repair_range(conn, table, wished, settings.lock_timeout_ms)
                 rows, unproved = rows + done, unproved + left
         report = RepairReport(table=str(name), ranges=tuple(ranges), rows=rows, unproved=unproved)
         tables.insert_event(conn, table.registered.id, "repair", report.sentence)
     return report
 
 
-def _repair_range(conn: Connection, table: SpanningTable, wished: str) -> tuple[int, int]:
+def _repair_range(conn: Connection, table: SpanningTable, wished: str, lock_timeout_ms: int) -> tuple[int, int]:
     """How many rows of a range were corrected, and how many that the heap lacks were left, for nothing proves that they were deleted.
 
     At one snapshot; a row that a writer changed meanwhile has a newer correction, so Postgres refuses ours and all of it runs again. The
@@ -88,7 +90,7 @@ def _repair_range(conn: Connection, table: SpanningTable, wished: str) -> tuple[
     """
     for attempt in range(_ATTEMPTS):
         try:
-            with conn.transaction():
+            with short_locks(conn, lock_timeout_ms, [table.heap.oid], f"read {table.name}"):
                 conn.execute("set transaction isolation level repeatable read")
                 conn.execute(sql.SQL("lock table {} in access share mode").format(_ident(table.name)))
                 conn.execute("select set_config('search_path', 'pg_catalog', true)")
