@@ -290,6 +290,22 @@ def test_rows_ahead_of_the_grid_that_were_not_captured_are_not_hidden_when_the_l
     spanning.assert_same_rows()
 
 
+def test_nothing_moves_over_rows_of_the_spill_that_were_not_captured(make_spanning: Callable[..., Spanning]) -> None:
+    spanning = make_spanning(reclaim_lag="400d")
+    spanning.tier()
+    write_uncaptured(spanning, "insert into events (id, ts, v) values (9001, '2026-05-10 00:00+00', 1)")
+    spanning.seam.execute(
+        "create table public.june partition of public.events for values from ('2026-06-01 00:00Z') to ('2026-07-01 00:00Z')"
+    )
+    spanning.both("insert into events (id, ts, v) values (9004, '2026-06-10 00:00+00', 1), (9005, '2026-07-10 00:00+00', 1)")
+    said = spanning.tier()
+    assert (said.moved, "nothing moves, for 1 rows of the spill" in " ".join(said.deferred)) == ([], True)
+    spanning.assert_same_rows()
+    assert repair(spanning).returncode == 0
+    assert len(spanning.tier().moved) == 2
+    spanning.assert_same_rows()
+
+
 def test_a_capture_that_is_off_is_told_by_the_cycle_and_by_doctor(resting: Spanning) -> None:
     (spill,) = resting.query("select format('%I.%I', spill_schema, spill_name) from thermocline.tables")[0]
     resting.seam.execute(f"drop trigger thermocline_capture on {spill}".encode())

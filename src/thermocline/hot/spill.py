@@ -11,9 +11,9 @@ from thermocline.pg import Connection, load_queries
 _QUERIES = load_queries("thermocline.hot", "queries/spill.sql")
 
 
-def count_unmirrored(conn: Connection, seam: SeamDefinition, t: int) -> int:
-    """Rows at or above T without a correction of the same image: nobody would see them once T has passed them."""
-    return _count(conn, _composed("count_unmirrored", seam, t=t))
+def count_unmirrored(conn: Connection, seam: SeamDefinition, t: int, below: int | None = None) -> int:
+    """Rows at or above T, and below another line, without a correction of the same image: nobody would see them once T has passed them."""
+    return _count(conn, _composed("count_unmirrored", seam, t=t, below=below))
 
 
 def apply_mirror(conn: Connection, seam: SeamDefinition, t: int) -> int:
@@ -32,7 +32,7 @@ def count_unaccounted(conn: Connection, seam: SeamDefinition, condition: sql.Com
     return _count(conn, _composed("unaccounted", seam, condition=condition, and_not_filled=and_not_filled))
 
 
-def _composed(name: str, seam: SeamDefinition, t: int | None = None, **more: sql.Composable) -> sql.Composed:
+def _composed(name: str, seam: SeamDefinition, t: int | None = None, below: int | None = None, **more: sql.Composable) -> sql.Composed:
     objects, names = seam.objects, _names(seam)
     parts = {
         "delta": sql.Identifier(objects.delta.schema, objects.delta.table),
@@ -48,6 +48,9 @@ def _composed(name: str, seam: SeamDefinition, t: int | None = None, **more: sql
     }
     if t is not None:
         parts["t"] = key_expression(seam.key_type, sql.Literal(str(t)))
+        key = sql.Identifier("h", seam.tier_key)
+        line = None if below is None else key_expression(seam.key_type, sql.Literal(str(below)))
+        parts["and_below"] = sql.SQL("") if line is None else sql.SQL("and {} < {}").format(key, line)
         parts["unmirrored"] = sql.SQL(_QUERIES["unmirrored"]).format(**parts)
     return sql.SQL(_QUERIES[name]).format(**parts)
 

@@ -43,6 +43,7 @@ from thermocline.hot.partitions import (
 from thermocline.hot.premake import REFUSED_BY_TRIGGERS, apply_premake, read_grid
 from thermocline.hot.retention import read_line
 from thermocline.hot.snapshot import ExportedSnapshot, closing_on_error, export_snapshot
+from thermocline.hot.spill import count_unmirrored
 from thermocline.ops.follow_schema import check_followed, follow_schema
 from thermocline.ops.jumps import read_jump
 from thermocline.ops.lake_ahead import check_lakes
@@ -197,13 +198,26 @@ def _apply(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
         if partition.lo < held:
             below = render_axis(work.table.registered.key_type, held)
             work.report.notes.append(f"rows of {partition.name} below the retention line {below} stay expired")
-    if plan.move:
+    if plan.move and (reason := _why_not_move(work, seen, plan)):
+        work.report.deferred.append(reason)
+    elif plan.move:
         _move(work, seen, limit_plan(work.table.registered, plan, seen.cut.t))
         seen = observe(work)
         plan = plan_tiering(seen)
     work.report.notes += plan.notes
     work.report.deferred += seen.waits
     _drop(work, plan)
+
+
+def _why_not_move(work: Tiering, seen: TableSeen, plan: TierPlan) -> str | None:
+    """Rows of the spill that were not captured are read from the heap as long as T lies below them, and from nowhere afterwards."""
+    if why_spill_not_trusted(work.conn, work.table.registered.id) is None:
+        return None
+    if not (hidden := count_unmirrored(work.conn, work.table.seam, seen.cut.t, plan.new_t)):
+        return None
+    line = render_axis(seen.key_type, plan.new_t)
+    lost = f"{hidden:,} rows of the spill below {line} were not captured and would be hidden"
+    return f"nothing moves, for {lost}: run `thermocline verify --repair`"
 
 
 def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:

@@ -7,7 +7,7 @@ select {h_columns}, 0, nextval('thermocline.delta_version') from only {spill} h 
 on conflict ({key_columns}) do update set {columns_from_excluded}, _op = 0, _version = excluded._version, _folded = null
 
 -- name: unmirrored
-h.{tier_key} >= {t} and not exists (select from {delta} d where {same_key} and d._op = 0 and d._folded is null
+h.{tier_key} >= {t} {and_below} and not exists (select from {delta} d where {same_key} and d._op = 0 and d._folded is null
                                        and record_image_eq(row({d_columns}), row({h_columns})))
 
 -- name: unaccounted
