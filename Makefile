@@ -62,6 +62,7 @@ bench: setup ## benchmarks; NAME=tiering runs one
 
 faults: setup ## the tests that kill and break things on purpose, in a Spark that dies with its driver, on every way to a point
 	@THERMOCLINE_TEST_ALL_FAULTS=1 $(BIN)/pytest -m faults
+	@THERMOCLINE_TEST_ALL_FAULTS=1 $(BIN)/pytest tests/e2e/test_wild_rows.py
 
 mutants: setup ## break each guard of tests/mutants in a copy of the tree: its tests must notice; NAME=fence runs some
 	@$(BIN)/python -m tests.mutants.run $(NAME)
