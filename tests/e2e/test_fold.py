@@ -10,11 +10,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.at_points import at_every_point
 from tests.twin import Spanning
 
 from thermocline.cli.main import run
 from thermocline.errors import NoLakeForm
-from thermocline.ops import fold as fold_module
 from thermocline.pg import connect
 from thermocline.worker.loop import Worker
 
@@ -86,7 +86,7 @@ def test_writers_and_old_readers_at_every_step_of_a_fold_lose_nothing(spanning: 
         spanning.both(f"update events set ts = ts + interval '1 month' where id = {60 + number} returning *")
         spanning.assert_same_rows()
 
-    monkeypatch.setattr(fold_module, "fault_point", write)
+    at_every_point(monkeypatch, write)
     readers.append(open_reader(spanning))
     report = spanning.fold(drain=False)
     assert steps == ["fold-intent", "fold-written", "fold-committed", "fold-committed-noted", "fold-published"]

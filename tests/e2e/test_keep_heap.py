@@ -7,9 +7,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.at_points import at_every_point
 from tests.twin import Spanning
 
-from thermocline.ops import tier as tier_module
 from thermocline.ops.fold import fold
 from thermocline.ops.unregister import unregister
 from thermocline.pg import connect
@@ -80,7 +80,7 @@ def test_writes_between_the_steps_of_the_copy_reach_both_tiers(
             spanning.both(f"delete from events where id = {number * 3 + 1} returning id")
         _assert_all_equal(spanning)
 
-    monkeypatch.setattr(tier_module, "fault_point", write)
+    at_every_point(monkeypatch, write)
     assert len(spanning.tier().moved) == 3
     _assert_all_equal(spanning)
 
@@ -176,7 +176,7 @@ def test_rows_truncated_while_their_partition_is_sealed_do_not_come_back(spannin
             spanning.twin.execute("delete from events where ts >= '2026-02-01 00:00+00' and ts < '2026-03-01 00:00+00'")
             spanning.assert_same_rows()
 
-    monkeypatch.setattr(tier_module, "fault_point", truncate)
+    at_every_point(monkeypatch, truncate)
     assert len(spanning.tier().moved) == 3
     spanning.assert_same_rows()
 

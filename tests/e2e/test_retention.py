@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import psycopg
 import pytest
+from tests.at_points import at_every_point
 from tests.twin import Spanning, assert_same_rows
 
 from thermocline.errors import LockNotGranted
-from thermocline.ops import retain as retain_module
 from thermocline.ops.verify import verify
 
 LINE = "2026-03-01 00:00:00+00"
@@ -217,7 +217,7 @@ def test_a_pass_that_dies_at_any_step_is_finished_by_the_next(spanning: Spanning
         if at == point:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(retain_module, "fault_point", die)
+    at_every_point(monkeypatch, die)
     with pytest.raises(KeyboardInterrupt):
         spanning.tier()
     monkeypatch.undo()

@@ -7,13 +7,13 @@ from contextlib import closing
 
 import psycopg
 import pytest
+from tests.at_points import at_every_point
 from tests.clones import Original
 from tests.e2e.columns import settle, write_everywhere
 from tests.shapes import Shapes
 from tests.twin import EVENTS, Spanning, run
 
 from thermocline.errors import HeapChanged, SchemaNotFollowed
-from thermocline.ops import tier as tier_module
 from thermocline.pg import connect
 from thermocline.worker.loop import Worker
 
@@ -206,11 +206,11 @@ def test_a_change_while_a_partition_is_on_its_way_is_followed_by_the_next_cycle(
 
     def change(point: str) -> None:
         if point == "intent":
-            monkeypatch.setattr(tier_module, "fault_point", lambda _: None)
+            at_every_point(monkeypatch, lambda _: None)
             changing.alter("add column extra integer default 6")
             changing.both("update events set extra = 7 where id = 66 returning *")
 
-    monkeypatch.setattr(tier_module, "fault_point", change)
+    at_every_point(monkeypatch, change)
     with pytest.raises(SchemaNotFollowed, match=r"The columns of public\.events changed meanwhile"):
         changing.tier()
     changing.assert_same_rows()

@@ -13,19 +13,30 @@ PREMAKE = ("premade",)
 FOLD = ("fold-intent", "fold-written", "fold-committed", "fold-committed-noted", "fold-published", "fold-purged")
 MAINTENANCE = (
     "compact-bin",
-    "compact-written",
+    "compact-bins-written",
     "compact-intent",
+    "compact-written",
     "compact-committed",
+    "compact-committed-noted",
     "compact-published",
     "rewrite_manifests-intent",
+    "rewrite_manifests-written",
     "rewrite_manifests-committed",
+    "rewrite_manifests-committed-noted",
     "rewrite_manifests-published",
     "expire-noted",
     "expire-committed",
     "orphans-listed",
     "orphans-saved",
 )
-RETAIN = ("retain-line-raised", "retain-intent", "retain-written", "retain-committed", "retain-published")
+RETAIN = (
+    "retain-line-raised",
+    "retain-intent",
+    "retain-written",
+    "retain-committed",
+    "retain-committed-noted",
+    "retain-published",
+)
 REGISTER = ("register-begun", "register-file-written", "register-applied", "register-committed")
 UNREGISTER = ("restore-filled", "unregister-forgotten", "unregister-restored", "unregister-committed", "unregister-files-removed")
 SCHEMA = ("schema-followed", "schema-written", "schema-swapped")

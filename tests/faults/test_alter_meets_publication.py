@@ -5,14 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import psycopg
 import pytest
+from tests.at_points import at_every_point
 from tests.twin import Spanning
 
-from thermocline.ops import fold as fold_module
-from thermocline.ops import retain as retain_module
 from thermocline.pg import connect
 
 WAITS = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and application_name = %s and datname = current_database()"
@@ -82,13 +80,13 @@ class Meeting:
         self.problems.append(f"{who} never waited")
 
 
-def _at(monkeypatch: pytest.MonkeyPatch, module: Any, point: str, act: Callable[[], None]) -> None:
+def _at(monkeypatch: pytest.MonkeyPatch, point: str, act: Callable[[], None]) -> None:
     def once(reached: str) -> None:
         if reached == point:
-            monkeypatch.setattr(module, "fault_point", lambda _: None)
+            at_every_point(monkeypatch, lambda _: None)
             act()
 
-    monkeypatch.setattr(module, "fault_point", once)
+    at_every_point(monkeypatch, once)
 
 
 def test_an_alter_that_meets_a_folds_publication_is_followed_and_the_fold_is_done_again(
@@ -98,7 +96,7 @@ def test_an_alter_that_meets_a_folds_publication_is_followed_and_the_fold_is_don
     spanning.both("update events set v = v + 1000 where id between 10 and 20")
     spanning.both("delete from events where id = 30")
     meeting = Meeting(spanning)
-    _at(monkeypatch, fold_module, "fold-committed-noted", lambda: meeting.begin("thermocline fold"))
+    _at(monkeypatch, "fold-committed-noted", lambda: meeting.begin("thermocline fold"))
     report = spanning.fold()
     meeting.end()
     spanning.twin.execute(ALTER.format("twin").encode())
@@ -116,7 +114,7 @@ def test_an_alter_that_meets_an_expiry_is_followed_and_the_rows_expire(
     spanning = make_spanning(lake_retention="31d")
     spanning.tier()
     meeting = Meeting(spanning)
-    _at(monkeypatch, retain_module, "retain-committed", lambda: meeting.begin("thermocline tier"))
+    _at(monkeypatch, "retain-committed", lambda: meeting.begin("thermocline tier"))
     report = spanning.tier()
     meeting.end()
     assert report.retention_line is not None

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import pytest
 from psycopg.types.json import Jsonb
+from tests.at_points import at_every_point
 from tests.faults.test_fold_kills import assert_all_folded
 from tests.faults.test_maintenance_kills import EAGER
 from tests.faults.test_tier_kills import assert_nothing_left_over, write_everywhere
@@ -20,10 +20,6 @@ from tests.twin import Spanning
 
 from thermocline.catalog import journal
 from thermocline.errors import Fenced
-from thermocline.ops import fold as fold_module
-from thermocline.ops import retain as retain_module
-from thermocline.ops import tier as tier_module
-from thermocline.ops.maintain import publish as maintain_module
 from thermocline.ops.maintain.run import PassWish, run_pass
 from thermocline.pg import Connection, connect
 
@@ -32,7 +28,6 @@ from thermocline.pg import Connection, connect
 class Verb:
     """An op that publishes: how it runs, the last fault point before its publication, and the writer that comes after it."""
 
-    module: ModuleType
     point: str
     run: Callable[[Spanning], object]
     successor: Callable[[Spanning], object]
@@ -47,10 +42,10 @@ def _compact(spanning: Spanning) -> object:
 
 
 VERBS = {
-    "tier": Verb(tier_module, "committed-noted", Spanning.tier, Spanning.tier),
-    "fold": Verb(fold_module, "fold-committed-noted", Spanning.fold, Spanning.fold),
-    "retain": Verb(retain_module, "retain-committed", Spanning.tier, Spanning.tier),
-    "compact": Verb(maintain_module, "compact-committed", _compact, Spanning.tier),
+    "tier": Verb("committed-noted", Spanning.tier, Spanning.tier),
+    "fold": Verb("fold-committed-noted", Spanning.fold, Spanning.fold),
+    "retain": Verb("retain-committed-noted", Spanning.tier, Spanning.tier),
+    "compact": Verb("compact-committed-noted", _compact, Spanning.tier),
 }
 
 
@@ -84,12 +79,12 @@ def overtake_at(monkeypatch: pytest.MonkeyPatch, verb: Verb, overtaker: Callable
 
     def fault_point(name: str) -> None:
         if name == verb.point:
-            monkeypatch.setattr(verb.module, "fault_point", lambda _: None)
+            at_every_point(monkeypatch, lambda _: None)
             held[0].execute("select pg_advisory_unlock_all()")
             overtaker()
 
     monkeypatch.setattr(journal, "table_lock", remember)
-    monkeypatch.setattr(verb.module, "fault_point", fault_point)
+    at_every_point(monkeypatch, fault_point)
 
 
 def claim(spanning: Spanning) -> None:

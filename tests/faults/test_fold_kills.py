@@ -6,12 +6,12 @@ import signal
 
 import psycopg
 import pytest
+from tests.at_points import at_every_point
 from tests.faults.points import FOLD
 from tests.faults.test_tier_kills import assert_nothing_left_over, kill_at, write_everywhere
 from tests.twin import Spanning
 
 from thermocline.errors import Fenced, LostRace
-from thermocline.ops import fold as fold_module
 from thermocline.pg import connect
 
 
@@ -54,7 +54,7 @@ def test_a_fold_that_was_overtaken_can_publish_nothing(spanning: Spanning, monke
     def overtake(point: str) -> None:
         if point != "fold-written":
             return
-        monkeypatch.setattr(fold_module, "fault_point", lambda _: None)
+        at_every_point(monkeypatch, lambda _: None)
         with connect(spanning.dsn, autocommit=True) as conn:
             conn.execute(
                 "select pg_terminate_backend(l.pid) from pg_locks l where l.locktype = 'advisory' and l.pid <> pg_backend_pid()"
@@ -63,7 +63,7 @@ def test_a_fold_that_was_overtaken_can_publish_nothing(spanning: Spanning, monke
         write_everywhere(spanning, 2)
         assert spanning.fold().commits == 1
 
-    monkeypatch.setattr(fold_module, "fault_point", overtake)
+    at_every_point(monkeypatch, overtake)
     with pytest.raises((LostRace, Fenced, psycopg.OperationalError)):
         spanning.fold()
     spanning.assert_same_rows()

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.at_points import at_every_point
 from tests.faults.borrowed_spark import lend_spark
 from tests.faults.points import ALL, PREMAKE, RESOLVE, TIER
 from tests.twin import Spanning
 
 from thermocline.errors import Fenced, LostRace
-from thermocline.ops import tier as tier_module
 from thermocline.ops.janitor import remove_stray_files
 from thermocline.pg import connect
 
@@ -118,7 +118,7 @@ def test_a_writer_that_was_overtaken_can_publish_nothing(spanning: Spanning, mon
     def overtake(point: str) -> None:
         if point != "written":
             return
-        monkeypatch.setattr(tier_module, "fault_point", lambda _: None)
+        at_every_point(monkeypatch, lambda _: None)
         with connect(spanning.dsn, autocommit=True) as conn:
             conn.execute(
                 "select pg_terminate_backend(l.pid) from pg_locks l where l.locktype = 'advisory' and l.pid <> pg_backend_pid()"
@@ -126,7 +126,7 @@ def test_a_writer_that_was_overtaken_can_publish_nothing(spanning: Spanning, mon
             )
         assert len(spanning.tier().moved) == 3
 
-    monkeypatch.setattr(tier_module, "fault_point", overtake)
+    at_every_point(monkeypatch, overtake)
     with pytest.raises((LostRace, Fenced, psycopg.OperationalError)):
         spanning.tier()
     spanning.tier()

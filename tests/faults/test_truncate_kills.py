@@ -14,11 +14,10 @@ from tests.faults.test_tier_kills import kill_at, write_everywhere
 from tests.twin import Spanning
 
 from thermocline.errors import Fenced
-from thermocline.ops import truncate as truncate_module
 from thermocline.postgres_server import PostgresServer
 
 REPRESENTATIVE = ("truncate-committed",)
-EVERY = ("truncate-intent", "truncate-emptied", "truncate-committed")
+EVERY = ("truncate-intent", "truncate-emptied", "truncate-written", "truncate-committed", "truncate-committed-noted")
 POINTS = EVERY if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else REPRESENTATIVE
 
 
@@ -76,7 +75,7 @@ def test_a_truncation_killed_after_its_publication_is_done(spanning: Spanning) -
 
 @pytest.mark.conforms("C-206")
 def test_a_truncation_that_was_overtaken_removes_nothing(spanning: Spanning, monkeypatch: pytest.MonkeyPatch) -> None:
-    verb = Verb(truncate_module, "truncate-intent", truncated, Spanning.tier)
+    verb = Verb("truncate-intent", truncated, Spanning.tier)
     overtake_at(monkeypatch, verb, lambda: claim(spanning))
     with pytest.raises(Fenced):
         truncated(spanning)

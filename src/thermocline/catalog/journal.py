@@ -24,6 +24,7 @@ from thermocline.catalog.home import check_home
 from thermocline.catalog.pauses import read_paused_since
 from thermocline.catalog.safety import Owner
 from thermocline.core.observation import CutLine
+from thermocline.core.op import kind_named
 from thermocline.errors import AnotherWriter, Fenced, LockNotGranted, PartitionGone, Paused
 from thermocline.pg import Connection, load_queries
 
@@ -135,19 +136,20 @@ def publish(
 
     `lock` runs first in it; `mark` once the token was found to be ours: a fold marks there what it folded.
     """
+    kind = kind_named(op.kind)
     with conn.transaction():
         lock()
-        if op.kind == "tier":
+        if kind.moves_t:
             _hold_partitions(conn, op)
         values = {"table_id": op.table_id, "op_id": op.op_id, "t": op.t, "s": snapshot if snapshot is not None else op.base}
         values |= {"fence": op.fence, "base": op.base, "paths": list(paths), "counters": Jsonb(dict(counters)), "message": message}
-        if op.kind == "tier":
+        if kind.moves_t:
             conn.execute(_QUERIES["clear_stale"], values)
         _check_ours(conn.execute(_QUERIES["publish_cutline"], values).rowcount)
         if snapshot is not None and snapshot != op.base:
             conn.execute(_QUERIES["publish_supersede"], values)
             conn.execute(_QUERIES["publish_snapshot"], values)
-        if op.kind == "fold":
+        if kind.folds:
             conn.execute(_QUERIES["publish_folding"], values)
         mark()
         tiered = tuple(row[1] for row in conn.execute(_QUERIES["publish_partitions"], values).fetchall())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import psycopg
@@ -27,16 +27,6 @@ class ExportedSnapshot:
         with suppress(psycopg.OperationalError):  # whoever ended the session has ended the transaction with it
             self.conn.rollback()
         self.conn.close()
-
-
-@contextmanager
-def closing_on_error(snapshot: ExportedSnapshot) -> Iterator[None]:
-    """Let the snapshot go when what is done here fails; else it stays open."""
-    try:
-        yield
-    except BaseException:
-        snapshot.close()
-        raise
 
 
 def export_snapshot(dsn: str, partitions: Sequence[TableName], lock_timeout_ms: int) -> ExportedSnapshot:

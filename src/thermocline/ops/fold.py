@@ -10,10 +10,10 @@ publication, so that a writer that began before it still finds the image it must
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -21,8 +21,9 @@ from thermocline.catalog import journal, tables
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
+from thermocline.core.op import FOLD
 from thermocline.core.plan.folding import MAX_ROWS, FileBounds, FoldPlan, files_of, plan_folding, plan_range_rows, render_fold_plan
-from thermocline.errors import ChecksumMismatch, LostRace, NoLakeForm, SchemaNotFollowed, ThermoclineError
+from thermocline.errors import ChecksumMismatch, NoLakeForm, SchemaNotFollowed
 from thermocline.faults import fault_point
 from thermocline.hot.delta import (
     apply_marks,
@@ -41,6 +42,7 @@ from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.lake_listing import read_files
 from thermocline.ops.move_report import MoveReport
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
+from thermocline.ops.runner import DoneOp, WrittenOp, plan_table_op, run_op
 from thermocline.ops.spanning import SpanningTable, objects_of, read_spanning
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
@@ -160,24 +162,67 @@ def _fold_once(work: Folding, max_rows: int) -> bool:
     registered = work.table.registered
     head = load_table(work.spark(), TableName(registered.lake_namespace, registered.lake_name))
     work = replace(work, cut=adopt_head(work.conn, registered, head, work.cut, work.worker))
-    op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="fold", fence=work.cut.fence, t=work.cut.t, base=work.cut.s)
-    journal.begin(work.conn, op, work.worker)
-    fault_point("fold-intent")
-    try:
-        with closing(export_snapshot(work.dsn, [work.table.seam.objects.delta], work.settings.lock_timeout_ms)) as snapshot:
-            check_followed(work.conn, registered)
-            plan = _plan(work, snapshot, pending, max_rows)
-            if not plan.ranges:
-                journal.abandon(work.conn, op, "nothing was left to fold")
-                return False
-            done = _write(work, head, op, snapshot, plan)
-        fault_point("fold-written")
-        _commit_and_publish(work, plan, head, op, done)
-    except (LostRace, ChecksumMismatch, SchemaNotFollowed) as problem:
-        journal.abandon(work.conn, op, str(problem))
-        raise
+    op = plan_table_op(work.conn, registered, FOLD, work.cut, work.worker)
+    done = run_op(work.conn, op, head, partial(_write, work, head, pending, max_rows))
+    if done is None:
+        return False
+    _report(work, done)
     work.report.seconds += time.monotonic() - started
     return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folded:
+    """What one commit takes: the counters, the corrections that wait for the next one, and the most memory that a task took."""
+
+    counters: dict[str, int]
+    left: int
+
+
+def _write(work: Folding, head: LakeHead, expected: int, max_rows: int, stamp: OpStamp, _: ExitStack) -> WrittenOp[_Folded] | None:
+    """Write the new images and the deletes of the old ones; None when nothing waits any more."""
+    with closing(export_snapshot(work.dsn, [work.table.seam.objects.delta], work.settings.lock_timeout_ms)) as snapshot:
+        check_followed(work.conn, work.table.registered)
+        plan = _plan(work, snapshot, expected, max_rows)
+        if not plan.ranges:
+            return None
+        done = _run_tasks(work, _tasks(work, head, stamp, snapshot, plan))
+    counters = {
+        "rows": len(done.versions),
+        "images": done.heap.rows,
+        "replaced": sum(delete.rows for delete in done.deletes),
+        "files": len(done.files) + len(done.deletes),
+        "bytes": done.size_bytes,
+        "peak_task_bytes": done.peak_bytes,
+    }
+    message = f"folded {counters['rows']:,} corrections into the lake"
+    return WrittenOp(
+        result=_Folded(counters=counters, left=plan.left),
+        message=message,
+        event=f"{work.table.name}: {message}.",
+        commit=partial(_commit, done) if done.files or done.deletes else None,
+        paths=done.paths,
+        counters=counters,
+        lock=lambda: lock_for_publication(work.conn, work.table.seam.objects.spill),
+        mark=lambda: _mark(work, done),
+    )
+
+
+def _commit(done: FoldResult, head: LakeHead, stamp: OpStamp) -> int:
+    return apply_row_delta(head, done.files, done.deletes, stamp)
+
+
+def _report(work: Folding, done: DoneOp[_Folded]) -> None:
+    report, counters = work.report, done.result.counters
+    report.commits += 1
+    report.rows += counters["rows"]
+    report.images += counters["images"]
+    report.replaced += counters["replaced"]
+    report.files += counters["files"]
+    report.bytes += counters["bytes"]
+    report.peak_task_bytes = max(report.peak_task_bytes, counters["peak_task_bytes"])
+    report.left = done.result.left
+    report.snapshot, report.op_id = done.snapshot, done.op_id
 
 
 def _plan(work: Folding, snapshot: ExportedSnapshot, expected: int, max_rows: int) -> FoldPlan:
@@ -192,17 +237,15 @@ def _plan(work: Folding, snapshot: ExportedSnapshot, expected: int, max_rows: in
     return plan
 
 
-def _write(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot, plan: FoldPlan) -> FoldResult:
-    """Write what was planned and check it; an op whose files cannot be committed is closed."""
-    seam = work.table.seam
+def _run_tasks(work: Folding, tasks: list[FoldTask]) -> FoldResult:
+    """Fold on Spark, and compare what was read with what was written."""
     try:
-        done = fold_delta(work.spark(), _tasks(work, head, op, snapshot, plan))
-    except ThermoclineError as problem:
-        journal.abandon(work.conn, op, str(problem))
-        raise _with_row(work, problem) if isinstance(problem, NoLakeForm) else problem from None
+        done = fold_delta(work.spark(), tasks)
+    except NoLakeForm as refusal:
+        raise _with_row(work, refusal) from None
     if not done.is_exact:
         raise ChecksumMismatch(
-            f"{seam.objects.heap}: the delta has {done.heap.rows:,} images, the lake files {done.lake.rows:,}, and their checksums differ."
+            f"{work.table.name}: the delta has {done.heap.rows:,} images, the lake files {done.lake.rows:,}, and their checksums differ."
         )
     return done
 
@@ -214,7 +257,7 @@ def _with_row(work: Folding, refusal: NoLakeForm) -> NoLakeForm:
     return NoLakeForm(f"{where}: {refusal}", column=refusal.column, value=refusal.value)
 
 
-def _tasks(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot, plan: FoldPlan) -> list[FoldTask]:
+def _tasks(work: Folding, head: LakeHead, stamp: OpStamp, snapshot: ExportedSnapshot, plan: FoldPlan) -> list[FoldTask]:
     registered, seam = work.table.registered, work.table.seam
     inexact = read_inexact_keys(work.conn, seam)
     types = {column.name: column.pg_type for column in registered.columns}
@@ -237,7 +280,7 @@ def _tasks(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnap
         FoldTask(
             dsn=work.dsn,
             table_id=registered.id,
-            op_id=str(op.op_id),
+            op_id=stamp.op_id,
             number=number,
             delta=seam.objects.delta,
             condition=pending_condition(seam, part),
@@ -252,48 +295,6 @@ def _tasks(work: Folding, head: LakeHead, op: journal.Op, snapshot: ExportedSnap
         )
         for number, part in enumerate(plan.ranges)
     ]
-
-
-def _commit_and_publish(work: Folding, plan: FoldPlan, head: LakeHead, op: journal.Op, done: FoldResult) -> None:
-    registered, report = work.table.registered, work.report
-    counters = {
-        "rows": len(done.versions),
-        "images": done.heap.rows,
-        "replaced": sum(delete.rows for delete in done.deletes),
-        "files": len(done.files) + len(done.deletes),
-        "bytes": done.size_bytes,
-        "peak_task_bytes": done.peak_bytes,
-    }
-    journal.note_phase(work.conn, op, "written", counters=counters)
-    snapshot = None
-    if done.files or done.deletes:
-        stamp = OpStamp(op_id=str(op.op_id), kind=op.kind, table_id=registered.id, t=op.t)
-        snapshot = apply_row_delta(head, done.files, done.deletes, stamp)
-        fault_point("fold-committed")
-        journal.note_phase(work.conn, op, "committed", snapshot=snapshot)
-        fault_point("fold-committed-noted")
-    message = f"folded {counters['rows']:,} corrections into the lake"
-    journal.publish(
-        work.conn,
-        op,
-        snapshot=snapshot,
-        paths=done.paths,
-        counters={},
-        message=message,
-        lock=lambda: lock_for_publication(work.conn, work.table.seam.objects.spill),
-        mark=lambda: _mark(work, done),
-    )
-    fault_point("fold-published")
-    tables.insert_event(work.conn, registered.id, "fold", f"{registered.name}: {message}.")
-    report.commits += 1
-    report.rows += counters["rows"]
-    report.images += counters["images"]
-    report.replaced += counters["replaced"]
-    report.files += counters["files"]
-    report.bytes += counters["bytes"]
-    report.peak_task_bytes = max(report.peak_task_bytes, done.peak_bytes)
-    report.left = plan.left
-    report.snapshot, report.op_id = snapshot, str(op.op_id)
 
 
 def _mark(work: Folding, done: FoldResult) -> None:

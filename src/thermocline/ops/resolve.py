@@ -9,7 +9,6 @@ them. So nobody has to remember, over a crash, which versions it had read.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,11 +19,10 @@ from thermocline.catalog.tables import RegisteredTable, insert_event
 from thermocline.cold.metadata import has_missing
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
+from thermocline.core.op import ADOPT, kind_named
 from thermocline.errors import ForeignLakeCommit, NotTruncated, PartitionGone
 from thermocline.faults import fault_point
-from thermocline.hot.delta import lock_for_publication
-from thermocline.hot.retention import Expiring, apply_expiry
-from thermocline.ops.spanning import objects_of
+from thermocline.ops.runner import plan_table_op, publish_op
 from thermocline.pg import Connection
 from thermocline.spark.commit import LakeHead, load_table, settle
 from thermocline.spark.inspect import read_added_files
@@ -37,18 +35,6 @@ class Resolved:
 
     moved: tuple[str, ...]
     notes: tuple[str, ...]
-
-
-def expiring(registered: RegisteredTable) -> Expiring:
-    """What purging below the retention line needs to know of a table."""
-    objects = objects_of(registered)
-    return Expiring(
-        table_id=registered.id,
-        delta=objects.delta,
-        spill=objects.spill,
-        tier_key=registered.tier_key,
-        key_type=registered.key_type,
-    )
 
 
 def resolve_unfinished(conn: Connection, registered: RegisteredTable, spark: Callable[[], SparkSession], fence: int) -> Resolved:
@@ -77,35 +63,10 @@ def resolve_unfinished(conn: Connection, registered: RegisteredTable, spark: Cal
 
 
 def _publish(conn: Connection, registered: RegisteredTable, op: journal.Op, snapshot: int, paths: Sequence[str]) -> tuple[str, ...]:
-    message = "published after a restart"
-    if op.kind == "truncate":
+    if kind_named(op.kind).is_undone_after_a_crash:
         # Whoever asked for it was told nothing, and may have written rows since.
         raise NotTruncated(f"{registered.name} was not truncated: the truncation was killed before it was published.")
-    if op.kind == "retain":
-        return publish_expiry(conn, registered, op, snapshot=snapshot, paths=paths, message=message)
-    return journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message=message)
-
-
-def publish_expiry(
-    conn: Connection, registered: RegisteredTable, op: journal.Op, *, snapshot: int | None, paths: Sequence[str], message: str
-) -> tuple[str, ...]:
-    """Publish an op of retention, and purge what waits below the line in the same transaction."""
-    table = expiring(registered)
-    return journal.publish(
-        conn,
-        op,
-        snapshot=snapshot,
-        paths=paths,
-        counters={},
-        message=message,
-        lock=lambda: lock_for_publication(conn, table.spill),
-        mark=lambda: _expire(conn, registered, table),
-    )
-
-
-def _expire(conn: Connection, registered: RegisteredTable, table: Expiring) -> None:
-    if reason := apply_expiry(conn, table):
-        insert_event(conn, registered.id, "retain", f"{registered.name}: {reason}.")
+    return publish_op(conn, registered, op, snapshot=snapshot, paths=paths, message="published after a restart")
 
 
 def adopt_head(conn: Connection, registered: RegisteredTable, head: LakeHead, cut: CutLine, worker: str) -> CutLine:
@@ -125,7 +86,7 @@ def adopt_head(conn: Connection, registered: RegisteredTable, head: LakeHead, cu
             f"Another program rewrote files of the lake table of {registered.name}, which has columns with a default for older rows.",
             hint="In rows it rewrote the default may have become NULL. Roll the lake table back to the published snapshot.",
         )
-    op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="adopt", fence=cut.fence, t=cut.t, base=cut.s)
+    op = plan_table_op(conn, registered, ADOPT, cut, worker).op
     message = f"adopted {replacements} snapshots in which another program replaced files"
     with conn.transaction():
         journal.begin(conn, op, worker)

@@ -5,24 +5,26 @@ raise the line (writes below it are refused from here) → look at the lake → 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import SparkSession
 
-from thermocline.catalog import journal, tables
+from thermocline.catalog import journal
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import TableName
+from thermocline.core.op import RETAIN
 from thermocline.core.plan.jumps import render_line_jump
 from thermocline.core.plan.retention import FileRange, RetentionPlan, plan_retention
-from thermocline.errors import LostRace, ThermoclineError
 from thermocline.faults import fault_point
 from thermocline.hot.retention import raise_line, read_line
 from thermocline.ops.jumps import read_next_line
 from thermocline.ops.lake_listing import read_files
-from thermocline.ops.resolve import adopt_head, publish_expiry
+from thermocline.ops.resolve import adopt_head
+from thermocline.ops.runner import WrittenOp, plan_table_op, run_op
 from thermocline.pg import Connection
 from thermocline.settings import Settings
 from thermocline.spark.commit import LakeHead, OpStamp, apply_row_delta, load_table
@@ -45,13 +47,11 @@ class Retained:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retaining:
-    """One pass under way: the connection that holds the table's lock, the table, and the lake as it was looked at."""
+    """One pass under way: the table, the lake as it was looked at, and what expires."""
 
-    conn: Connection
     dsn: str = field(repr=False)
     registered: RegisteredTable
     head: LakeHead
-    op: journal.Op
     files: tuple[FileSeen, ...]
     plan: RetentionPlan
 
@@ -76,57 +76,44 @@ def retain(
     plan = plan_retention(line, [FileRange(path=file.path, lower=file.lower_key, upper=file.upper_key) for file in files])
     raise_line(conn, registered.id, plan.line, settings.lock_timeout_ms)
     fault_point("retain-line-raised")
-    op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="retain", fence=cut.fence, t=cut.t, base=cut.s)
-    journal.begin(conn, op, worker)
-    fault_point("retain-intent")
-    work = Retaining(conn=conn, dsn=dsn, registered=registered, head=head, op=op, files=files, plan=plan)
-    return _commit_and_publish(work, _write(work))
+    work = Retaining(dsn=dsn, registered=registered, head=head, files=files, plan=plan)
+    done = run_op(conn, plan_table_op(conn, registered, RETAIN, cut, worker), head, partial(_write, work))
+    assert done is not None
+    return done.result
 
 
-def _write(work: Retaining) -> tuple[DeleteFile, ...]:
-    """Deletes of the rows below the line, of the files that reach across it."""
-    across = set(work.plan.across)
-    try:
-        return delete_rows(
-            work.head.spark,
-            ExpireTask(
-                dsn=work.dsn,
-                table_id=work.registered.id,
-                op_id=str(work.op.op_id),
-                number=0,
-                files=tuple(file for file in work.files if file.path in across),
-                tier_key=next(column for column in work.registered.columns if column.name == work.registered.tier_key),
-                low=AXIS_MIN,
-                high=work.plan.line,
-                lake_partition=work.head.partition,
-                directory=work.head.location,
-            ),
-        )
-    except ThermoclineError as problem:
-        journal.abandon(work.conn, work.op, str(problem))
-        raise
-
-
-def _commit_and_publish(work: Retaining, deletes: tuple[DeleteFile, ...]) -> Retained:
-    conn, registered, op, plan = work.conn, work.registered, work.op, work.plan
+def _write(work: Retaining, stamp: OpStamp, _: ExitStack) -> WrittenOp[Retained]:
+    """Delete the rows below the line of the files that reach across it; files below it leave whole."""
+    registered, plan = work.registered, work.plan
+    across = set(plan.across)
+    deletes = delete_rows(
+        work.head.spark,
+        ExpireTask(
+            dsn=work.dsn,
+            table_id=registered.id,
+            op_id=stamp.op_id,
+            number=0,
+            files=tuple(file for file in work.files if file.path in across),
+            tier_key=next(column for column in registered.columns if column.name == registered.tier_key),
+            low=AXIS_MIN,
+            high=plan.line,
+            lake_partition=work.head.partition,
+            directory=work.head.location,
+        ),
+    )
     rows = sum(delete.rows for delete in deletes)
-    counters = {"files_removed": len(plan.remove), "rows_deleted": rows, "r": plan.line}
-    journal.note_phase(conn, op, "written", counters=counters)
-    fault_point("retain-written")
-    snapshot = None
-    if plan.remove or deletes:
-        stamp = OpStamp(op_id=str(op.op_id), kind=op.kind, table_id=registered.id, t=op.t)
-        try:
-            snapshot = apply_row_delta(work.head, (), deletes, stamp, remove=plan.remove)
-        except LostRace as problem:
-            journal.abandon(conn, op, str(problem))
-            raise
-        fault_point("retain-committed")
-        journal.note_phase(conn, op, "committed", snapshot=snapshot)
     line = render_axis(registered.key_type, plan.line)
     deleted = f", {rows:,} rows of {len(plan.across)} others were deleted" if rows else ""
     message = f"rows below {line} expired; {len(plan.remove)} files left the lake{deleted}"
-    publish_expiry(conn, registered, op, snapshot=snapshot, paths=[delete.path for delete in deletes], message=message)
-    fault_point("retain-published")
-    tables.insert_event(conn, registered.id, "retain", f"{registered.name}: {message}.")
-    return Retained(line=line, files=len(plan.remove), rows=rows, notes=(message,))
+    return WrittenOp(
+        result=Retained(line=line, files=len(plan.remove), rows=rows, notes=(message,)),
+        message=message,
+        event=f"{registered.name}: {message}.",
+        commit=partial(_commit, plan, deletes) if plan.remove or deletes else None,
+        paths=[delete.path for delete in deletes],
+        counters={"files_removed": len(plan.remove), "rows_deleted": rows, "r": plan.line},
+    )
+
+
+def _commit(plan: RetentionPlan, deletes: tuple[DeleteFile, ...], head: LakeHead, stamp: OpStamp) -> int:
+    return apply_row_delta(head, (), deletes, stamp, remove=plan.remove)

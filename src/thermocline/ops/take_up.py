@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from thermocline.catalog import journal
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.observation import PartitionSeen
 from thermocline.core.plan.tiering import TierPlan
@@ -95,12 +94,14 @@ def _sums(
     )
 
 
-def write_leaving(head: LakeHead, dsn: str, registered: RegisteredTable, op: journal.Op, t: int, held: Sequence[PartitionSeen]) -> Leaving:
+def write_leaving(
+    head: LakeHead, dsn: str, registered: RegisteredTable, op_id: str, lines: tuple[int, int], held: Sequence[PartitionSeen]
+) -> Leaving:
     """Take everything out of the lake from the old T to the new one that does not belong to a partition it holds exactly."""
     files = read_files(head, _tier_key_id(registered))
     remove: dict[str, None] = {}
     deletes: list[DeleteFile] = []
-    for number, (low, high) in enumerate(_between(t, op.t, held)):
+    for number, (low, high) in enumerate(_between(*lines, held)):
         whole = [file for file in files if low <= file.lower_key and file.upper_key < high]
         across = [file for file in files if file not in whole and file.lower_key < high and file.upper_key >= low]
         remove |= dict.fromkeys(file.path for file in whole)
@@ -109,7 +110,7 @@ def write_leaving(head: LakeHead, dsn: str, registered: RegisteredTable, op: jou
             ExpireTask(
                 dsn=dsn,
                 table_id=registered.id,
-                op_id=str(op.op_id),
+                op_id=op_id,
                 number=_DELETES_FROM + number * 1000,
                 files=tuple(across),
                 tier_key=next(column for column in registered.columns if column.name == registered.tier_key),

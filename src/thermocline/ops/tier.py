@@ -7,10 +7,10 @@ Every arrow is a place where the process may be killed; `ops/resolve.py` decides
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import psycopg
 from pyspark.sql import SparkSession
@@ -20,10 +20,11 @@ from thermocline.catalog.pauses import note_cycle
 from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import TableName
 from thermocline.core.observation import TableSeen
+from thermocline.core.op import TIER
 from thermocline.core.plan.jumps import render_jump
 from thermocline.core.plan.premake import plan_premake, render_premake
 from thermocline.core.plan.tiering import TierPlan, plan_tiering, render_next, render_plan
-from thermocline.errors import ChecksumMismatch, LockNotGranted, LostRace, NoLakeForm, PartitionGone, ThermoclineError, TryAgainError
+from thermocline.errors import ChecksumMismatch, LockNotGranted, NoLakeForm, PartitionGone, TryAgainError
 from thermocline.faults import fault_point
 from thermocline.hot.facts import read_partitions
 from thermocline.hot.odd_values import read_key_of_value
@@ -42,7 +43,7 @@ from thermocline.hot.partitions import (
 )
 from thermocline.hot.premake import REFUSED_BY_TRIGGERS, apply_premake, read_grid
 from thermocline.hot.retention import read_line
-from thermocline.hot.snapshot import ExportedSnapshot, closing_on_error, export_snapshot
+from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
 from thermocline.hot.spill import count_unmirrored
 from thermocline.ops.follow_schema import check_followed, follow_schema
 from thermocline.ops.jumps import read_jump
@@ -51,6 +52,7 @@ from thermocline.ops.move_report import MoveReport
 from thermocline.ops.pins import why_pinned
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.retain import retain
+from thermocline.ops.runner import WrittenOp, plan_table_op, run_op
 from thermocline.ops.seam_literals import raise_floor, raise_line
 from thermocline.ops.spanning import SpanningTable, read_spanning
 from thermocline.ops.take_up import Leaving, find_held, is_taking_up, limit_plan, write_leaving
@@ -60,6 +62,7 @@ from thermocline.spark.commit import KeyRange, LakeHead, OpStamp, append_range, 
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 from thermocline.spark.kernels.checksum import HASH_VERSION
 from thermocline.spark.kernels.copy_in import CopyTask
+from thermocline.spark.kernels.parquet_out import LakeFile
 
 Talk = Callable[[str], None]
 
@@ -231,40 +234,61 @@ def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
         fault_point("sealed")
     head = load_table(spark, TableName(registered.lake_namespace, registered.lake_name))
     seen = replace(seen, cut=adopt_head(conn, registered, head, seen.cut, work.worker))
-    op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="tier", fence=seen.cut.fence, t=plan.new_t, base=seen.cut.s)
-    journal.begin(conn, op, work.worker)
-    fault_point("intent")
-    apply_state(conn, registered.id, [p.oid for p in plan.move], "tiering")
+    op = plan_table_op(conn, registered, TIER, seen.cut, work.worker, t=plan.new_t)
+    done = run_op(conn, op, head, partial(_write, work, seen, plan, head))
+    assert done is not None
+    report, counters = work.report, done.result
+    report.moved += [str(partition.name) for partition in plan.move]
+    report.rows, report.files, report.bytes = counters["rows"], counters["files"], counters["bytes"]
+    report.snapshot, report.op_id = done.snapshot, done.op_id
+
+
+def _write(work: Tiering, seen: TableSeen, plan: TierPlan, head: LakeHead, stamp: OpStamp, held: ExitStack) -> WrittenOp[dict[str, int]]:
+    """Copy the partitions at one snapshot, whose locks keep them attached until the move is published."""
+    registered = work.table.registered
+    apply_state(work.conn, registered.id, [p.oid for p in plan.move], "tiering")
+    snapshot = export_snapshot(work.dsn, [p.name for p in plan.move], work.settings.lock_timeout_ms)
+    held.enter_context(closing(snapshot))
+    check_followed(work.conn, registered)
+    _check_attached(work, plan)
+    taking_up = is_taking_up(registered, seen.cut.t)
+    leaving = Leaving()
     try:
-        snapshot = export_snapshot(work.dsn, [p.name for p in plan.move], work.settings.lock_timeout_ms)
-        with closing_on_error(snapshot):
-            check_followed(conn, registered)
-            _check_attached(work, plan)
-    except ThermoclineError as problem:
-        journal.abandon(conn, op, str(problem))
-        raise
-    with closing(snapshot):
-        try:
-            taking_up = is_taking_up(registered, seen.cut.t)
-            held = find_held(head, work.dsn, registered, plan.move, snapshot) if taking_up else {}
-            copied = _copy(work, plan, head, op, snapshot, held)
-            leaving = Leaving()
-            if taking_up:
-                same = [partition for partition in plan.move if partition.oid in held]
-                leaving = write_leaving(head, work.dsn, registered, op, seen.cut.t, same)
-                work.report.notes += [f"the lake held {partition.name} already" for partition in same]
-        except NoLakeForm as refusal:
-            journal.abandon(conn, op, str(refusal))
-            raise _with_row(work, plan, refusal) from None
-        except ThermoclineError as problem:
-            journal.abandon(conn, op, str(problem))
-            raise
-        fault_point("copied")
-        try:
-            _commit_and_publish(work, seen, plan, head, op, copied, leaving)
-        except LostRace as problem:
-            journal.abandon(conn, op, str(problem))
-            raise
+        known = find_held(head, work.dsn, registered, plan.move, snapshot) if taking_up else {}
+        copied = _copy(work, plan, head, stamp, snapshot, known)
+        if taking_up:
+            same = [partition for partition in plan.move if partition.oid in known]
+            leaving = write_leaving(head, work.dsn, registered, stamp.op_id, (seen.cut.t, plan.new_t), same)
+            work.report.notes += [f"the lake held {partition.name} already" for partition in same]
+    except NoLakeForm as refusal:
+        raise _with_row(work, plan, refusal) from None
+    fault_point("copied")
+    files = [file for result in copied for file in result.files]
+    counters = {
+        "rows": sum(result.heap.rows for result in copied),
+        "files": len(files),
+        "bytes": sum(file.size_bytes for file in files),
+        "partitions": len(plan.move),
+        "peak_task_bytes": max(result.peak_bytes for result in copied),
+    }
+    line = render_axis(registered.key_type, plan.new_t)
+    message = f"moved {counters['rows']:,} rows of {len(plan.move)} partitions; the cut-line is at {line}"
+    taken = KeyRange(column=registered.tier_key, low=seen.cut.t, high=plan.new_t)
+    return WrittenOp(
+        result=counters,
+        message=message,
+        event=f"{registered.name}: {message}.",
+        commit=partial(_commit, files, leaving, None if taking_up else taken) if files or not leaving.is_nothing else None,
+        paths=[*(file.path for file in files), *(delete.path for delete in leaving.deletes)],
+        counters=counters | {"sums": _sums(plan, copied)},
+    )
+
+
+def _commit(files: Sequence[LakeFile], leaving: Leaving, taken: KeyRange | None, head: LakeHead, stamp: OpStamp) -> int:
+    """Append what was copied; a lake that is taken up loses in the same commit what the heap has otherwise."""
+    if taken is None:
+        return apply_row_delta(head, files, leaving.deletes, stamp, remove=leaving.remove)
+    return append_range(head, files, stamp, taken)
 
 
 def _check_attached(work: Tiering, plan: TierPlan) -> None:
@@ -276,7 +300,7 @@ def _check_attached(work: Tiering, plan: TierPlan) -> None:
 
 
 def _copy(
-    work: Tiering, plan: TierPlan, head: LakeHead, op: journal.Op, snapshot: ExportedSnapshot, held: Mapping[int, CopyResult]
+    work: Tiering, plan: TierPlan, head: LakeHead, stamp: OpStamp, snapshot: ExportedSnapshot, held: Mapping[int, CopyResult]
 ) -> list[CopyResult]:
     registered = work.table.registered
     results: list[CopyResult] = []
@@ -293,7 +317,7 @@ def _copy(
                 CopyTask(
                     dsn=work.dsn,
                     table_id=registered.id,
-                    op_id=str(op.op_id),
+                    op_id=stamp.op_id,
                     number=number,
                     partition=partition.name,
                     snapshot_name=snapshot.name,
@@ -339,41 +363,6 @@ def _sums(plan: TierPlan, copied: list[CopyResult]) -> list[dict[str, object]]:
         }
         for partition, result in zip(plan.move, copied, strict=True)
     ]
-
-
-def _commit_and_publish(
-    work: Tiering, seen: TableSeen, plan: TierPlan, head: LakeHead, op: journal.Op, copied: list[CopyResult], leaving: Leaving
-) -> None:
-    registered, report = work.table.registered, work.report
-    files = [file for result in copied for file in result.files]
-    counters = {
-        "rows": sum(result.heap.rows for result in copied),
-        "files": len(files),
-        "bytes": sum(file.size_bytes for file in files),
-        "partitions": len(plan.move),
-        "peak_task_bytes": max(result.peak_bytes for result in copied),
-    }
-    journal.note_phase(work.conn, op, "written", counters=counters | {"sums": _sums(plan, copied)})
-    fault_point("written")
-    snapshot = None
-    if files or not leaving.is_nothing:
-        stamp = OpStamp(op_id=str(op.op_id), kind=op.kind, table_id=registered.id, t=op.t)
-        if is_taking_up(registered, seen.cut.t):
-            snapshot = apply_row_delta(head, files, leaving.deletes, stamp, remove=leaving.remove)
-        else:
-            snapshot = append_range(head, files, stamp, KeyRange(column=registered.tier_key, low=seen.cut.t, high=op.t))
-        fault_point("committed")
-        journal.note_phase(work.conn, op, "committed", snapshot=snapshot)
-        fault_point("committed-noted")
-    line = render_axis(registered.key_type, op.t)
-    paths = [*(file.path for file in files), *(delete.path for delete in leaving.deletes)]
-    message = f"moved {counters['rows']:,} rows of {len(plan.move)} partitions; the cut-line is at {line}"
-    journal.publish(work.conn, op, snapshot=snapshot, paths=paths, counters={}, message=message)
-    fault_point("published")
-    tables.insert_event(work.conn, registered.id, "tier", f"{registered.name}: {message}.")
-    report.moved += [str(partition.name) for partition in plan.move]
-    report.rows, report.files, report.bytes = counters["rows"], counters["files"], counters["bytes"]
-    report.snapshot, report.op_id = snapshot, str(op.op_id)
 
 
 def _drop(work: Tiering, plan: TierPlan) -> None:

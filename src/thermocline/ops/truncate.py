@@ -10,23 +10,25 @@ written since then were never meant.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-import psycopg
 from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, tables
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
-from thermocline.errors import NotTruncated, OutcomeUnknownError, ThermoclineError
+from thermocline.core.op import TRUNCATE
+from thermocline.errors import NotTruncated
 from thermocline.faults import fault_point
 from thermocline.hot.partitions import short_locks
 from thermocline.hot.truncation import apply_emptying, count_rows, lock_out_writers, why_not_truncate
 from thermocline.ops.follow_schema import check_followed, follow_schema
 from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
+from thermocline.ops.runner import WrittenOp, plan_table_op, run_op
 from thermocline.ops.spanning import SpanningTable, read_spanning
 from thermocline.pg import Connection, connect
 from thermocline.settings import Settings
@@ -120,28 +122,17 @@ def _lake_totals(head: LakeHead) -> tuple[int, int]:
 
 
 def _apply(work: Truncating, notes: tuple[str, ...]) -> TruncateReport:
-    conn, registered, cut = work.conn, work.table.registered, work.cut
-    op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind="truncate", fence=cut.fence, t=cut.t, base=cut.s)
-    journal.begin(conn, op, work.worker)
-    fault_point("truncate-intent")
     work.talk(f"emptying {work.table.name}")
-    committed: list[int] = []
-    try:
-        with short_locks(conn, work.settings.lock_timeout_ms, [registered.heap_oid], f"truncate {work.table.name}"):
-            report = _empty_and_publish(work, op, committed)
-    except (ThermoclineError, psycopg.Error) as problem:
-        # What is in the lake, or may be, is for the next writer to undo.
-        if not committed and not isinstance(problem, OutcomeUnknownError) and not (conn.closed or conn.broken):
-            journal.abandon(conn, op, str(problem).splitlines()[0])
-        raise
-    fault_point("truncate-published")
-    tables.insert_event(conn, registered.id, "truncate", f"{report.sentence}.")
-    return replace(report, notes=notes)
+    op = plan_table_op(work.conn, work.table.registered, TRUNCATE, work.cut, work.worker)
+    done = run_op(work.conn, op, work.head, partial(_empty, work))
+    assert done is not None
+    return replace(done.result, snapshot=done.snapshot, op_id=done.op_id, notes=notes)
 
 
-def _empty_and_publish(work: Truncating, op: journal.Op, committed: list[int]) -> TruncateReport:
-    """The one transaction; `committed` gets the lake's new snapshot as soon as it is there."""
+def _empty(work: Truncating, _: OpStamp, held: ExitStack) -> WrittenOp[TruncateReport]:
+    """Empty heap and delta in the transaction that publishes the empty lake as well."""
     conn, registered, seam = work.conn, work.table.registered, work.table.seam
+    held.enter_context(short_locks(conn, work.settings.lock_timeout_ms, [registered.heap_oid], f"truncate {work.table.name}"))
     lock_out_writers(conn, seam)
     check_followed(conn, registered)
     emptied = apply_emptying(conn, seam)
@@ -149,18 +140,13 @@ def _empty_and_publish(work: Truncating, op: journal.Op, committed: list[int]) -
         raise NotTruncated(f"{work.table.name} is not truncated: a trigger of its own kept {emptied.kept:,} rows from being deleted.")
     fault_point("truncate-emptied")
     rows, files = _lake_totals(work.head)
-    if files:
-        committed.append(remove_every_row(work.head, OpStamp(op_id=str(op.op_id), kind=op.kind, table_id=registered.id, t=op.t)))
-        fault_point("truncate-committed")
     report = TruncateReport(
-        table=str(work.table.name),
-        heap_rows=emptied.heap_rows,
-        corrections=emptied.corrections,
-        lake_rows=rows,
-        lake_files=files,
-        snapshot=committed[0] if committed else None,
-        op_id=str(op.op_id),
+        table=str(work.table.name), heap_rows=emptied.heap_rows, corrections=emptied.corrections, lake_rows=rows, lake_files=files
     )
-    counters = {"heap_rows": report.heap_rows, "corrections": report.corrections, "rows": rows, "files_removed": files}
-    journal.publish(conn, op, snapshot=report.snapshot, paths=(), counters=counters, message=report.sentence)
-    return report
+    return WrittenOp(
+        result=report,
+        message=report.sentence,
+        event=f"{report.sentence}.",
+        commit=remove_every_row if files else None,
+        counters={"heap_rows": report.heap_rows, "corrections": report.corrections, "rows": rows, "files_removed": files},
+    )

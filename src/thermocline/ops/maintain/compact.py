@@ -90,7 +90,7 @@ def _rewrite(
             if len(leaving) <= _MOST_PICKED:
                 replacing.picking = pool.submit(pick_data, head, leaving)
             _run_bins(context, head, plan, staging, replacing, progress, pool)
-        fault_point("compact-written")
+        fault_point("compact-bins-written")
         if progress.pending or (plan.dangling and not replacing.commits):
             replacing.commit(progress.pending, plan.dangling)
     return _told(plan, replacing, progress, details)
