@@ -15,7 +15,7 @@ from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName
 from thermocline.core.plan.restore import KnownPartition, RestoreRange, Standing
 from thermocline.hot.row_moves import check_arrived, check_count, check_left, count_rows, hold_lacking, quiet_triggers
-from thermocline.hot.seam import SeamDefinition, key_expression, key_matches
+from thermocline.hot.seam import SeamDefinition, column_list, key_expression, key_matches
 from thermocline.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.hot", "queries/restore.sql")
@@ -74,7 +74,7 @@ def fill(conn: Connection, seam: SeamDefinition, part: RestoreRange, snapshot: i
     """Make a table like the heap and fill it with what readers see of the range, in the caller's transaction."""
     table = free_name(conn, TableName(_PLACE, part.name.table))
     writable = [column.name for column in seam.heap.columns if not column.generated]
-    places = {"filled": _ident(table), "writable": _listed(writable), "s_writable": _listed(writable, "s")}
+    places = {"filled": _ident(table), "writable": column_list(writable), "s_writable": column_list(writable, "s")}
     conn.execute(_filled("make", seam, **places))
     conn.execute(sql.SQL("alter table {} owner to {}").format(_ident(table), sql.Identifier(seam.heap.owner)))
     rows = conn.execute(_filled("fill", seam, condition=within(seam, part.lo, part.hi, "s"), **places)).rowcount
@@ -105,8 +105,8 @@ def attach(conn: Connection, seam: SeamDefinition, part: RestoreRange, filled: F
         writable = [column.name for column in seam.heap.columns if not column.generated]
         places = {"filled": _ident(filled.table), "partition": _ident(part.into)}
         lists = {
-            "writable": _listed(writable),
-            "s_writable": _listed(writable, "s"),
+            "writable": column_list(writable),
+            "s_writable": column_list(writable, "s"),
             "key_is": key_matches(seam.heap.primary_key, "h", "s"),
         }
         with quiet_triggers(conn):
@@ -168,7 +168,7 @@ def apply_pending(conn: Connection, seam: SeamDefinition) -> int:
     with quiet_triggers(conn):
         conn.execute(_filled("take_pending", seam, key_is=key_matches(seam.heap.primary_key, "h", "d")))
         check_left(conn, seam, pending, heap, "corrections replace in the heap")
-        done = conn.execute(_filled("put_pending", seam, writable=_listed(writable))).rowcount
+        done = conn.execute(_filled("put_pending", seam, writable=column_list(writable))).rowcount
         check_arrived(conn, seam, pending, heap, "corrections put into the heap", condition=sql.SQL("d._op = 0"))
         check_left(conn, seam, pending, heap, "corrections delete from the heap", condition=sql.SQL("d._op <> 0"))
     return done
@@ -206,14 +206,10 @@ def _filled(query: str, seam: SeamDefinition, **more: sql.Composable) -> sql.Com
         seam=_ident(objects.seam),
         delta=_ident(objects.delta),
         tier_key=sql.Identifier(seam.tier_key),
-        key_columns=_listed([column.name for column in seam.heap.primary_key]),
+        key_columns=column_list([column.name for column in seam.heap.primary_key]),
         **more,
     )
 
 
 def _ident(name: TableName) -> sql.Identifier:
     return sql.Identifier(name.schema, name.table)
-
-
-def _listed(names: list[str], alias: str | None = None) -> sql.Composed:
-    return sql.SQL(", ").join(sql.Identifier(alias, name) if alias else sql.Identifier(name) for name in names)

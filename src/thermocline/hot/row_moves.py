@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from psycopg import sql
 
 from thermocline.errors import ChangedByTrigger
-from thermocline.hot.seam import SeamDefinition, key_matches
+from thermocline.hot.seam import SeamDefinition, column_list, key_matches
 from thermocline.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.hot", "queries/row_moves.sql")
@@ -48,7 +48,7 @@ def check_arrived(
     """
     conn.execute(_QUERIES["fire_deferred"])
     names = [column.name for column in seam.heap.columns if not column.generated]
-    columns = {f"{alias}_columns": sql.SQL(", ").join(sql.Identifier(alias, name) for name in names) for alias in ("h", "d")}
+    columns = {f"{alias}_columns": column_list(names, alias) for alias in ("h", "d")}
     if missing := _compare(conn, seam, "not_arrived", held, place, condition, columns):
         raise ChangedByTrigger(f"A trigger drops or changes {missing:,} of the rows that {what}, so none of them was moved.")
 

@@ -152,7 +152,7 @@ def _parts(seam: SeamDefinition) -> dict[str, sql.Composable]:
         "foreign_columns": _joined(_foreign_column(seam, column) for column in seam.lake_columns),
         "old_key_type": sql.SQL(next(column.pg_type for column in seam.heap.columns if column.name == seam.tier_key)),
         # The tier key leads, so that one index serves both ranges and single keys.
-        "delta_key": _listed(sorted(key_names, key=lambda name: name != seam.tier_key)),
+        "delta_key": column_list(sorted(key_names, key=lambda name: name != seam.tier_key)),
     }
 
 
@@ -160,7 +160,8 @@ def _joined(items: Iterable[sql.Composable]) -> sql.Composed:
     return sql.SQL(", ").join(items)
 
 
-def _listed(names: Iterable[str], alias: str | None = None) -> sql.Composed:
+def column_list(names: Iterable[str], alias: str | None = None) -> sql.Composed:
+    """Columns by name, of the relation with that alias."""
     return _joined(sql.Identifier(alias, name) if alias else sql.Identifier(name) for name in names)
 
 

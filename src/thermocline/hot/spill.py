@@ -5,7 +5,7 @@ from __future__ import annotations
 from psycopg import sql
 
 from thermocline.core.names import TableName
-from thermocline.hot.seam import SeamDefinition, key_expression, key_matches
+from thermocline.hot.seam import SeamDefinition, column_list, key_expression, key_matches
 from thermocline.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.hot", "queries/spill.sql")
@@ -27,7 +27,7 @@ def count_unaccounted(conn: Connection, seam: SeamDefinition, condition: sql.Com
     if filled is not None:
         parts = {"filled": sql.Identifier(filled.schema, filled.table), "filled_key": key_matches(seam.heap.primary_key, "f", "h")}
         and_not_filled = sql.SQL(_QUERIES["and_not_filled"]).format(
-            **parts, f_columns=_listed(_names(seam), "f"), h_columns=_listed(_names(seam), "h")
+            **parts, f_columns=column_list(_names(seam), "f"), h_columns=column_list(_names(seam), "h")
         )
     return _count(conn, _composed("unaccounted", seam, condition=condition, and_not_filled=and_not_filled))
 
@@ -38,10 +38,10 @@ def _composed(name: str, seam: SeamDefinition, t: int | None = None, below: int 
         "delta": sql.Identifier(objects.delta.schema, objects.delta.table),
         "spill": sql.Identifier(objects.spill.schema, objects.spill.table),
         "tier_key": sql.Identifier(seam.tier_key),
-        "columns": _listed(names),
-        "h_columns": _listed(names, "h"),
-        "d_columns": _listed(names, "d"),
-        "key_columns": _listed([column.name for column in seam.heap.primary_key]),
+        "columns": column_list(names),
+        "h_columns": column_list(names, "h"),
+        "d_columns": column_list(names, "d"),
+        "key_columns": column_list([column.name for column in seam.heap.primary_key]),
         "columns_from_excluded": sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column)) for column in names),
         "same_key": key_matches(seam.heap.primary_key, "d", "h"),
         **more,
@@ -63,7 +63,3 @@ def _count(conn: Connection, statement: sql.Composed) -> int:
 
 def _names(seam: SeamDefinition) -> list[str]:
     return [column.name for column in seam.heap.columns]
-
-
-def _listed(names: list[str], alias: str | None = None) -> sql.Composed:
-    return sql.SQL(", ").join(sql.Identifier(alias, name) if alias else sql.Identifier(name) for name in names)

@@ -173,7 +173,7 @@ def _fold_once(work: Folding, max_rows: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Folded:
-    """What one commit takes: the counters, the corrections that wait for the next one, and the most memory that a task took."""
+    """What one commit took, as its counters, and how many corrections wait for the next one."""
 
     counters: dict[str, int]
     left: int

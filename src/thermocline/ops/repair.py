@@ -22,7 +22,7 @@ from thermocline.core.names import TableName
 from thermocline.core.verification import AHEAD, CheckedRange, VerifyReport
 from thermocline.errors import NothingToRepairFrom
 from thermocline.hot.partitions import short_locks
-from thermocline.hot.seam import key_expression, key_matches
+from thermocline.hot.seam import column_list, key_expression, key_matches
 from thermocline.hot.spill import apply_mirror
 from thermocline.ops.lake_ahead import check_lakes
 from thermocline.ops.spanning import SpanningTable, read_spanning
@@ -121,10 +121,10 @@ def _statement(name: str, table: SpanningTable, part: CheckedRange, line: int | 
         delta=_ident(seam.objects.delta),
         heap=_ident(seam.objects.heap),
         seam=_ident(seam.objects.seam),
-        columns=_listed(names),
-        h_columns=_listed(names, "h"),
-        s_columns=_listed(names, "s"),
-        key_columns=_listed([column.name for column in key]),
+        columns=column_list(names),
+        h_columns=column_list(names, "h"),
+        s_columns=column_list(names, "s"),
+        key_columns=column_list([column.name for column in key]),
         columns_from_excluded=sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column)) for column in names),
         same_key=key_matches(key, "s", "h"),
         h_within=_within(table, part if line is None else replace(part, lo=max(part.lo, line)), "h"),
@@ -140,7 +140,3 @@ def _within(table: SpanningTable, part: CheckedRange, alias: str) -> sql.Compose
 
 def _ident(name: TableName) -> sql.Identifier:
     return sql.Identifier(name.schema, name.table)
-
-
-def _listed(names: Sequence[str], alias: str | None = None) -> sql.Composed:
-    return sql.SQL(", ").join(sql.Identifier(alias, name) if alias else sql.Identifier(name) for name in names)
