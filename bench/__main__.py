@@ -42,7 +42,17 @@ def render_table(figures: Sequence[Figure]) -> Table:
     for f in figures:
         other = "-" if f.yardstick_value is None else f"{f.yardstick_value:g}"
         ratio = "-" if f.ratio is None else f"{f.ratio:.2f}x"
-        table.add_row(f.figure, f"{f.value:g}", f.unit, f.yardstick, other, ratio, f.reach, "yes" if f.met else "no", f"{f.spread:.0%}")
+        table.add_row(
+            f.figure,
+            f"{f.value:g}",
+            f.unit,
+            f.yardstick,
+            other,
+            ratio,
+            f.reach,
+            "yes" if f.met else "no",
+            f"{f.spread:.0%}",
+        )
     return table
 
 

@@ -1,11 +1,11 @@
 """Compaction, whole passes: look, plan, rewrite in Spark tasks, commit by compare-and-swap, journal.
 
-The yardstick is Iceberg's own `rewrite_data_files` on the same table, in the same Spark session, warm, at the same codec and level: the
-table is rolled back between the runs, ours and theirs in turns, and both must leave the same rows. MB/s of what lay in the table before.
-Each run begins alike: what the run before wrote is deleted and on disk, and the memory that a run's output needs in the page cache was in
-use a moment ago. (A virtual machine gets memory that it has not used for some seconds anew from its host, here at 0.3 GB/s: without this
-a large copy is measured by its host.)
-Sort and z-order are measured by `compaction_sort`.
+The yardstick is Iceberg's own `rewrite_data_files` on the same table, in the same Spark session, warm, at the same
+codec and level: the table is rolled back between the runs, ours and theirs in turns, and both must leave the same rows.
+MB/s of what lay in the table before. Each run begins alike: what the run before wrote is deleted and on disk, and the
+memory that a run's output needs in the page cache was in use a moment ago. (A virtual machine gets memory that it has
+not used for some seconds anew from its host, here at 0.3 GB/s: without this a large copy is measured by its host.) Sort
+and z-order are measured by `compaction_sort`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ import pyarrow.parquet as pq
 
 from bench.figures import Figure, compare, within
 from bench.lake_place import Place, open_place, say
-from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
-from thermocline.locations import without_file_scheme
-from thermocline.ops.maintain.compact import run_compact
-from thermocline.spark.commit import load_table
-from thermocline.spark.kernels.compaction.files import Pace, Register
-from thermocline.spark.kernels.compaction.run import run_bin
-from thermocline.spark.kernels.compaction.task import BinResult, BinTask
+from thermocline.core.policy.policy import Policy
+from thermocline.lake.commit.exact_commit import load_table
+from thermocline.maintain.operations.compact import run_compact
+from thermocline.parquet.copy.byte_files import Pace, Register
+from thermocline.parquet.rewrite_task import BinResult, BinTask
+from thermocline.runtime.locations import without_file_scheme
+from thermocline.spark.kernels.compact_bin import run_bin
 
 MEGABYTES = float(os.environ.get("BENCH_COMPACTION_MB", "230"))
 LARGE_MEGABYTES = float(os.environ.get("BENCH_COMPACTION_LARGE_MB", "2000"))
@@ -103,14 +103,29 @@ def _cases() -> list[Case]:
     decoded = Case(name="", table="decoded", written_by="snappy", reach=2.5, policy=encoded, told="re-encoded: ")
     return [
         Case(name="bin-pack by splice, 200 files", table="plain", reach=10, policy=spliced),
-        Case(name="bin-pack by splice, large", table="large", megabytes=LARGE_MEGABYTES, reach=20, policy=spliced, runs=min(RUNS, 2)),
+        Case(
+            name="bin-pack by splice, large",
+            table="large",
+            megabytes=LARGE_MEGABYTES,
+            reach=20,
+            policy=spliced,
+            runs=min(RUNS, 2),
+        ),
         Case(name="bin-pack by merge, zstd 1", table="encoded", reach=2.5, policy=encoded, told="merged: "),
         Case(name="bin-pack by merge, zstd 3", table="encoded3", level=3, reach=2.5, policy=encoded, told="merged: "),
         Case(name="bin-pack by re-encode, zstd 1", table="again", reach=2.5, policy=encoded, decoded=True),
         Case(name="bin-pack by re-encode, zstd 3", table="again3", level=3, reach=2.5, policy=encoded, decoded=True),
         replace(decoded, name="bin-pack by re-encode, snappy to zstd 1"),
         replace(decoded, name="bin-pack by re-encode, snappy to zstd 3", table="decoded3", level=3),
-        Case(name="tiny files", table="tiny", megabytes=MEGABYTES / 4, files=TINY_FILES, reach=1, floor=60, policy=spliced),
+        Case(
+            name="tiny files",
+            table="tiny",
+            megabytes=MEGABYTES / 4,
+            files=TINY_FILES,
+            reach=1,
+            floor=60,
+            policy=spliced,
+        ),
         Case(name="20 % position deletes", table="positions", reach=2, prepare=_delete_a_fifth),
         Case(name="equality deletes", table="equality", reach=3, prepare=_delete_by_key),
     ]
@@ -138,7 +153,11 @@ def measure(place: Place, case: Case) -> Figure:
     say(f"{case.name}: {ours} against {theirs} MB/s")
     place.spark.sql(f"drop table thermocline.bench.{case.table} purge")
     figure = compare(case.name, ours, "Iceberg rewrite_data_files, warm", theirs, "MB/s", case.reach)
-    return figure if case.floor is None else replace(figure, reach=f">= {case.floor:g} MB/s", met=figure.value >= case.floor)
+    return (
+        figure
+        if case.floor is None
+        else replace(figure, reach=f">= {case.floor:g} MB/s", met=figure.value >= case.floor)
+    )
 
 
 def settle(folder: Path, kept: set[Path], size: int) -> None:
@@ -160,7 +179,9 @@ def make_table(place: Place, case: Case) -> int:
         " 'write.delete.mode' = 'merge-on-read', 'write.distribution-mode' = 'none')"
         f" as {_ROWS.format(rows=rows, files=case.files)}"
     )
-    place.spark.sql(f"alter table thermocline.bench.{case.table} set tblproperties ('write.parquet.compression-codec' = 'zstd')")
+    place.spark.sql(
+        f"alter table thermocline.bench.{case.table} set tblproperties ('write.parquet.compression-codec' = 'zstd')"
+    )
     case.prepare(place, case)
     row = place.spark.sql(f"select sum(file_size_in_bytes) from thermocline.bench.{case.table}.files").first()
     assert row is not None
@@ -177,20 +198,27 @@ def _delete_by_key(place: Place, case: Case) -> None:
     head = load_table(place.spark, TableName("bench", case.table))
     path = f"{head.location}/data/equality-{uuid.uuid4().hex[:8]}.parquet"
     schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
-    pq.write_table(pa.table([pa.array(range(0, rows, 10))], schema=schema), without_file_scheme(path), compression="zstd")
+    pq.write_table(
+        pa.table([pa.array(range(0, rows, 10))], schema=schema), without_file_scheme(path), compression="zstd"
+    )
     jvm: Any = place.spark._jvm
     gateway: Any = place.spark.sparkContext._gateway
     ids = gateway.new_array(jvm.int, 1)
     ids[0] = 1
-    builder = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(head.table.spec()).ofEqualityDeletes(ids).withPath(path)
-    builder = builder.withFileSizeInBytes(Path(without_file_scheme(path)).stat().st_size).withRecordCount(len(range(0, rows, 10)))
+    builder = (
+        jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(head.table.spec()).ofEqualityDeletes(ids).withPath(path)
+    )
+    builder = builder.withFileSizeInBytes(Path(without_file_scheme(path)).stat().st_size).withRecordCount(
+        len(range(0, rows, 10))
+    )
     head.table.newRowDelta().addDeletes(builder.withFormat(jvm.org.apache.iceberg.FileFormat.PARQUET).build()).commit()
 
 
 def run_ours(place: Place, case: Case) -> None:
     policy = replace(case.policy, compression_level=case.level, rewrite_target_bytes=case.target_bytes)
     context = replace(
-        place.context(case.table, policy), kernel=partial(_measured_bin, peaks=place.directory / _PEAKS, decoded=case.decoded)
+        place.context(case.table, policy),
+        kernel=partial(_measured_bin, peaks=place.directory / _PEAKS, decoded=case.decoded),
     )
     told = run_compact(context)
     assert told.status == "done", told
@@ -198,9 +226,13 @@ def run_ours(place: Place, case: Case) -> None:
 
 
 def run_theirs(place: Place, case: Case) -> None:
-    options = f"map('rewrite-all', 'true', 'target-file-size-bytes', '{case.target_bytes}', 'max-concurrent-file-group-rewrites', '4')"
+    options = (
+        f"map('rewrite-all', 'true', 'target-file-size-bytes', '{case.target_bytes}', "
+        "'max-concurrent-file-group-rewrites', '4')"
+    )
     place.spark.sql(
-        f"call thermocline.system.rewrite_data_files(table => 'bench.{case.table}', options => {options}{case.procedure})"
+        f"call thermocline.system.rewrite_data_files(table => 'bench.{case.table}', options => "
+        f"{options}{case.procedure})"
     ).collect()
 
 
@@ -211,4 +243,6 @@ def read_head(place: Place, case: Case) -> int:
 
 
 def read_rows(place: Place, case: Case) -> Any:
-    return place.spark.sql(f"select count(*), sum(cast(xxhash64(*) as decimal(38, 0))) from thermocline.bench.{case.table}").collect()
+    return place.spark.sql(
+        f"select count(*), sum(cast(xxhash64(*) as decimal(38, 0))) from thermocline.bench.{case.table}"
+    ).collect()

@@ -1,7 +1,8 @@
-"""The kernels of compaction alone: one bin, one process, no planning and no commit; compressed input per second, and memory.
+"""The kernels of compaction alone: one bin, one process, no planning and no commit; compressed input per second, and
+memory.
 
-`make bench NAME=compaction` measures whole passes beside Spark's own; this one tells where their time goes. Each kernel runs in a process
-of its own, so that its memory is its own.
+`make bench NAME=compaction` measures whole passes beside Spark's own; this one tells where their time goes. Each kernel
+runs in a process of its own, so that its memory is its own.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.figures import Figure, reported, within
-from thermocline.spark.kernels.compaction.run import run_bin
-from thermocline.spark.kernels.compaction.task import BinTask, DeleteSource, InputFile, SortField
+from thermocline.parquet.rewrite_task import BinTask, DeleteSource, InputFile, SortField
+from thermocline.spark.kernels.compact_bin import run_bin
 
 ROWS = int(os.environ.get("BENCH_KERNEL_ROWS", "8000000"))
 FILES, TINY_FILES, RUNS = 200, 2000, 3
@@ -38,7 +39,9 @@ _TYPES: tuple[tuple[str, str, pa.DataType], ...] = (
     ("note", "string", pa.string()),
     ("flag", "boolean", pa.bool_()),
 )
-_SCHEMA = pa.schema([pa.field(name, kind, metadata={"PARQUET:field_id": str(n + 1)}) for n, (name, _, kind) in enumerate(_TYPES)])
+_SCHEMA = pa.schema(
+    [pa.field(name, kind, metadata={"PARQUET:field_id": str(n + 1)}) for n, (name, _, kind) in enumerate(_TYPES)]
+)
 _FIELDS = [{"id": n + 1, "name": name, "required": False, "type": kind} for n, (name, kind, _) in enumerate(_TYPES)]
 
 
@@ -54,14 +57,22 @@ def run() -> Sequence[Figure]:
     found: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="thermocline-bench-") as folder:
         place = Path(folder)
-        bins = {"200 files": _write_bin(place / "files", FILES), "2,000 tiny files": _write_bin(place / "tiny", TINY_FILES)}
-        bins["as Spark writes them"] = _write_bin(place / "plain", FILES, use_dictionary=["kind"], write_page_index=True)
+        bins = {
+            "200 files": _write_bin(place / "files", FILES),
+            "2,000 tiny files": _write_bin(place / "tiny", TINY_FILES),
+        }
+        bins["as Spark writes them"] = _write_bin(
+            place / "plain", FILES, use_dictionary=["kind"], write_page_index=True
+        )
         for name, task in _tasks(place, bins).items():
             size = sum(file.size_bytes for file in task.inputs) / 1e6
             runs = [_measured(task) for _ in range(RUNS)]
             found.append(reported(name, statistics.median(size / one.seconds for one in runs), "MB/s"))
             found.append(within(f"{name}: memory", max(one.memory_mib for one in runs), _MEMORY_LIMIT_MIB, "MiB"))
-            print(f"bench: {name}: {found[-2].value:g} MB/s, {found[-1].value:g} MiB, {runs[0].rows} rows", file=sys.stderr)
+            print(
+                f"bench: {name}: {found[-2].value:g} MB/s, {found[-1].value:g} MiB, {runs[0].rows} rows",
+                file=sys.stderr,
+            )
     return found
 
 
@@ -72,7 +83,9 @@ def _tasks(place: Path, bins: dict[str, BinTask]) -> dict[str, BinTask]:
     return {
         "splice, 200 files": files,
         "splice, 2,000 tiny files": tiny,
-        "merge, 200 files as Spark writes them": replace(bins["as Spark writes them"], splice_min_row_group_bytes=1 << 40),
+        "merge, 200 files as Spark writes them": replace(
+            bins["as Spark writes them"], splice_min_row_group_bytes=1 << 40
+        ),
         "re-encode, 200 files as Spark writes them": replace(bins["as Spark writes them"], kernel="reencode"),
         "re-encode, 200 files": again,
         "re-encode, 2,000 tiny files": replace(tiny, kernel="reencode"),
@@ -94,7 +107,9 @@ def _write_bin(folder: Path, files: int, **how: Any) -> BinTask:
         # Kinds begin with another one in each file, so that no two neighbours share a dictionary.
         table = _rows(number * rows + number % 4, rows, chance)
         pq.write_table(table, path, compression="zstd", store_schema=False, store_decimal_as_integer=True, **how)
-        inputs.append(InputFile(path=f"file://{path}", size_bytes=path.stat().st_size, record_count=rows, sequence_number=1))
+        inputs.append(
+            InputFile(path=f"file://{path}", size_bytes=path.stat().st_size, record_count=rows, sequence_number=1)
+        )
     return BinTask(
         number=0,
         kernel="splice",
@@ -128,7 +143,10 @@ def _position_deletes(place: Path, task: BinTask) -> DeleteSource:
     rows = task.inputs[0].record_count
     paths = sorted(file.path for file in task.inputs)
     gone = np.arange(0, rows, 5)
-    columns = [pa.array(paths).take(pa.array(np.repeat(np.arange(len(paths)), len(gone)))), pa.array(np.tile(gone, len(paths)))]
+    columns = [
+        pa.array(paths).take(pa.array(np.repeat(np.arange(len(paths)), len(gone)))),
+        pa.array(np.tile(gone, len(paths))),
+    ]
     ids = (("file_path", pa.string(), "2147483546"), ("pos", pa.int64(), "2147483545"))
     schema = pa.schema([pa.field(name, kind, metadata={"PARQUET:field_id": number}) for name, kind, number in ids])
     return _delete_file(place / "positions.parquet", pa.table(columns, schema=schema), "position")
@@ -136,12 +154,16 @@ def _position_deletes(place: Path, task: BinTask) -> DeleteSource:
 
 def _equality_deletes(place: Path) -> DeleteSource:
     keys = np.random.default_rng(8).permutation(np.arange(0, ROWS, 8))
-    return _delete_file(place / "keys.parquet", pa.table([pa.array(keys)], schema=pa.schema([_SCHEMA.field(0)])), "equality", (1,))
+    return _delete_file(
+        place / "keys.parquet", pa.table([pa.array(keys)], schema=pa.schema([_SCHEMA.field(0)])), "equality", (1,)
+    )
 
 
 def _delete_file(path: Path, table: pa.Table, kind: Any, ids: tuple[int, ...] = ()) -> DeleteSource:
     pq.write_table(table, path, compression="zstd", store_schema=False)
-    return DeleteSource(path=f"file://{path}", kind=kind, size_bytes=path.stat().st_size, sequence_number=2, equality_ids=ids)
+    return DeleteSource(
+        path=f"file://{path}", kind=kind, size_bytes=path.stat().st_size, sequence_number=2, equality_ids=ids
+    )
 
 
 def _with_delete(task: BinTask, source: DeleteSource) -> BinTask:

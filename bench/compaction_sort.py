@@ -1,8 +1,10 @@
-"""Compaction that orders rows: sort and z-order beside Iceberg's own, what they cost over bin-pack, and what they save readers.
+"""Compaction that orders rows: sort and z-order beside Iceberg's own, what they cost over bin-pack, and what they save
+readers.
 
-The first two figures are measured as in `compaction`, on the same kind of table. The cost is told beside our own bin-pack of the same
-table, re-encoded, at the same target (BENCH_COMPACTION_RUNS runs each). For the last figure the table is compacted to 64 files or so, by
-each strategy, and the files that Iceberg plans for a condition on two columns are counted.
+The first two figures are measured as in `compaction`, on the same kind of table. The cost is told beside our own
+bin-pack of the same table, re-encoded, at the same target (BENCH_COMPACTION_RUNS runs each). For the last figure the
+table is compacted to 64 files or so, by each strategy, and the files that Iceberg plans for a condition on two columns
+are counted.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from bench.compaction import EAGER, RUNS, Case, make_table, measure, read_head, 
 from bench.figures import Figure, compare, fewer
 from bench.lake_place import Place, open_place, say
 from thermocline.core.names import TableName
-from thermocline.spark.commit import load_table
+from thermocline.lake.commit.exact_commit import load_table
 
 _BY_SCORE = replace(EAGER, rewrite_strategy="sort", sort_order="score")
 _BY_BOTH = replace(EAGER, rewrite_strategy="zorder", zorder_columns=("score", "id"))
@@ -41,8 +43,20 @@ def run() -> Sequence[Figure]:
 def _cases() -> list[Case]:
     by_score, by_both = "score ASC NULLS FIRST", "zorder(score, id)"
     return [
-        Case(name="sort", table="sorted", reach=1.5, policy=_BY_SCORE, procedure=f", strategy => 'sort', sort_order => '{by_score}'"),
-        Case(name="z-order", table="zordered", reach=1.5, policy=_BY_BOTH, procedure=f", strategy => 'sort', sort_order => '{by_both}'"),
+        Case(
+            name="sort",
+            table="sorted",
+            reach=1.5,
+            policy=_BY_SCORE,
+            procedure=f", strategy => 'sort', sort_order => '{by_score}'",
+        ),
+        Case(
+            name="z-order",
+            table="zordered",
+            reach=1.5,
+            policy=_BY_BOTH,
+            procedure=f", strategy => 'sort', sort_order => '{by_both}'",
+        ),
     ]
 
 
@@ -66,7 +80,12 @@ def _costs(place: Place) -> Iterator[Figure]:
         took = statistics.median(speeds["binpack"]) / statistics.median(speeds[strategy]) - 1
         say(f"{strategy} takes {took:.0%} longer than bin-pack by re-encode")
         yield compare(
-            f"{strategy} beside bin-pack", speeds[strategy], "our bin-pack, re-encoded", speeds["binpack"], "MB/s", round(reach, 2)
+            f"{strategy} beside bin-pack",
+            speeds[strategy],
+            "our bin-pack, re-encoded",
+            speeds["binpack"],
+            "MB/s",
+            round(reach, 2),
         )
 
 
@@ -78,7 +97,10 @@ def _pruned(place: Place) -> Iterator[Figure]:
     for policy in (_ENCODED, _NARROW, replace(_NARROW, rewrite_strategy="hilbert")):
         run_ours(place, replace(case, policy=replace(policy, small_file_threshold_bytes=1 << 40), target_bytes=target))
         opened[policy.rewrite_strategy] = _planned(place, case, _BOTH_NARROW)
-        say(f"{policy.rewrite_strategy}: {opened[policy.rewrite_strategy]} of {_planned(place, case)} files for {_BOTH_NARROW}")
+        say(
+            f"{policy.rewrite_strategy}: {opened[policy.rewrite_strategy]} of {_planned(place, case)} files "
+            f"for {_BOTH_NARROW}"
+        )
         _roll_back(place, case, start)
     _drop(place, case)
     for curve in ("zorder", "hilbert"):
@@ -87,7 +109,9 @@ def _pruned(place: Place) -> Iterator[Figure]:
 
 
 def _planned(place: Place, case: Case, condition: str = "") -> int:
-    location = load_table(place.spark, TableName("bench", case.table)).metadata_location.replace("file:/", "file:///", 1)
+    location = load_table(place.spark, TableName("bench", case.table)).metadata_location.replace(
+        "file:/", "file:///", 1
+    )
     table = StaticTable.from_metadata(location)
     return sum(1 for _ in (table.scan(row_filter=condition) if condition else table.scan()).plan_files())
 

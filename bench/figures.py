@@ -34,7 +34,9 @@ class Figure:
     date: str
 
 
-def compare(name: str, ours: Sequence[float], yardstick: str, theirs: Sequence[float], unit: str, reach_ratio: float) -> Figure:
+def compare(
+    name: str, ours: Sequence[float], yardstick: str, theirs: Sequence[float], unit: str, reach_ratio: float
+) -> Figure:
     """A figure where more is better, from repeated runs of both sides."""
     value, other = statistics.median(ours), statistics.median(theirs)
     return Figure(
@@ -108,7 +110,9 @@ def reported(name: str, value: float, unit: str) -> Figure:
 
 
 def machine() -> str:
-    return f"{os.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB, {platform.machine()}, {platform.system()}"
+    return (
+        f"{os.cpu_count()} cores, {psutil.virtual_memory().total >> 30} GiB, {platform.machine()}, {platform.system()}"
+    )
 
 
 def write_results(name: str, figures: Sequence[Figure]) -> Path:

@@ -1,9 +1,9 @@
 """Folding: 100,000 corrections, spread over the whole lake, from the delta into a published snapshot.
 
-Ours is the whole verb: read at one snapshot, write, check, commit, publish, mark, take out of the spill. The yardstick reads the same
-corrections by Spark's JDBC source and runs `MERGE INTO` on a copy of the lake table, once with merge-on-read and once with
-copy-on-write; the faster of the two counts. All run warm, in turns, in one Spark context, and must end with the same rows. At the end a
-backlog of a million corrections is drained, and its rate told.
+Ours is the whole verb: read at one snapshot, write, check, commit, publish, mark, take out of the spill. The yardstick
+reads the same corrections by Spark's JDBC source and runs `MERGE INTO` on a copy of the lake table, once with
+merge-on-read and once with copy-on-write; the faster of the two counts. All run warm, in turns, in one Spark context,
+and must end with the same rows. At the end a backlog of a million corrections is drained, and its rate told.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from bench.months import make_months, make_partition
 from bench.tiering import open_postgres
 from thermocline.core.names import TableName
 from thermocline.ops.fold import FoldReport, fold
-from thermocline.ops.register import RegisterRequest, register
-from thermocline.ops.sessions import spark_source
-from thermocline.ops.tier import tier
-from thermocline.pg import Connection, connect, read_endpoint
-from thermocline.settings import Settings
+from thermocline.ops.register.registration import RegisterRequest, register
+from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.tier.tiering import tier
+from thermocline.runtime.pg import Connection, connect, read_endpoint
+from thermocline.runtime.settings import Settings
 from thermocline.spark.session import jdbc_url
 
 ROWS = int(os.environ.get("BENCH_FOLD_ROWS", "5000000"))
@@ -140,10 +140,17 @@ def _correct(place: Place, number: int) -> None:
     place.conn.execute(_TOMBSTONES, values)
     place.conn.execute("vacuum analyze thermocline_delta.public__events")
     endpoint = read_endpoint(place.conn)
-    options = {"user": endpoint.user, "password": endpoint.password, "driver": "org.postgresql.Driver", "fetchsize": "10000"}
+    options = {
+        "user": endpoint.user,
+        "password": endpoint.password,
+        "driver": "org.postgresql.Driver",
+        "fetchsize": "10000",
+    }
     table = "(select * from thermocline_delta.public__events where _folded is null and ts < '2026-01-01 00:00+00') c"
     halves = ["ts < '2025-06-01 00:00+00'", "ts >= '2025-06-01 00:00+00'"]
-    place.spark.read.jdbc(jdbc_url(endpoint), table, predicates=halves, properties=options).createOrReplaceTempView("corrections")
+    place.spark.read.jdbc(jdbc_url(endpoint), table, predicates=halves, properties=options).createOrReplaceTempView(
+        "corrections"
+    )
 
 
 def _merge(place: Place, copy: str) -> float:
@@ -171,7 +178,9 @@ def _drain(place: Place) -> FoldReport:
 def _check_same(place: Place) -> None:
     tables = ("events", *_MODES)
     counted = [
-        place.spark.sql(f"select count(*), sum(id), sum(amount), sum(hash(note)) from thermocline.public.{name}").collect()
+        place.spark.sql(
+            f"select count(*), sum(id), sum(amount), sum(hash(note)) from thermocline.public.{name}"
+        ).collect()
         for name in tables
     ]
     assert all(rows == counted[0] for rows in counted), dict(zip(tables, counted, strict=True))

@@ -1,6 +1,8 @@
-"""The gateway: a point look-up in lakes of 100 and of 10,000 files, rows streamed over one connection, and whole aggregates.
+"""The gateway: a point look-up in lakes of 100 and of 10,000 files, rows streamed over one connection, and whole
+aggregates.
 
-The gateway runs in a process of its own, as it does in use; times are those of a client on the same machine, statement sent to last row.
+The gateway runs in a process of its own, as it does in use; times are those of a client on the same machine, statement
+sent to last row.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ from bench import gateway_whole
 from bench.figures import Figure, compare, within
 from bench.gateway_whole import gateway_process
 from thermocline.catalog.migrate import apply_migrations
-from thermocline.gateway.scram import make_verifier
-from thermocline.postgres_server import PostgresServer, free_port
+from thermocline.gateway.wire.scram import make_verifier
+from thermocline.runtime.postgres_server import PostgresServer, free_port
 
 PASSWORD = "bench"
 LOOK_UPS = 300
@@ -70,7 +72,9 @@ class _OneTableCatalog(NoopCatalog):
 def run() -> Sequence[Figure]:
     directory = Path(tempfile.mkdtemp(prefix="bench-gateway-"))
     directory.chmod(0o755)
-    server = PostgresServer(directory / "pg", free_port(), {"shared_buffers": "256MB", "fsync": "off"}, password=PASSWORD)
+    server = PostgresServer(
+        directory / "pg", free_port(), {"shared_buffers": "256MB", "fsync": "off"}, password=PASSWORD
+    )
     server.init()
     server.start()
     try:
@@ -109,13 +113,16 @@ def _make_lake(conn: psycopg.Connection[Any], directory: Path, name: str, files:
     if current is None:
         raise AssertionError("the append made no snapshot")
     conn.execute(
-        "insert into thermocline.tables (schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, lake_partition,"
+        "insert into thermocline.tables (schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, "
+        "lake_partition,"
         " lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name)"
-        " values ('public', %(n)s, 0, 'tiered', '{id}', 'id', 'bigint', '', 'public', %(n)s, %(u)s, %(l)s, 'public_all', %(n)s, '', '')",
+        " values ('public', %(n)s, 0, 'tiered', '{id}', 'id', 'bigint', '', 'public', %(n)s, %(u)s, %(l)s, "
+        "'public_all', %(n)s, '', '')",
         {"n": name, "u": metadata.table_uuid, "l": str(directory)},
     )
     conn.execute(
-        "insert into thermocline_iceberg.iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type)"
+        "insert into thermocline_iceberg.iceberg_tables (catalog_name, table_namespace, table_name, "
+        "metadata_location, iceberg_type)"
         " values ('thermocline', 'public', %s, %s, 'TABLE')",
         (name, table.metadata_location),
     )
@@ -131,7 +138,9 @@ def _write_file(path: Path, first: int, count: int) -> DataFile:
         pa.array(ids / 8),
         pa.array((ids % 1000).astype(np.int32)),
     ]
-    pq.write_table(pa.table(columns, schema=schema_to_pyarrow(SCHEMA, include_field_ids=True)), path, compression="zstd")
+    pq.write_table(
+        pa.table(columns, schema=schema_to_pyarrow(SCHEMA, include_field_ids=True)), path, compression="zstd"
+    )
     return DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=f"file://{path}",
@@ -159,7 +168,11 @@ def _measure_look_ups(dsn: str, snapshots: dict[str, int]) -> list[Figure]:
     for name, label in (("hundred", "100"), ("ten_thousand", "10,000")):
         times = _look_ups(dsn, name, snapshots[name], _LAKES[name][0] * ROWS_PER_SMALL_FILE)
         figures.append(within(f"gateway look-up by key, {label} files, p50", statistics.median(times) * 1000, 15, "ms"))
-        figures.append(within(f"gateway look-up by key, {label} files, p95", statistics.quantiles(times, n=20)[18] * 1000, 50, "ms"))
+        figures.append(
+            within(
+                f"gateway look-up by key, {label} files, p95", statistics.quantiles(times, n=20)[18] * 1000, 50, "ms"
+            )
+        )
     return figures
 
 
@@ -184,7 +197,9 @@ def _measure_stream(dsn: str, snapshot: int) -> Figure:
     with psycopg.connect(dsn, autocommit=True) as conn:
         for _ in range(RUNS):
             begun = time.perf_counter()
-            result = conn.pgconn.exec_params(b"select id, ts, kind, amount, shop from public.streamed where _snapshot = %d" % snapshot, [])
+            result = conn.pgconn.exec_params(
+                b"select id, ts, kind, amount, shop from public.streamed where _snapshot = %d" % snapshot, []
+            )
             if result.ntuples != STREAMED_ROWS:
                 raise AssertionError(f"{result.ntuples} rows of {STREAMED_ROWS}: {result.error_message!r}")
             rates.append(STREAMED_ROWS / (time.perf_counter() - begun) / 1e6)

@@ -1,7 +1,8 @@
-"""One aggregate over both tiers: in Postgres with all rows in its heap, through the seam in Postgres, and asked of the gateway directly.
+"""One aggregate over both tiers: in Postgres with all rows in its heap, through the seam in Postgres, and asked of the
+gateway directly.
 
-Of two years the last month lies in the heap, all else in the lake. All three run warm, in turns, and must give the same rows; the
-gateway is a process of its own.
+Of two years the last month lies in the heap, all else in the lake. All three run warm, in turns, and must give the same
+rows; the gateway is a process of its own.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from bench.figures import Figure, compare
 from bench.months import make_months
 from bench.tiering import open_postgres
 from thermocline.core.names import TableName
-from thermocline.ops.register import RegisterRequest, register
-from thermocline.ops.sessions import spark_source
-from thermocline.ops.tier import tier
-from thermocline.pg import Connection, connect
-from thermocline.postgres_server import free_port
-from thermocline.settings import Settings
+from thermocline.ops.register.registration import RegisterRequest, register
+from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.tier.tiering import tier
+from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.postgres_server import free_port
+from thermocline.runtime.settings import Settings
 
 ROWS = int(os.environ.get("BENCH_GATEWAY_WHOLE_ROWS", "10000000"))
 RUNS = int(os.environ.get("BENCH_GATEWAY_WHOLE_RUNS", "3"))
@@ -49,10 +50,16 @@ select i, '2024-01-01 00:00+00'::timestamptz + i * (interval '731 days' / %(rows
 QUERIES = {
     "pricing summary": (
         "select kind, sum(qty), sum(amount), sum(amount * (1 - discount)), sum(amount * (1 - discount) * (1 + tax)),"
-        " avg(qty), avg(amount), avg(discount), count(*) from {table} where ts <= '2025-12-20' group by kind order by kind"
+        " avg(qty), avg(amount), avg(discount), count(*) from {table} where ts <= '2025-12-20' group by kind "
+        "order by kind"
     ),
-    "grouped by day": "select date_trunc('day', ts) as day, count(*), sum(amount) from {table} group by day order by day",
-    "top shops": "select shop, sum(amount * qty) as turnover, count(*) from {table} group by shop order by turnover desc, shop limit 10",
+    "grouped by day": (
+        "select date_trunc('day', ts) as day, count(*), sum(amount) from {table} group by day order by day"
+    ),
+    "top shops": (
+        "select shop, sum(amount * qty) as turnover, count(*) from {table} group by shop order by turnover desc, "
+        "shop limit 10"
+    ),
 }
 
 
@@ -129,7 +136,10 @@ def _measure(name: str, query: str, dsn: str, port: int) -> Figure:
             for side, (seconds, _) in answers.items():
                 if number:
                     times[side].append(seconds)
-            _tell(f"{name}, run {number}: " + ", ".join(f"{side} {seconds * 1000:,.0f} ms" for side, (seconds, _) in answers.items()))
+            _tell(
+                f"{name}, run {number}: "
+                + ", ".join(f"{side} {seconds * 1000:,.0f} ms" for side, (seconds, _) in answers.items())
+            )
     finally:
         for conn, _ in sides.values():
             conn.close()

@@ -1,4 +1,5 @@
-"""Large Iceberg tables made quickly: manifests are stamped out of a few that PyIceberg wrote, and a whole history is one commit.
+"""Large Iceberg tables made quickly: manifests are stamped out of a few that PyIceberg wrote, and a whole history is
+one commit.
 
 Stamped manifests are ordinary ones: only the numbers in the names of their files differ, and those have one width.
 """
@@ -28,9 +29,9 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.typedef import Record
 
-from thermocline.cold.metadata import read_lake_table
-from thermocline.locations import without_file_scheme
-from thermocline.spark.commit import LakeHead, swap_metadata
+from thermocline.lake.commit.exact_commit import LakeHead, swap_metadata
+from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.runtime.locations import without_file_scheme
 
 _WIDTH = 10
 _MARK = "n" + "0" * _WIDTH
@@ -69,7 +70,12 @@ class LakeHistory:
         data = stamp.head + _varint(len(numbers) * len(parts)) + _varint(len(records)) + records + stamp.marker
         Path(without_file_scheme(path)).write_bytes(data)
         made = deepcopy(stamp.like)
-        made._data[0], made._data[1], made._data[7], made._data[10] = path, len(data), len(numbers) * len(parts), len(numbers) * len(parts)
+        made._data[0], made._data[1], made._data[7], made._data[10] = (
+            path,
+            len(data),
+            len(numbers) * len(parts),
+            len(numbers) * len(parts),
+        )
         return made
 
     def _make_stamp(self, parts: tuple[int, ...], snapshot: int) -> _Stamp:
@@ -78,10 +84,16 @@ class LakeHistory:
         with write_manifest(2, spec, schema, self._io.new_output(path), snapshot, "null") as writer:
             for part in parts:
                 file = DataFile.from_args(
-                    content=DataFileContent.DATA, file_path=f"{self.location}/data/{_MARK}-{part}.parquet",
-                    file_format=FileFormat.PARQUET, partition=Record(part), record_count=1, file_size_in_bytes=1000,
-                )  # fmt: skip
-                writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot, data_file=file))
+                    content=DataFileContent.DATA,
+                    file_path=f"{self.location}/data/{_MARK}-{part}.parquet",
+                    file_format=FileFormat.PARQUET,
+                    partition=Record(part),
+                    record_count=1,
+                    file_size_in_bytes=1000,
+                )
+                writer.add_entry(
+                    ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot, data_file=file)
+                )
         local, like = Path(without_file_scheme(path)), writer.to_manifest_file()
         data = local.read_bytes()
         local.unlink()
@@ -101,11 +113,25 @@ class LakeHistory:
         made = []
         for number, manifests in enumerate(snapshots, start=1):
             path = f"{self.location}/metadata/snap-{number}-{uuid.uuid4()}.avro"
-            with write_manifest_list(2, self._io.new_output(path), number, number - 1 or None, number, "deflate") as lists:
+            with write_manifest_list(
+                2, self._io.new_output(path), number, number - 1 or None, number, "deflate"
+            ) as lists:
                 lists.add_manifests([deepcopy(manifest) for manifest in manifests])
             at_ms = now_ms - (len(snapshots) - number) * 10
-            snapshot = {"snapshot-id": number, "sequence-number": number, "timestamp-ms": at_ms, "manifest-list": path, "schema-id": 0}
-            made.append({**snapshot, **({"parent-snapshot-id": number - 1} if number > 1 else {}), "summary": {"operation": "overwrite"}})
+            snapshot = {
+                "snapshot-id": number,
+                "sequence-number": number,
+                "timestamp-ms": at_ms,
+                "manifest-list": path,
+                "schema-id": 0,
+            }
+            made.append(
+                {
+                    **snapshot,
+                    **({"parent-snapshot-id": number - 1} if number > 1 else {}),
+                    "summary": {"operation": "overwrite"},
+                }
+            )
         last = made[-1]["snapshot-id"]
         told |= {
             "snapshots": made,

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from bench.tiering import open_postgres
 from thermocline.catalog.migrate import apply_migrations
-from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
-from thermocline.ops.maintain.context import LakeTarget, PassContext
-from thermocline.pg import Connection, connect, read_endpoint
-from thermocline.settings import Settings
+from thermocline.core.policy.policy import Policy
+from thermocline.maintain.context import LakeTarget, PassContext
+from thermocline.runtime.pg import Connection, connect, read_endpoint
+from thermocline.runtime.settings import Settings
 from thermocline.spark.session import SparkPlan, spark_session
 
 
@@ -61,7 +61,9 @@ def open_place(driver_memory: str = "4g") -> Iterator[Place]:
         closing(connect(server.dsn(), autocommit=True)) as conn,
     ):
         apply_migrations(conn)
-        plan = SparkPlan(endpoint=read_endpoint(conn), warehouse=f"{directory}/lake", master="local[2]", driver_memory=driver_memory)
+        plan = SparkPlan(
+            endpoint=read_endpoint(conn), warehouse=f"{directory}/lake", master="local[2]", driver_memory=driver_memory
+        )
         yield Place(dsn=server.dsn(), conn=conn, spark=spark_session(plan), directory=Path(directory))
 
 

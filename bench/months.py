@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from psycopg import sql
 
 from thermocline.core.names import TableName
-from thermocline.pg import Connection
+from thermocline.runtime.pg import Connection
 
 
 def make_months(conn: Connection, table: TableName, first_year: int, months: int) -> None:

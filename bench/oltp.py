@@ -1,8 +1,9 @@
 """OLTP: what registration costs the heap, and what the seam adds to a hot query.
 
-Two tables of the same shape and rows stand in one database, one of them registered and tiered, the other not. pgbench (or, where there is
-none, a pool of sessions that does the same) runs one transaction on either, in turns: an insert, an update and a look-up of recent rows on
-the table's own name. The seam is asked for recent rows by key, with a prepared statement, beside the same query on the heap's name.
+Two tables of the same shape and rows stand in one database, one of them registered and tiered, the other not. pgbench
+(or, where there is none, a pool of sessions that does the same) runs one transaction on either, in turns: an insert, an
+update and a look-up of recent rows on the table's own name. The seam is asked for recent rows by key, with a prepared
+statement, beside the same query on the heap's name.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from bench.months import make_months
 from bench.tiering import open_postgres
 from thermocline.core.names import TableName, parse_table_name
 from thermocline.gateway.server import start_in_thread
-from thermocline.ops.register import RegisterRequest, register
-from thermocline.ops.sessions import spark_source
-from thermocline.ops.tier import tier
-from thermocline.pg import Connection, connect
-from thermocline.postgres_server import PostgresServer
-from thermocline.settings import Settings
+from thermocline.ops.register.registration import RegisterRequest, register
+from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.tier.tiering import tier
+from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.postgres_server import PostgresServer
+from thermocline.runtime.settings import Settings
 
 ROWS = int(os.environ.get("BENCH_OLTP_ROWS", "600000"))
 SECONDS = int(os.environ.get("BENCH_OLTP_SECONDS", "10"))
@@ -77,14 +78,25 @@ def run() -> Sequence[Figure]:
         finally:
             gateway.stop()
     return (
-        compare("heap writes: the registered heap", rates["registered"], "the unregistered heap", rates["plain"], "transactions/s", 0.98),
+        compare(
+            "heap writes: the registered heap",
+            rates["registered"],
+            "the unregistered heap",
+            rates["plain"],
+            "transactions/s",
+            0.98,
+        ),
         _added("seam: hot look-up, added to the heap's", heap, seam),
     )
 
 
 def _prepare(server: PostgresServer, scratch: Path, gateway_port: int) -> None:
     settings = Settings(
-        dir=scratch, dsn=server.dsn(), gateway_listen=f"127.0.0.1:{gateway_port}", spark_master="local[2]", spark_driver_memory="2g"
+        dir=scratch,
+        dsn=server.dsn(),
+        gateway_listen=f"127.0.0.1:{gateway_port}",
+        spark_master="local[2]",
+        spark_driver_memory="2g",
     )
     with closing(connect(server.dsn(), autocommit=True)) as conn:
         conn.execute("create extension postgres_fdw")
@@ -116,7 +128,9 @@ def _pgbench(server: PostgresServer, scratch: Path, table: str) -> float:
     command = [program, "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2", "-T", str(SECONDS), "-f", str(script)]
     parts = psycopg.conninfo.conninfo_to_dict(server.dsn())
     command += ["-h", str(parts["host"]), "-p", str(parts["port"]), "-U", str(parts["user"]), str(parts["dbname"])]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "PGPASSWORD": str(parts["password"])})
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, env={**os.environ, "PGPASSWORD": str(parts["password"])}
+    )
     found = re.search(r"^tps = ([0-9.]+)", done.stdout, re.MULTILINE)
     if found is None:
         raise AssertionError(f"pgbench said no rate: {done.stdout}")
@@ -155,7 +169,10 @@ def _transact(conn: Connection, table: str, number: int) -> None:
     for statement in _SCRIPT.format(table=table, rows=ROWS, hot=ROWS // 12).split(";"):
         text = re.sub(r"\\set.*", "", statement).strip().replace("%", "%%")
         if text:
-            conn.execute(text.replace(":recent", "%(recent)s").replace(":amount", "%(amount)s").encode(), {"recent": recent, "amount": 7})
+            conn.execute(
+                text.replace(":recent", "%(recent)s").replace(":amount", "%(amount)s").encode(),
+                {"recent": recent, "amount": 7},
+            )
 
 
 def _look_ups(dsn: str) -> tuple[list[float], list[float]]:

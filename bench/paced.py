@@ -1,4 +1,5 @@
-"""How much of a budget two tasks use that share it: files of two partitions rewritten at 20 MB/s, each piece of I/O noted as it ends."""
+"""How much of a budget two tasks use that share it: files of two partitions rewritten at 20 MB/s, each piece of I/O
+noted as it ends."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ from bench.figures import Figure, compare, within
 from bench.lake_place import Place, say
 from bench.sealed_windows import EAGER
 from thermocline.core.maintenance.pacing import MB, plan_pace
-from thermocline.core.maintenance.policy import Policy
-from thermocline.ops.maintain.compact import run_compact
-from thermocline.spark.kernels.compaction.run import run_bin
-from thermocline.spark.kernels.compaction.task import BinResult, BinTask
+from thermocline.core.policy.policy import Policy
+from thermocline.maintain.operations.compact import run_compact
+from thermocline.parquet.rewrite_task import BinResult, BinTask
+from thermocline.spark.kernels.compact_bin import run_bin
 
 BUDGET_MB = 20.0
 _ROWS = 160_000
@@ -31,7 +32,10 @@ def run_paced(place: Place) -> Iterator[Figure]:
         " tblproperties ('write.distribution-mode' = 'none')"
     )
     for part in range(2):
-        place.spark.sql(f"insert into thermocline.bench.paced select id, concat_ws('', {_RANDOM}), {part} from range(0, {_ROWS}, 1, 2)")
+        place.spark.sql(
+            f"insert into thermocline.bench.paced select id, concat_ws('', {_RANDOM}), {part} from range(0, "
+            f"{_ROWS}, 1, 2)"
+        )
     folder = place.directory / "paced"
     folder.mkdir()
     pace = plan_pace(Policy(max_read_mb_per_s=BUDGET_MB))

@@ -1,7 +1,8 @@
-"""A day of steady ingest into a table partitioned by the hour, with passes of compaction at the same time; its clock is simulated.
+"""A day of steady ingest into a table partitioned by the hour, with passes of compaction at the same time; its clock is
+simulated.
 
-Files come in before each pass and in the middle of its commit, so every pass that commits loses a race. Sealed, a pass rewrites hours
-that are over; unsealed, the current hour too.
+Files come in before each pass and in the middle of its commit, so every pass that commits loses a race. Sealed, a pass
+rewrites hours that are over; unsealed, the current hour too.
 """
 
 from __future__ import annotations
@@ -17,17 +18,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
-from thermocline.locations import without_file_scheme
-from thermocline.ops.maintain.compact import run_compact
-from thermocline.ops.maintain.context import PassContext
-from thermocline.ops.maintain.latency import LatencyProbe
-from thermocline.ops.maintain.pacing import Pacing
-from thermocline.spark.commit import load_table
+from thermocline.core.policy.policy import Policy
+from thermocline.lake.commit.exact_commit import load_table
+from thermocline.maintain.context import PassContext
+from thermocline.maintain.latency import LatencyProbe
+from thermocline.maintain.operations.compact import run_compact
+from thermocline.maintain.pacing import Pacing
+from thermocline.runtime.locations import without_file_scheme
 
 EAGER = Policy(
-    preset="artemis", rewrite_min_input_files=2, min_input_scope="partition", splice_min_row_group_bytes=0, max_commit_retries=16
+    preset="artemis",
+    rewrite_min_input_files=2,
+    min_input_scope="partition",
+    splice_min_row_group_bytes=0,
+    max_commit_retries=16,
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -47,7 +52,8 @@ class DayPassed:
 
 
 class _Overtaken:
-    """Spark as a pass is given it. Between the look of the pass's commit and the commit itself, somebody else commits."""
+    """Spark as a pass is given it. Between the look of the pass's commit and the commit itself, somebody else
+    commits."""
 
     def __init__(self, spark: SparkSession, overtake: Callable[[], None]) -> None:
         self._spark, self._overtake, self._looks = spark, overtake, -1
@@ -83,7 +89,8 @@ class SimulatedDay:
     def make_table(spark: SparkSession, name: TableName) -> None:
         spark.sql(f"create namespace if not exists thermocline.{name.schema}")
         spark.sql(
-            f"create table thermocline.{name.schema}.{name.table} (id bigint, ts timestamp) using iceberg partitioned by (hours(ts))"
+            f"create table thermocline.{name.schema}.{name.table} (id bigint, ts timestamp) using iceberg "
+            "partitioned by (hours(ts))"
             " tblproperties ('format-version' = '2', 'commit.manifest.min-count-to-merge' = '8',"
             " 'commit.retry.num-retries' = '50', 'commit.retry.min-wait-ms' = '5')"
         )
@@ -120,7 +127,14 @@ class SimulatedDay:
 
     def _context_at(self, now: datetime) -> PassContext:
         pacing = Pacing(policy=self.policy, probe=LatencyProbe(), clock=lambda: now)
-        return replace(self.context, policy=self.policy, now=now, pass_id=uuid.uuid4(), why_pause=pacing.why_pause, pace=pacing.pace)
+        return replace(
+            self.context,
+            policy=self.policy,
+            now=now,
+            pass_id=uuid.uuid4(),
+            why_pause=pacing.why_pause,
+            pace=pacing.pace,
+        )
 
     def _ingest(self, now: datetime, files: int) -> None:
         """Files of the current hour, in one commit."""
@@ -143,5 +157,12 @@ class SimulatedDay:
         )
         pq.write_table(pa.table([[self.files_came], [now]], schema=schema), local)
         iceberg: Any = self.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
-        builder = iceberg.DataFiles.builder(table.spec()).withPath(path).withFileSizeInBytes(local.stat().st_size).withRecordCount(1)
-        return builder.withFormat("parquet").withPartitionPath(f"ts_hour={(now - _EPOCH) // timedelta(hours=1)}").build()
+        builder = (
+            iceberg.DataFiles.builder(table.spec())
+            .withPath(path)
+            .withFileSizeInBytes(local.stat().st_size)
+            .withRecordCount(1)
+        )
+        return (
+            builder.withFormat("parquet").withPartitionPath(f"ts_hour={(now - _EPOCH) // timedelta(hours=1)}").build()
+        )

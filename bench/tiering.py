@@ -1,11 +1,12 @@
 """Tiering: rows per second from a heap partition into a committed lake snapshot.
 
-Ours copies, checks every row on both sides and commits; the yardstick reads by Spark's JDBC source, split by the same block ranges and
-with a tuned fetch size, and appends by Iceberg's own writer with the same codec and level. Both run warm, in turns, in one Spark context.
-uuid is stored natively by ours, as tiering does, and as text by the yardstick, because Spark cannot write it.
+Ours copies, checks every row on both sides and commits; the yardstick reads by Spark's JDBC source, split by the same
+block ranges and with a tuned fetch size, and appends by Iceberg's own writer with the same codec and level. Both run
+warm, in turns, in one Spark context. uuid is stored natively by ours, as tiering does, and as text by the yardstick,
+because Spark cannot write it.
 
-Processor time is counted over all processes of the benchmark: driver, JVM, Python workers and Postgres. It tells more than the clock does
-when the machine has other work.
+Processor time is counted over all processes of the benchmark: driver, JVM, Python workers and Postgres. It tells more
+than the clock does when the machine has other work.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from pyspark.sql import SparkSession
 
 from bench.figures import Figure, compare, within
 from thermocline.catalog.migrate import apply_migrations
-from thermocline.core.coltypes import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.pg import Endpoint, connect, read_endpoint
-from thermocline.postgres_server import PostgresServer, free_port
-from thermocline.spark.commit import OpStamp, append_range, load_table
+from thermocline.core.types import LakeColumn
+from thermocline.lake.commit.exact_commit import OpStamp, append_range, load_table
+from thermocline.runtime.pg import Endpoint, connect, read_endpoint
+from thermocline.runtime.postgres_server import PostgresServer, free_port
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
-from thermocline.spark.kernels.copy_in import CopyTask
+from thermocline.spark.kernels.copy_partition import CopyTask
 from thermocline.spark.session import SparkPlan, jdbc_url, spark_session
 
 ROWS = int(os.environ.get("BENCH_TIERING_ROWS", "4000000"))
@@ -95,11 +96,21 @@ def run() -> Sequence[Figure]:
             theirs.append(_measure(place, f"jdbc_{number}", _jdbc_append))
             for side, done in (("ours", ours[-1]), ("Spark JDBC + append", theirs[-1])):
                 spent = done.core_seconds / ROWS * 1e6
-                _tell(f"run {number + 1}: {side}: {done.rate:.3f} million rows/s, {spent:.2f} core-seconds per million rows")
+                _tell(
+                    f"run {number + 1}: {side}: {done.rate:.3f} million rows/s, {spent:.2f} core-seconds per "
+                    "million rows"
+                )
         place.spark.stop()
     yardstick = "Spark JDBC read + Iceberg append, uuid as text"
     return (
-        compare("tiering: copy, check, commit", [x.rate for x in ours], yardstick, [x.rate for x in theirs], "million rows/s", 2.5),
+        compare(
+            "tiering: copy, check, commit",
+            [x.rate for x in ours],
+            yardstick,
+            [x.rate for x in theirs],
+            "million rows/s",
+            2.5,
+        ),
         compare(
             "tiering: rows per second of processor time",
             [x.rows_per_core_second for x in ours],
@@ -115,7 +126,9 @@ def run() -> Sequence[Figure]:
 @contextmanager
 def open_postgres(scratch: Path) -> Iterator[PostgresServer]:
     scratch.chmod(0o755)
-    server = PostgresServer(scratch / "pg", free_port(), {"shared_buffers": "1GB", "max_wal_size": "8GB"}, password=uuid.uuid4().hex)
+    server = PostgresServer(
+        scratch / "pg", free_port(), {"shared_buffers": "1GB", "max_wal_size": "8GB"}, password=uuid.uuid4().hex
+    )
     server.init()
     server.start()
     try:
@@ -133,7 +146,9 @@ def _prepare(server: PostgresServer, warehouse: Path) -> Place:
         row = conn.execute("select pg_relation_size('public.events')").fetchone()
         assert row
         endpoint = read_endpoint(conn)
-    spark = spark_session(SparkPlan(endpoint=endpoint, warehouse=str(warehouse), master=f"local[{CORES}]", driver_memory="2g"))
+    spark = spark_session(
+        SparkPlan(endpoint=endpoint, warehouse=str(warehouse), master=f"local[{CORES}]", driver_memory="2g")
+    )
     spark.sql("create namespace thermocline.public")
     return Place(dsn=server.dsn(), endpoint=endpoint, spark=spark, ranges=plan_block_ranges(row[0], CORES))
 
@@ -147,7 +162,11 @@ def _measure(place: Place, name: str, work: Callable[[Place, TableName], CopyRes
     spent, started = _core_seconds(), time.perf_counter()
     result = work(place, TableName("public", name))
     seconds, spent = time.perf_counter() - started, _core_seconds() - spent
-    counted = place.spark.table(f"thermocline.public.{name}").selectExpr("count(*)", "count(distinct id)", "count(ref)").first()
+    counted = (
+        place.spark.table(f"thermocline.public.{name}")
+        .selectExpr("count(*)", "count(distinct id)", "count(ref)")
+        .first()
+    )
     assert counted is not None
     assert tuple(counted) == (ROWS, ROWS, ROWS)
     place.spark.sql(f"drop table thermocline.public.{name} purge")
@@ -157,7 +176,9 @@ def _measure(place: Place, name: str, work: Callable[[Place, TableName], CopyRes
 def _add_uuid(spark: SparkSession, name: TableName) -> None:
     """Spark's SQL has no uuid; Iceberg's own interface does."""
     jvm: Any = spark._jvm
-    load_table(spark, name).table.updateSchema().addColumn("ref", jvm.org.apache.iceberg.types.Types.UUIDType.get()).commit()
+    load_table(spark, name).table.updateSchema().addColumn(
+        "ref", jvm.org.apache.iceberg.types.Types.UUIDType.get()
+    ).commit()
 
 
 def _core_seconds() -> float:
@@ -202,8 +223,15 @@ def _copy_check_commit(place: Place, lake: TableName) -> CopyResult:
 
 
 def _jdbc_append(place: Place, lake: TableName) -> None:
-    predicates = [f"ctid >= '({low},0)'" + ("" if high is None else f" and ctid < '({high},0)'") for low, high in place.ranges]
-    options = {"user": place.endpoint.user, "password": place.endpoint.password, "driver": "org.postgresql.Driver", "fetchsize": "10000"}
+    predicates = [
+        f"ctid >= '({low},0)'" + ("" if high is None else f" and ctid < '({high},0)'") for low, high in place.ranges
+    ]
+    options = {
+        "user": place.endpoint.user,
+        "password": place.endpoint.password,
+        "driver": "org.postgresql.Driver",
+        "fetchsize": "10000",
+    }
     rows = place.spark.read.jdbc(jdbc_url(place.endpoint), "public.events", predicates=predicates, properties=options)
     rows = rows.select("id", "ts", "kind", "amount", "score", "note", "ref")
     rows.writeTo(f"thermocline.{lake.schema}.{lake.table}").append()

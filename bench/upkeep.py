@@ -1,7 +1,8 @@
 """Upkeep: expiry of 5,000 snapshots, an orphan sweep over a million files, manifests rewritten, passes beside ingest.
 
-The yardstick of manifests is Iceberg's own procedure on a table made in the same way, in the same Spark session. The memory is what this
-process and the JVM's heap grew by at most while ours ran. BENCH_UPKEEP_PARTS=expiry,sweep names the parts to run.
+The yardstick of manifests is Iceberg's own procedure on a table made in the same way, in the same Spark session. The
+memory is what this process and the JVM's heap grew by at most while ours ran. BENCH_UPKEEP_PARTS=expiry,sweep names the
+parts to run.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from bench.lake_history import LakeHistory, batches
 from bench.lake_place import Place, open_place, say
 from bench.paced import run_paced
 from bench.sealed_windows import EAGER, SimulatedDay
-from thermocline.cold.metadata import read_lake_table
-from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
-from thermocline.locations import without_file_scheme
-from thermocline.ops.maintain.context import PassContext
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.ops.maintain.manifests import run_rewrite_manifests
-from thermocline.ops.maintain.orphans import run_remove_orphans
-from thermocline.spark.commit import LakeHead, load_table
+from thermocline.core.policy.policy import Policy
+from thermocline.lake.commit.exact_commit import LakeHead, load_table
+from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.maintain.context import PassContext
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.maintain.operations.remove_orphans import run_remove_orphans
+from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
+from thermocline.runtime.locations import without_file_scheme
 
 SNAPSHOTS = int(os.environ.get("BENCH_UPKEEP_SNAPSHOTS", "5000"))
 FILES = int(os.environ.get("BENCH_UPKEEP_FILES", "1000000"))
@@ -115,11 +116,18 @@ def _manifests(place: Place) -> Iterator[Figure]:
     for name in ("manifests_ours", "manifests_theirs"):
         _make_manifests(place, name, MANIFESTS)
     before = _plan_seconds(place, "manifests_ours")
-    theirs = _timed(lambda: place.spark.sql("call thermocline.system.rewrite_manifests('bench.manifests_theirs')").collect())
+    theirs = _timed(
+        lambda: place.spark.sql("call thermocline.system.rewrite_manifests('bench.manifests_theirs')").collect()
+    )
     ours = _timed(lambda: run_rewrite_manifests(_context(place, "manifests_ours", manifest_rewrite_min_manifests=2)))
     after = _plan_seconds(place, "manifests_ours")
     yield compare(
-        f"rewriting {MANIFESTS:,} manifests", [MANIFESTS / ours], "Iceberg rewrite_manifests", [MANIFESTS / theirs], "manifests/s", 1.0
+        f"rewriting {MANIFESTS:,} manifests",
+        [MANIFESTS / ours],
+        "Iceberg rewrite_manifests",
+        [MANIFESTS / theirs],
+        "manifests/s",
+        1.0,
     )
     yield compare("plans after rewriting manifests", [1 / after], "plans before", [1 / before], "plans/s", 5.0)
 
@@ -134,7 +142,14 @@ def _manifest_list(place: Place) -> Iterator[Figure]:
     say(told.sentence)
     left = told.counters["manifests_written"]
     yield within(f"manifest list of {LIST_ENTRIES:,}, entries left", left, LIST_ENTRIES / 20 * 1.25, "entries")
-    yield compare(f"cold plans, manifest list of {LIST_ENTRIES:,} rewritten", [1 / after], "plans before", [1 / before], "plans/s", 10.0)
+    yield compare(
+        f"cold plans, manifest list of {LIST_ENTRIES:,} rewritten",
+        [1 / after],
+        "plans before",
+        [1 / before],
+        "plans/s",
+        10.0,
+    )
 
 
 def _sealed(place: Place) -> Iterator[Figure]:

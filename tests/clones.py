@@ -1,7 +1,8 @@
-"""A tiered table made once and cloned: each clone is a database of its own over the same lake files, in a fraction of a second.
+"""A tiered table made once and cloned: each clone is a database of its own over the same lake files, in a fraction of a
+second.
 
-A clone's catalog points at the metadata the original had, in a folder of its own; whatever it commits are files of its own, so clones
-never meet.
+A clone's catalog points at the metadata the original had, in a folder of its own; whatever it commits are files of its
+own, so clones never meet.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from typing import Any
 from psycopg import sql
 from tests.twin import Spanning, open_session
 
-from thermocline.cold.evolve import write_metadata
-from thermocline.cold.later_versions import version_of
-from thermocline.cold.metadata_file import read_metadata_file
 from thermocline.gateway.server import start_in_thread
-from thermocline.hot.seam import SERVER
-from thermocline.locations import without_file_scheme
-from thermocline.pg import Connection, connect, with_database
-from thermocline.postgres_server import PostgresServer
-from thermocline.settings import Settings
+from thermocline.lake.commit.evolve_schema import write_metadata
+from thermocline.lake.read.metadata_file import read_metadata_file
+from thermocline.lake.read.newer_metadata import version_of
+from thermocline.runtime.locations import without_file_scheme
+from thermocline.runtime.pg import Connection, connect, with_database
+from thermocline.runtime.postgres_server import PostgresServer
+from thermocline.runtime.settings import Settings
+from thermocline.seam.objects import SERVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +38,15 @@ class Original:
 
     @contextmanager
     def clone(self, *, claimed: bool = True) -> Iterator[Spanning]:
-        """A spanning table as the original was, and its twin; gone at the end. Without the claim it may only be read."""
+        """A spanning table as the original was, and its twin; gone at the end. Without the claim it may only be
+        read."""
         name = f"clone_{uuid.uuid4().hex[:12]}"
         dsn = with_database(self.postgres.dsn(), name)
         with closing(connect(self.postgres.dsn(), autocommit=True)) as admin:
             admin.execute(
-                sql.SQL("create database {} template {} strategy file_copy").format(sql.Identifier(name), sql.Identifier(self.database))
+                sql.SQL("create database {} template {} strategy file_copy").format(
+                    sql.Identifier(name), sql.Identifier(self.database)
+                )
             )
             gateway = start_in_thread(dsn)
             with closing(connect(dsn, autocommit=True)) as conn:
@@ -51,7 +55,9 @@ class Original:
                     _give_metadata_folder(conn, name)
                     conn.execute("update thermocline.home set lakes_checked = pg_postmaster_start_time()")
                 conn.execute(
-                    sql.SQL("alter server {} options (set port {})").format(sql.Identifier(SERVER), sql.Literal(str(gateway.port)))
+                    sql.SQL("alter server {} options (set port {})").format(
+                        sql.Identifier(SERVER), sql.Literal(str(gateway.port))
+                    )
                 )
             spanning = Spanning(
                 dsn=dsn,
@@ -69,7 +75,8 @@ class Original:
 
 
 def _give_metadata_folder(conn: Connection, name: str) -> None:
-    """A folder of its own for the clone's metadata: versions of other clones beside its head would be another writer's."""
+    """A folder of its own for the clone's metadata: versions of other clones beside its head would be another
+    writer's."""
     for namespace, table, head in conn.execute(
         "select table_namespace, table_name, metadata_location from thermocline_iceberg.iceberg_tables"
     ).fetchall():
@@ -77,10 +84,16 @@ def _give_metadata_folder(conn: Connection, name: str) -> None:
         folder = f"{told['location'].rstrip('/')}/metadata_{name}"
         Path(without_file_scheme(folder)).mkdir()
         told["properties"] = {**told.get("properties", {}), "write.metadata.path": folder}
-        told["metadata-log"] = [*told.get("metadata-log", ()), {"metadata-file": head, "timestamp-ms": told["last-updated-ms"]}]
+        told["metadata-log"] = [
+            *told.get("metadata-log", ()),
+            {"metadata-file": head, "timestamp-ms": told["last-updated-ms"]},
+        ]
         mine = write_metadata(told, folder, (version_of(head) or 0) + 1)
         conn.execute(
-            "update thermocline_iceberg.iceberg_tables set metadata_location = %s where (table_namespace, table_name) = (%s, %s)",
+            (
+                "update thermocline_iceberg.iceberg_tables set metadata_location = %s where (table_namespace, "
+                "table_name) = (%s, %s)"
+            ),
             [mine, namespace, table],
         )
 

@@ -1,7 +1,9 @@
-"""Conditions to ask a table with: point, range, NULL, IN and LIKE on every column, with values drawn from the table itself.
+"""Conditions to ask a table with: point, range, NULL, IN and LIKE on every column, with values drawn from the table
+itself.
 
-The values are those that are there, their extremes, what lies just outside the extremes and between them, and each type's awkward ones.
-A condition is text in Postgres' dialect with constants only, so that whatever can be pushed down is.
+The values are those that are there, their extremes, what lies just outside the extremes and between them, and each
+type's awkward ones. A condition is text in Postgres' dialect with constants only, so that whatever can be pushed down
+is.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ _INTEGERS = frozenset({"int2", "int4", "int8"})
 _FLOATS = frozenset({"float4", "float8"})
 _TEXTS = frozenset({"text", "varchar", "bpchar", "name", "citext"})
 _MOMENTS = {"date": "1 day", "timestamp": "1 microsecond", "timestamptz": "1 microsecond"}
-_UNORDERED = frozenset({"hstore", "json", "xml", "jsonpath", "point", "line", "lseg", "box", "path", "polygon", "circle", "xid", "cid"})
+_UNORDERED = frozenset(
+    {"hstore", "json", "xml", "jsonpath", "point", "line", "lseg", "box", "path", "polygon", "circle", "xid", "cid"}
+)
 _LONGEST = 8000
 """Longer values are not drawn: a condition is printed when it fails."""
 
@@ -40,7 +44,8 @@ select a.attname, format_type(a.atttypid, case when t.typname in ('bit', 'bpchar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column and values drawn from it, in Postgres' text form: the lowest and highest, some that are there, some that need not be."""
+    """A column and values drawn from it, in Postgres' text form: the lowest and highest, some that are there, some that
+    need not be."""
 
     name: str
     pg_type: str
@@ -55,7 +60,8 @@ class Column:
         return '"' + self.name.replace('"', '""') + '"'
 
     def constant(self, value: str) -> str:
-        """The value as a constant of the column's type; numbers also in their bare form, which compares across types."""
+        """The value as a constant of the column's type; numbers also in their bare form, which compares across
+        types."""
         if self.base in _INTEGERS:
             return f"({value})"
         return f"{literal(value)}::{self.pg_type}"
@@ -86,9 +92,21 @@ def read_columns(conn: psycopg.Connection[Any], table: str, seed: int) -> tuple[
     columns = []
     for position, (name, pg_type, base, _, is_domain) in enumerate(found):
         lowest, highest, present, moments = drawn[position]
-        around = () if is_domain else (*(value for value in moments if value is not None), *_around(base, lowest, highest, present))
+        around = (
+            ()
+            if is_domain
+            else (*(value for value in moments if value is not None), *_around(base, lowest, highest, present))
+        )
         columns.append(
-            Column(name=name, pg_type=pg_type, base=base, lowest=lowest, highest=highest, present=tuple(present), around=tuple(around))
+            Column(
+                name=name,
+                pg_type=pg_type,
+                base=base,
+                lowest=lowest,
+                highest=highest,
+                present=tuple(present),
+                around=tuple(around),
+            )
         )
     return tuple(columns)
 
@@ -96,14 +114,22 @@ def read_columns(conn: psycopg.Connection[Any], table: str, seed: int) -> tuple[
 def _draw(position: int, table: str, name: str, base: str, element: str, seed: int) -> sql.Composed:
     """One row: the column's position, its lowest and highest value, two others, and for moments their neighbours."""
     column, source = sql.Identifier(name), sql.SQL(table)
-    filled = sql.SQL("from {} where {} is not null and octet_length({}::text) < {}").format(source, column, column, _LONGEST)
-    present = sql.SQL("array(select {}::text {} order by hashtextextended({}::text, {}) limit 2)").format(column, filled, column, seed)
+    filled = sql.SQL("from {} where {} is not null and octet_length({}::text) < {}").format(
+        source, column, column, _LONGEST
+    )
+    present = sql.SQL("array(select {}::text {} order by hashtextextended({}::text, {}) limit 2)").format(
+        column, filled, column, seed
+    )
     if base in _UNORDERED or element in _UNORDERED:
         return sql.SQL("select {}, null::text, null::text, {}, array[]::text[]").format(position, present)
-    ends = [sql.SQL("(select {}::text {} order by {} {} limit 1)").format(column, filled, column, sql.SQL(way)) for way in ("asc", "desc")]
+    ends = [
+        sql.SQL("(select {}::text {} order by {} {} limit 1)").format(column, filled, column, sql.SQL(way))
+        for way in ("asc", "desc")
+    ]
     if base not in _MOMENTS:
         return sql.SQL("select {}, {}, {}, {}, array[]::text[]").format(position, *ends, present)
-    # Neighbours of a moment are worked out by Postgres: it knows years before Christ and what lies at the ends of its range.
+    # Neighbours of a moment are worked out by Postgres: it knows years before Christ and what lies at the ends of its
+    # range.
     step = sql.SQL("interval {}").format(_MOMENTS[base])
     kind = sql.SQL(base)
     neighbours = sql.SQL(
@@ -139,7 +165,8 @@ def _around(base: str, lowest: str | None, highest: str | None, present: Sequenc
 
 
 def _around_numbers(lowest: str | None, highest: str | None) -> Iterator[str]:
-    """Zero, the last digit one less and one more, and half a digit further, which no value of the column's scale can be."""
+    """Zero, the last digit one less and one more, and half a digit further, which no value of the column's scale can
+    be."""
     yield from ("0", "0.000000000000000001")
     for value in (lowest, highest):
         if value is None or not Decimal(value).is_finite():
@@ -215,7 +242,11 @@ def _lists(column: Column, random: Random) -> Iterator[str]:
     for size in (1, 2, 5):
         some = random.sample(values, min(size, len(values)))
         listed = ", ".join(column.constant(value) for value in some)
-        yield from (f"{column.quoted} in ({listed})", f"{column.quoted} not in ({listed})", f"{column.quoted} in ({listed}, null)")
+        yield from (
+            f"{column.quoted} in ({listed})",
+            f"{column.quoted} not in ({listed})",
+            f"{column.quoted} in ({listed}, null)",
+        )
 
 
 def _patterns(column: Column, random: Random) -> Iterator[str]:
@@ -250,7 +281,8 @@ _MAKERS: dict[Kind, Callable[[Column, Random], Iterator[str]]] = {
 def assert_same_answers(
     conn: psycopg.Connection[Any], conditions: Sequence[Condition], *, ours: str, twin: str, channel: str, turn: int
 ) -> None:
-    """All rows, and those each condition finds, are the same on both sides, down to the text of every value; one statement asks for all."""
+    """All rows, and those each condition finds, are the same on both sides, down to the text of every value; one
+    statement asks for all."""
     texts = ["true", *(condition.text for condition in conditions)]
     differing = conn.execute(f"({_sums(ours, texts)}) except ({_sums(twin, texts)}) order by 1".encode()).fetchall()
     if not differing:
@@ -260,14 +292,16 @@ def assert_same_answers(
     missing = conn.execute(f"{sides[0]} except all {sides[1]}".encode()).fetchall()
     surplus = conn.execute(f"{sides[1]} except all {sides[0]}".encode()).fetchall()
     raise AssertionError(
-        f"{len(differing)} of {len(texts)} conditions find other rows through {channel} (turn {turn}), first: where {shorten(condition)}\n"
+        f"{len(differing)} of {len(texts)} conditions find other rows through {channel} (turn {turn}), first: "
+        f"where {shorten(condition)}\n"
         f"{render_differences(missing, surplus)}"
     )
 
 
 def _sums(table: str, texts: Sequence[str]) -> str:
     return " union all ".join(
-        f"select {number} n, count(*), sum(hashtextextended(e::text, 0)) from {table} e where {text}" for number, text in enumerate(texts)
+        f"select {number} n, count(*), sum(hashtextextended(e::text, 0)) from {table} e where {text}"
+        for number, text in enumerate(texts)
     )
 
 

@@ -1,4 +1,5 @@
-"""The parts every test may use: one Postgres per run, a template database, a clone per test, one Spark context, a gateway, and the twin."""
+"""The parts every test may use: one Postgres per run, a template database, a clone per test, one Spark context, a
+gateway, and the twin."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from pyspark.sql import SparkSession
 from tests.twin import Spanning
 
 from thermocline.catalog.migrate import apply_migrations
-from thermocline.pg import connect, with_database
-from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
+from thermocline.runtime.pg import connect, with_database
+from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 _TESTS = Path(__file__).parent
 _FOLDERS = ("property", "faults", "e2e", "spark", "stack", "gateway", "postgres", "unit")
@@ -28,13 +29,15 @@ _MEMORY = Path("/dev/shm")
 _MEMORY_NEEDED_BYTES = 6 * 1024**3
 
 _TEMPORARY = "THERMOCLINE_TEST_TEMPORARY"
-# A run is over before compilers, the JVM's second and Spark's own, have paid for themselves; two cores need no parallel collector.
+# A run is over before compilers, the JVM's second and Spark's own, have paid for themselves; two cores need no parallel
+# collector.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
 _SPARK = "--conf spark.sql.codegen.wholeStage=false pyspark-shell"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What the run and its children put into the system's place for temporary files goes with the run, however they end."""
+    """What the run and its children put into the system's place for temporary files goes with the run, however they
+    end."""
     if _TEMPORARY not in os.environ:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # what pytest keeps of failed tests stays
         _remove_left_by_killed_runs(Path(tempfile.gettempdir()), "thermocline-tests")
@@ -67,7 +70,8 @@ def _folder(item: pytest.Item) -> str:
 
 @pytest.fixture(scope="session")
 def clusters() -> Iterator[Path]:
-    """Where clusters that are thrown away lie: in memory where there is enough of it; the server's user may pass through."""
+    """Where clusters that are thrown away lie: in memory where there is enough of it; the server's user may pass
+    through."""
     _remove_left_by_killed_runs(_MEMORY, "tc-clusters")
     roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _MEMORY_NEEDED_BYTES
     with tempfile.TemporaryDirectory(prefix=f"tc-clusters-{os.getpid()}-", dir=_MEMORY if roomy else None) as name:

@@ -1,4 +1,5 @@
-"""The gateway asked directly, by a person's own login: whole queries with conditions, compared with the twin byte by byte."""
+"""The gateway asked directly, by a person's own login: whole queries with conditions, compared with the twin byte by
+byte."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ class GatewayAsked:
         self.answered = 0
         """Conditions that DuckDB has answered; what it leaves to Postgres is the seam's."""
 
-    def assert_same_rows(self, twin: psycopg.Connection[Any], columns: Sequence[Column], turn: int, *, each: int | None) -> None:
+    def assert_same_rows(
+        self, twin: psycopg.Connection[Any], columns: Sequence[Column], turn: int, *, each: int | None
+    ) -> None:
         """Each condition finds the twin's rows. By default two conditions are asked, on other columns each turn."""
         conditions = plan_conditions(columns, turn + 1, each=each)
         if each is None:
@@ -46,14 +49,17 @@ class GatewayAsked:
         missing, surplus = _without(expected, ours), _without(ours, expected)
         if missing or surplus:
             raise AssertionError(
-                f"a condition finds other rows through the gateway (turn {turn}): select {listed} where {shorten(condition.text)}\n"
+                f"a condition finds other rows through the gateway (turn {turn}): select {listed} where "
+                f"{shorten(condition.text)}\n"
                 f"{render_differences(missing, surplus)}"
             )
 
     def _session(self) -> psycopg.Connection[Any]:
         if self._conn is None or self._conn.closed:
             password = conninfo_to_dict(self._dsn)["password"]
-            place = make_conninfo(self._dsn, host="127.0.0.1", port=self._gateway.port, password=password, application_name="test")
+            place = make_conninfo(
+                self._dsn, host="127.0.0.1", port=self._gateway.port, password=password, application_name="test"
+            )
             self._conn = psycopg.connect(place, autocommit=True)
             self._conn.execute("set thermocline.engine = duckdb")
         return self._conn

@@ -1,4 +1,5 @@
-"""A real S3 server (moto's, in a process of its own) behind a proxy that checks the access key and breaks answers on request."""
+"""A real S3 server (moto's, in a process of its own) behind a proxy that checks the access key and breaks answers on
+request."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ from urllib.parse import unquote
 
 import pyarrow.fs as fs
 
-from thermocline.lake_files import open_store
-from thermocline.object_store import ObjectStore
-from thermocline.postgres_server import free_port
+from thermocline.runtime.file_io import open_store
+from thermocline.runtime.object_store import ObjectStore
+from thermocline.runtime.postgres_server import free_port
 
 BUCKET = "lake"
 ACCESS_KEY, SECRET_KEY = "AKIATHERMOCLINE", "not-a-secret-at-all"
@@ -38,8 +39,8 @@ _SERVER = "import sys; from moto.server import main; main(['-H', '127.0.0.1', '-
 
 @dataclass
 class Bucket:
-    """The store as a test uses it. `faults` are answered to reads of keys that contain the text, so many times (-1: always);
-    requests that begin as one of `refused` ("PUT", "GET /lake/") are answered with 403.
+    """The store as a test uses it. `faults` are answered to reads of keys that contain the text, so many times (-1:
+    always); requests that begin as one of `refused` ("PUT", "GET /lake/") are answered with 403.
     """
 
     store: ObjectStore
@@ -104,7 +105,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _forward(self, body: bytes, *, cut: bool) -> None:
         upstream = http.client.HTTPConnection("127.0.0.1", self.server.upstream_port, timeout=60)
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("transfer-encoding", "expect")}
+        headers = {
+            name: value for name, value in self.headers.items() if name.lower() not in ("transfer-encoding", "expect")
+        }
         upstream.request(self.command, self.path, body=body, headers={**headers, "Content-Length": str(len(body))})
         answer = upstream.getresponse()
         content = answer.read()
@@ -123,7 +126,9 @@ class _Handler(BaseHTTPRequestHandler):
         upstream.close()
 
     def _shift_told(self, value: str) -> str:
-        return format_datetime(parsedate_to_datetime(value) + self.server.bucket.shift_of(unquote(self.path)), usegmt=True)
+        return format_datetime(
+            parsedate_to_datetime(value) + self.server.bucket.shift_of(unquote(self.path)), usegmt=True
+        )
 
     def _shift_listed(self, found: re.Match[bytes]) -> bytes:
         moment = datetime.fromisoformat(found[3].decode()) + self.server.bucket.shift_of(unquote(found[2].decode()))
@@ -147,7 +152,9 @@ class _Proxy(ThreadingHTTPServer):
 def serve_bucket() -> Iterator[Bucket]:
     """A running store with one empty bucket."""
     upstream_port = free_port()
-    process = subprocess.Popen([sys.executable, "-c", _SERVER, str(upstream_port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SERVER, str(upstream_port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     _wait_for(upstream_port)
     bucket = Bucket(ObjectStore())
     proxy = _Proxy(bucket, upstream_port)
@@ -156,9 +163,9 @@ def serve_bucket() -> Iterator[Bucket]:
     bucket.store = ObjectStore(endpoint=endpoint, path_style=True, access_key=ACCESS_KEY, secret_key=SECRET_KEY)
     try:
         host = f"127.0.0.1:{upstream_port}"
-        fs.S3FileSystem(access_key="a", secret_key="b", endpoint_override=host, scheme="http", allow_bucket_creation=True).create_dir(
-            BUCKET
-        )
+        fs.S3FileSystem(
+            access_key="a", secret_key="b", endpoint_override=host, scheme="http", allow_bucket_creation=True
+        ).create_dir(BUCKET)
         yield bucket
     finally:
         proxy.shutdown()

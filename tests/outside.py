@@ -1,7 +1,8 @@
 """Engines outside Postgres read the lake with conditions: DuckDB's own Iceberg reader, PyIceberg and Spark.
 
-They see the lake alone: rows below the cut-line, without what waits in the delta. What a condition finds must be what the same condition
-finds among all rows of the lake once they are read without one: bounds, counts and dictionaries may spare work, never a row.
+They see the lake alone: rows below the cut-line, without what waits in the delta. What a condition finds must be what
+the same condition finds among all rows of the lake once they are read without one: bounds, counts and dictionaries may
+spare work, never a row.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ from pyspark.sql import SparkSession
 from tests.conditions import escape, render_differences, shorten
 
 from thermocline.core.names import TableName
-from thermocline.spark.commit import load_table
+from thermocline.lake.commit.exact_commit import load_table
 
-Op = Literal["=", "<>", "<", "<=", ">", ">=", "is null", "is not null", "in", "not in", "starts with", "not starts with"]
+Op = Literal[
+    "=", "<>", "<", "<=", ">", ">=", "is null", "is not null", "in", "not in", "starts with", "not starts with"
+]
 Value = bool | int | float | Decimal | str | bytes
 Engine = Literal["duckdb", "pyiceberg", "spark"]
 
@@ -47,7 +50,8 @@ _TICKS = frozenset({"date", "time", "timestamp", "timestamptz"})
 
 @dataclass(frozen=True, slots=True)
 class LakeColumn:
-    """A column of the lake, and values drawn from it. Dates are days, times and timestamps microseconds, UUIDs their bytes."""
+    """A column of the lake, and values drawn from it. Dates are days, times and timestamps microseconds, UUIDs their
+    bytes."""
 
     name: str
     kind: str
@@ -64,7 +68,10 @@ class LakeCondition:
     values: tuple[Value, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.column.name} {self.op} {', '.join(shorten(repr(value)) for value in self.values)} ({self.column.type_text})"
+        return (
+            f"{self.column.name} {self.op} {', '.join(shorten(repr(value)) for value in self.values)} "
+            f"({self.column.type_text})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,9 @@ class LakeAsked:
     @classmethod
     def open(cls, spark: SparkSession, name: TableName, key: str = "id") -> LakeAsked:
         location = load_table(spark, name).metadata_location
-        table = StaticTable.from_metadata(location.replace("file:/", "file:///", 1) if not location.startswith("file:///") else location)
+        table = StaticTable.from_metadata(
+            location.replace("file:/", "file:///", 1) if not location.startswith("file:///") else location
+        )
         return cls(table, location.removeprefix("file://").removeprefix("file:"), key, table.scan().to_arrow())
 
     def columns(self, seed: int) -> tuple[LakeColumn, ...]:
@@ -87,7 +96,12 @@ class LakeAsked:
 
 
 def assert_outside_readers_agree(
-    spark: SparkSession, name: TableName, *, turn: int = 0, each: int = 1, engines: Sequence[Engine] = ("duckdb", "pyiceberg")
+    spark: SparkSession,
+    name: TableName,
+    *,
+    turn: int = 0,
+    each: int = 1,
+    engines: Sequence[Engine] = ("duckdb", "pyiceberg"),
 ) -> None:
     """Every condition finds in the lake what it finds among all its rows, through each engine."""
     lake = LakeAsked.open(spark, name)
@@ -103,7 +117,8 @@ def assert_outside_readers_agree(
         if wrong:
             expected, found = answers[wrong[0]]
             raise AssertionError(
-                f"{len(wrong)} of {len(conditions)} conditions find other rows through {engine} (turn {turn}), the first: "
+                f"{len(wrong)} of {len(conditions)} conditions find other rows through {engine} (turn "
+                f"{turn}), the first: "
                 f"{conditions[wrong[0]]}\n{render_differences(list((expected - found).elements()), list((found - expected).elements()))}"
             )
 
@@ -150,7 +165,14 @@ def _draw(field: Any, rows: pa.ChunkedArray, seed: int) -> LakeColumn:
     return LakeColumn(field.name, kind, str(field.field_type), values)
 
 
-_NOTHING: dict[str, Value] = {"boolean": True, "float": 0.0, "double": 0.0, "string": "x", "binary": b"x", "uuid": bytes(16)}
+_NOTHING: dict[str, Value] = {
+    "boolean": True,
+    "float": 0.0,
+    "double": 0.0,
+    "string": "x",
+    "binary": b"x",
+    "uuid": bytes(16),
+}
 """What a column without values is asked for."""
 
 
@@ -190,14 +212,22 @@ def _by_duckdb(lake: LakeAsked, conditions: Sequence[LakeCondition]) -> list[tup
         answers = []
         for condition in conditions:
             text, values = _duckdb_text(condition)
-            both = [conn.execute(f'select "{lake.key}" from {place} where {text}', values).fetchall() for place in ("whole", source)]
+            both = [
+                conn.execute(f'select "{lake.key}" from {place} where {text}', values).fetchall()
+                for place in ("whole", source)
+            ]
             answers.append((Counter(both[0]), Counter(both[1])))
         return answers
 
 
 def _duckdb_text(condition: LakeCondition) -> tuple[str, list[Value]]:
     name, kind = '"' + condition.column.name.replace('"', '""') + '"', condition.column.kind
-    return _text(condition, name, _DUCKDB.get(kind, "?"), lambda value: str(value) if isinstance(value, Decimal) else _plain(kind, value))
+    return _text(
+        condition,
+        name,
+        _DUCKDB.get(kind, "?"),
+        lambda value: str(value) if isinstance(value, Decimal) else _plain(kind, value),
+    )
 
 
 _DUCKDB = {
@@ -237,7 +267,8 @@ def _text(condition: LakeCondition, name: str, holder: str, plain: Callable[[Val
 
 
 def _by_pyiceberg(lake: LakeAsked, conditions: Sequence[LakeCondition]) -> list[tuple[Counter[Any], Counter[Any]]]:
-    """PyIceberg has no NaN in conditions and finds it by no comparison, so both sides are judged by its own; it cannot compare UUIDs."""
+    """PyIceberg has no NaN in conditions and finds it by no comparison, so both sides are judged by its own; it cannot
+    compare UUIDs."""
     answers = []
     for condition in conditions:
         if condition.column.kind == "uuid" or any(value != value for value in condition.values):
@@ -300,7 +331,8 @@ _SPARK = {
 def _by_spark(
     spark: SparkSession, name: TableName, lake: LakeAsked, conditions: Sequence[LakeCondition]
 ) -> list[tuple[Counter[Any], Counter[Any]]]:
-    """One statement for all conditions; what it must find is what it finds in a copy of all rows, which has no bounds to go by."""
+    """One statement for all conditions; what it must find is what it finds in a copy of all rows, which has no bounds
+    to go by."""
     table = f"thermocline.`{name.schema}`.`{name.table}`"
     spark.sql(f"refresh table {table}")
     whole = spark.table(table).localCheckpoint()
@@ -313,7 +345,10 @@ def _by_spark(
             holder = _SPARK[condition.column.kind].replace("{}", "?")
             kind = condition.column.kind
             text, more = _text(condition, column, holder, lambda value, kind=kind: _spark_value(kind, value))  # type: ignore[misc]
-            branches.append(f"select {number} n, collect_list(`{lake.key}`) k from {place} where {text.replace(chr(92), chr(92) * 2)}")
+            branches.append(
+                f"select {number} n, collect_list(`{lake.key}`) k from {place} where "
+                f"{text.replace(chr(92), chr(92) * 2)}"
+            )
             values += more
         rows = spark.sql(" union all ".join(branches), args=values).collect()
         found.append({row.n: Counter(row.k) for row in rows})

@@ -1,7 +1,9 @@
-"""Statement shapes in one session: each statement runs on the spanning table and on its twin, in a transaction that is rolled back.
+"""Statement shapes in one session: each statement runs on the spanning table and on its twin, in a transaction that is
+rolled back.
 
-One tiered table serves a whole module, so a shape costs milliseconds. The same text runs on both sides: the spanning side with
-`search_path = public_all, public`, the twin's with `search_path = twin`, where `public.events`, the heap's own name, becomes `twin.events`.
+One tiered table serves a whole module, so a shape costs milliseconds. The same text runs on both sides: the spanning
+side with `search_path = public_all, public`, the twin's with `search_path = twin`, where `public.events`, the heap's
+own name, becomes `twin.events`.
 """
 
 from __future__ import annotations
@@ -17,14 +19,16 @@ import psycopg
 from psycopg import sql
 from tests.twin import Outcome, Spanning, assert_same_rows
 
-from thermocline.pg import connect, with_database
-from thermocline.postgres_server import PostgresServer
+from thermocline.runtime.pg import connect, with_database
+from thermocline.runtime.postgres_server import PostgresServer
 
 SEAM_PATH, TWIN_PATH = "public_all, public", "twin"
 
 
 @contextmanager
-def spanning_module(postgres: PostgresServer, template: str, directory: Path, *, before: str = "", **choices: Any) -> Iterator[Spanning]:
+def spanning_module(
+    postgres: PostgresServer, template: str, directory: Path, *, before: str = "", **choices: Any
+) -> Iterator[Spanning]:
     """A spanning table in a database of its own, for a whole module; `before` runs ahead of all."""
     name = f"module_{uuid.uuid4().hex[:12]}"
     with closing(connect(postgres.dsn(), autocommit=True)) as conn:

@@ -1,6 +1,8 @@
-"""The twin oracle: every statement runs on the spanning table and on an ordinary table, and both must agree, rows, counts and tags.
+"""The twin oracle: every statement runs on the spanning table and on an ordinary table, and both must agree, rows,
+counts and tags.
 
-The spanning side runs with `search_path = public_all, public`, the twin with `search_path = twin`; so the statements are the same text.
+The spanning side runs with `search_path = public_all, public`, the twin with `search_path = twin`; so the statements
+are the same text.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from tests.gateway_asked import GatewayAsked
 from thermocline.core.names import TableName, parse_table_name
 from thermocline.gateway.server import GatewayThread, start_in_thread
 from thermocline.ops.fold import FoldReport, fold
-from thermocline.ops.register import RegisterRequest, register
-from thermocline.ops.sessions import spark_source
-from thermocline.ops.tier import TierReport, tier
-from thermocline.pg import connect
-from thermocline.settings import Settings
+from thermocline.ops.register.registration import RegisterRequest, register
+from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.tier.tiering import TierReport, tier
+from thermocline.runtime.pg import connect
+from thermocline.runtime.settings import Settings
 
 EVENTS = """
 create table {schema}.events (
@@ -153,7 +155,8 @@ class Spanning:
                 conn.execute(f"alter table {table} {change}".encode())
 
     def assert_same_rows(self, conn: psycopg.Connection[Any] | None = None, *, each: int | None = None) -> None:
-        """The seam and the gateway have the twin's rows, asked for all of them and with conditions, `each` of every kind per column.
+        """The seam and the gateway have the twin's rows, asked for all of them and with conditions, `each` of every
+        kind per column.
 
         In a session of the caller's own, whose rows need not be committed, only the seam is asked.
         """
@@ -192,7 +195,8 @@ def run(conn: psycopg.Connection[Any], statement: str, params: Sequence[Any] = (
 
 
 def assert_same_rows(conn: psycopg.Connection[Any], turn: int = 0, *, each: int | None = None) -> tuple[Column, ...]:
-    """All rows of both sides agree, and those that conditions on every column find; the columns, with the values the conditions had."""
+    """All rows of both sides agree, and those that conditions on every column find; the columns, with the values the
+    conditions had."""
     columns = read_columns(conn, "twin.events", turn)
     conditions = plan_conditions(columns, turn, each=each)
     assert_same_answers(conn, conditions, ours="public_all.events", twin="twin.events", channel="the seam", turn=turn)

@@ -1,7 +1,8 @@
-"""Awkward rows of every native type: long texts, NaN, zeros of both signs, unicode beyond the first plane, decimals of every width.
+"""Awkward rows of every native type: long texts, NaN, zeros of both signs, unicode beyond the first plane, decimals of
+every width.
 
-Most values of a month lie in a narrow range of its own, so that files and row groups can be skipped; now and then an awkward one is among
-them. Rows come from a seed.
+Most values of a month lie in a narrow range of its own, so that files and row groups can be skipped; now and then an
+awkward one is among them. Rows come from a seed.
 """
 
 from __future__ import annotations
@@ -10,12 +11,51 @@ from random import Random
 
 PREFIX = "commonprefixoftwenty"
 TEXTS = (
-    *("", " ", "a", "A", "m", "~", "100%", "a_b", "back\\slash", "it's", "NULL", "line\nbreak\ttab", "é", "e\u0301", "ß", "ÿ" * 30),
+    *(
+        "",
+        " ",
+        "a",
+        "A",
+        "m",
+        "~",
+        "100%",
+        "a_b",
+        "back\\slash",
+        "it's",
+        "NULL",
+        "line\nbreak\ttab",
+        "é",
+        "e\u0301",
+        "ß",
+        "ÿ" * 30,
+    ),
     *(PREFIX, PREFIX + "a", PREFIX + "z", PREFIX + "\U0010ffff", PREFIX + "\x7f"),
-    *("\uffff", "\ud7ff", "\ue000", "𝄞", "🧑‍🚀" * 4, "\U0010ffff", "\U0010ffff" * 17, "a" + "\U0010ffff" * 20, "𐀀" * 16 + "b"),
+    *(
+        "\uffff",
+        "\ud7ff",
+        "\ue000",
+        "𝄞",
+        "🧑‍🚀" * 4,
+        "\U0010ffff",
+        "\U0010ffff" * 17,
+        "a" + "\U0010ffff" * 20,
+        "𐀀" * 16 + "b",
+    ),
     *("x" * 6000, "m" * 6000 + "1", "\U0010ffff" * 1500, "é" * 3000),
 )
-FLOATS = ("NaN", "0", "-0", "Infinity", "-Infinity", "5e-324", "-5e-324", "1.7976931348623157e308", "-1.5", "0.1", "1e-30")
+FLOATS = (
+    "NaN",
+    "0",
+    "-0",
+    "Infinity",
+    "-Infinity",
+    "5e-324",
+    "-5e-324",
+    "1.7976931348623157e308",
+    "-1.5",
+    "0.1",
+    "1e-30",
+)
 REALS = ("NaN", "0", "-0", "Infinity", "-Infinity", "1e-45", "3.4028235e38", "-1.5", "0.1", "16777217")
 SMALL_DECIMALS = ("0", "0.01", "-0.01", "9999999.99", "-9999999.99")
 MIDDLE_DECIMALS = ("0", "0.0001", "-0.0001", "99999999999999.9999", "-99999999999999.9999", "-1", "90071992547409.93")
@@ -30,11 +70,22 @@ LARGE_DECIMALS = (
 )
 DATES = ("0044-03-15 BC", "0001-01-01", "1582-10-04", "1582-10-15", "1969-12-31", "1970-01-01", "9999-12-31")
 MOMENTS = (
-    *("0044-03-15 12:00:00 BC", "0001-01-01 00:00:00", "1582-10-04 23:59:59.999999", "1969-12-31 23:59:59.999999", "1970-01-01 00:00:00"),
+    *(
+        "0044-03-15 12:00:00 BC",
+        "0001-01-01 00:00:00",
+        "1582-10-04 23:59:59.999999",
+        "1969-12-31 23:59:59.999999",
+        "1970-01-01 00:00:00",
+    ),
     *("9999-12-31 23:59:59.999999", "2026-03-29 01:30:00.000001"),
 )
 BYTES = ("", "\\x00", "\\xff", "\\x" + "ff" * 17, "\\x" + "00" * 20, "\\x" + "7f80" * 10, "\\x" + "ab" * 6000)
-UUIDS = ("00000000-0000-0000-0000-000000000000", "7fffffff-ffff-ffff-ffff-ffffffffffff", "80000000-0000-0000-0000-000000000000", "f" * 32)
+UUIDS = (
+    "00000000-0000-0000-0000-000000000000",
+    "7fffffff-ffff-ffff-ffff-ffffffffffff",
+    "80000000-0000-0000-0000-000000000000",
+    "f" * 32,
+)
 
 WILD = """
 create table {schema}.events (
@@ -124,7 +175,8 @@ def wild_rows(months: int = 4, rows_per_month: int = 60, seed: int = 7, first_id
 
 
 def wild_changes(seed: int, ids: range) -> list[str]:
-    """Statements for both sides: half of the rows get other values, some go, some come; each meets rows in every tier."""
+    """Statements for both sides: half of the rows get other values, some go, some come; each meets rows in every
+    tier."""
     random = Random(seed)
     statements = []
     for key in ids:
@@ -134,8 +186,12 @@ def wild_changes(seed: int, ids: range) -> list[str]:
         elif chance < 0.75:
             month = random.randint(1, 4)
             some = random.sample(list(zip(COLUMNS, wild_row(random, month), strict=True)), 9)
-            statements.append(f"update events set {', '.join(f'{name} = {literal(value)}' for name, value in some)} where id = {key}")
+            statements.append(
+                f"update events set {', '.join(f'{name} = {literal(value)}' for name, value in some)} where id = {key}"
+            )
         elif chance < 0.9:
-            values = ", ".join(map(literal, [str(10_000 + key), f"2026-0{random.randint(1, 4)}-17 03:00+00", *wild_row(random, 2)]))
+            values = ", ".join(
+                map(literal, [str(10_000 + key), f"2026-0{random.randint(1, 4)}-17 03:00+00", *wild_row(random, 2)])
+            )
             statements.append(f"insert into events values ({values})")
     return statements

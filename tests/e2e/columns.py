@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.twin import Spanning
 
-from thermocline.ops.verify import verify
+from thermocline.ops.verify.verify_table import verify
 
 TABLE = """
 create table {schema}.events (

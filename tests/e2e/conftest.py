@@ -11,14 +11,19 @@ from tests.e2e.orders import ORDERS, ORDERS_ROWS
 from tests.shapes import Shapes, rolled_back, spanning_module
 from tests.twin import EVENTS_PARTITIONS, Spanning
 
-from thermocline.postgres_server import PostgresServer
+from thermocline.runtime.postgres_server import PostgresServer
 
 
 @pytest.fixture(scope="session")
 def orders(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spanning]:
     """Rows 1 to 179 lie below the cut-line in the lake alone, 180 to 200 at or above it."""
     with spanning_module(
-        postgres, template, tmp_path_factory.mktemp("orders"), table=ORDERS, partitions=EVENTS_PARTITIONS, rows=ORDERS_ROWS
+        postgres,
+        template,
+        tmp_path_factory.mktemp("orders"),
+        table=ORDERS,
+        partitions=EVENTS_PARTITIONS,
+        rows=ORDERS_ROWS,
     ) as spanning:
         spanning.tier()
         assert len(spanning.query("select relid from thermocline.partitions where state = 'dropped'")) == 3
@@ -38,14 +43,17 @@ def shapes(orders: Spanning) -> Iterator[Shapes]:
 @pytest.fixture(scope="session")
 def columns(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
     """January and February in the lake, March in the heap."""
-    with original(postgres, template, tmp_path_factory.mktemp("columns"), table=TABLE, partitions=PARTITIONS, rows=ROWS) as made:
+    with original(
+        postgres, template, tmp_path_factory.mktemp("columns"), table=TABLE, partitions=PARTITIONS, rows=ROWS
+    ) as made:
         yield made
 
 
 @pytest.fixture
 def changing(columns: Original) -> Iterator[Spanning]:
     with columns.clone() as made:
-        # A row that only the lake holds, one with a correction, a historical one in the spill, a hot one: each tier has something to say.
+        # A row that only the lake holds, one with a correction, a historical one in the spill, a hot one: each tier has
+        # something to say.
         made.both("update events set note = 'corrected' where id = 7 returning *")
         made.both("insert into events (id, ts, v) values (500, '2025-06-01', 5) returning *")
         yield made

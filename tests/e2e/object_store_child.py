@@ -9,11 +9,11 @@ import sys
 
 from thermocline.core.names import parse_table_name
 from thermocline.ops.fold import fold
-from thermocline.ops.register import RegisterRequest, register
-from thermocline.ops.sessions import spark_source
-from thermocline.ops.tier import tier
-from thermocline.pg import connect
-from thermocline.settings import Settings
+from thermocline.ops.register.registration import RegisterRequest, register
+from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.tier.tiering import tier
+from thermocline.runtime.pg import connect
+from thermocline.runtime.settings import Settings
 
 CORRECTIONS = (
     "update events set v = v + 1000 where id between 10 and 20",
@@ -23,7 +23,9 @@ CORRECTIONS = (
 
 
 def main(dsn: str, gateway: str, warehouse: str) -> None:
-    settings = Settings(dsn=dsn, warehouse=warehouse, gateway_listen=gateway, spark_master="local[2]", lock_timeout_ms=1000)
+    settings = Settings(
+        dsn=dsn, warehouse=warehouse, gateway_listen=gateway, spark_master="local[2]", lock_timeout_ms=1000
+    )
     name = parse_table_name("public.events")
     spark = spark_source(dsn, settings)
     register(dsn, RegisterRequest(table=name, premake=0), settings=settings)

@@ -1,4 +1,5 @@
-"""Maintains an Iceberg table on an object store, in a process with a Spark of its own; what it finds is printed as JSON."""
+"""Maintains an Iceberg table on an object store, in a process with a Spark of its own; what it finds is printed as
+JSON."""
 
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ from typing import Any
 import boto3  # type: ignore[import-untyped]
 from tests.object_store import BUCKET
 
-from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
+from thermocline.core.policy.policy import Policy
 from thermocline.errors import ThermoclineError
-from thermocline.object_store import current_store
-from thermocline.ops.maintain.context import LakeTarget, PassContext
-from thermocline.ops.maintain.orphans import run_remove_orphans
-from thermocline.ops.maintain.prune import run_prune_metadata
-from thermocline.ops.sessions import spark_source
-from thermocline.pg import Connection, connect
-from thermocline.settings import Settings
-from thermocline.spark.commit import load_table
+from thermocline.lake.commit.exact_commit import load_table
+from thermocline.maintain.context import LakeTarget, PassContext
+from thermocline.maintain.operations.prune_metadata import run_prune_metadata
+from thermocline.maintain.operations.remove_orphans import run_remove_orphans
+from thermocline.ops.requests.spark_source import spark_source
+from thermocline.runtime.object_store import current_store
+from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.settings import Settings
 
 NAME = TableName("lab", "events")
 T = "thermocline.lab.events"
@@ -80,8 +81,12 @@ def main(dsn: str, warehouse: str) -> dict[str, Any]:
         upkeep = Upkeep(dsn, warehouse, conn)
         spark = upkeep.spark()
         spark.sql("create namespace thermocline.lab")
-        spark.sql(f"create table {T} (id bigint) using iceberg tblproperties ('write.metadata.previous-versions-max'='1')")
-        row = conn.execute("insert into thermocline.lake_tables (namespace, name) values ('lab', 'events') returning id").fetchone()
+        spark.sql(
+            f"create table {T} (id bigint) using iceberg tblproperties ('write.metadata.previous-versions-max'='1')"
+        )
+        row = conn.execute(
+            "insert into thermocline.lake_tables (namespace, name) values ('lab', 'events') returning id"
+        ).fetchone()
         assert row is not None
         for at in range(4):
             spark.sql(f"insert into {T} values ({at})")
@@ -92,7 +97,11 @@ def main(dsn: str, warehouse: str) -> dict[str, Any]:
         said["head is there"] = location.removeprefix(f"s3://{BUCKET}/") in upkeep.read_keys()
         said["metadata files"] = sum(key.endswith(".metadata.json") for key in upkeep.read_keys())
         live = next(key for key in upkeep.read_keys() if "/data/" in key)
-        for key in (f"{folder}/data/fresh.parquet", f"{folder}/data/old orphan+#?.parquet", live.replace("/data/", "/data//")):
+        for key in (
+            f"{folder}/data/fresh.parquet",
+            f"{folder}/data/old orphan+#?.parquet",
+            live.replace("/data/", "/data//"),
+        ):
             upkeep.put(key)
         said["sweep"] = told(run_remove_orphans, context)
         put = {"fresh.parquet", "old orphan+#?.parquet"}

@@ -1,4 +1,5 @@
-"""A lake that was left is taken up again: nothing copied twice, nothing doubled, nothing hidden, nobody else's taken."""
+"""A lake that was left is taken up again: nothing copied twice, nothing doubled, nothing hidden, nobody else's
+taken."""
 
 from __future__ import annotations
 
@@ -8,10 +9,10 @@ import pytest
 from tests.twin import Spanning
 
 from thermocline.errors import LakeNotAdoptable
-from thermocline.ops.maintain.registry import add_table, read_list
-from thermocline.ops.register import RegisterReport, RegisterRequest, register
-from thermocline.ops.unregister import UnregisterReport, unregister
-from thermocline.ops.verify import verify
+from thermocline.maintain.lake_tables import add_table, read_list
+from thermocline.ops.register.registration import RegisterReport, RegisterRequest, register
+from thermocline.ops.register.unregistration import UnregisterReport, unregister
+from thermocline.ops.verify.verify_table import verify
 
 
 def leave(spanning: Spanning, **choices: object) -> UnregisterReport:
@@ -24,7 +25,9 @@ def take_up(spanning: Spanning, **request: object) -> RegisterReport:
 
 
 def lake_files(spanning: Spanning) -> set[str]:
-    return {row[0] for row in spanning.spark().sql("select file_path from thermocline.public.events.data_files").collect()}
+    return {
+        row[0] for row in spanning.spark().sql("select file_path from thermocline.public.events.data_files").collect()
+    }
 
 
 def heap_and_twin(spanning: Spanning, statement: str) -> None:
@@ -36,7 +39,9 @@ def heap_and_twin(spanning: Spanning, statement: str) -> None:
 def write_through_the_seam(spanning: Spanning, number: int = 1) -> None:
     spanning.both("update events set v = v + 1 where id in (20, 150, 270, 390) returning *")
     spanning.both(f"insert into events (id, ts, v) values ({9100 + number}, '2026-02-11 00:00+00', 1) returning *")
-    spanning.both(f"delete from events where id in ({number + 20}, {number + 150}, {number + 270}, {number + 390}) returning id")
+    spanning.both(
+        f"delete from events where id in ({number + 20}, {number + 150}, {number + 270}, {number + 390}) returning id"
+    )
     spanning.assert_same_rows()
 
 
@@ -56,7 +61,9 @@ def test_a_tiered_table_is_left_and_taken_up_again(spanning: Spanning) -> None:
     heap_and_twin(spanning, "update events set v = v + 1 where ts >= '2026-04-01 00:00+00'")
     heap_and_twin(spanning, "insert into events (id, ts, v) values (9001, '2026-04-20 00:00+00', 1)")
     assert take_up(spanning).cut_line == "2026-04-01 00:00:00+00"
-    assert [line.registered for line in read_list(spanning.dsn)] == [True], "no pass that knows nothing of readers in Postgres"
+    assert [line.registered for line in read_list(spanning.dsn)] == [True], (
+        "no pass that knows nothing of readers in Postgres"
+    )
     spanning.assert_same_rows()
     assert lake_files(spanning) == files
     write_through_the_seam(spanning, 2)
@@ -68,8 +75,11 @@ def test_a_tiered_table_is_left_and_taken_up_again(spanning: Spanning) -> None:
 
 
 @pytest.mark.conforms("C-204")
-def test_keep_heap_becomes_tiered_and_rows_that_did_not_change_are_not_copied_twice(make_spanning: Callable[..., Spanning]) -> None:
-    """February is changed while nobody is registered: it alone is copied again, and what was deleted does not come back."""
+def test_keep_heap_becomes_tiered_and_rows_that_did_not_change_are_not_copied_twice(
+    make_spanning: Callable[..., Spanning],
+) -> None:
+    """February is changed while nobody is registered: it alone is copied again, and what was deleted does not come
+    back."""
     spanning = make_spanning(keep_heap=True)
     spanning.tier()
     spanning.both("update events set v = v + 1 where id in (17, 300)")
@@ -128,14 +138,18 @@ def test_a_lake_is_taken_up_only_when_asked_and_only_as_it_was_left(spanning: Sp
     leave(spanning)
     with pytest.raises(Exception, match=r"The lake has a table public\.events already"):
         register(spanning.dsn, RegisterRequest(table=spanning.name), settings=spanning.settings)
-    with pytest.raises(LakeNotAdoptable, match="With --keep-heap the heap holds every row, and only the lake holds those at 2026-01"):
+    with pytest.raises(
+        LakeNotAdoptable, match="With --keep-heap the heap holds every row, and only the lake holds those at 2026-01"
+    ):
         take_up(spanning, keep_heap=True)
     with pytest.raises(LakeNotAdoptable, match="is partitioned by month"):
         take_up(spanning, lake_partition="day")
     spanning.seam.execute("alter table public.events add column more text")
     with pytest.raises(LakeNotAdoptable, match=r"Column more of public\.events is not in the lake"):
         take_up(spanning)
-    spanning.seam.execute("alter table public.events drop column more, drop column note, add column note text default 'd'")
+    spanning.seam.execute(
+        "alter table public.events drop column more, drop column note, add column note text default 'd'"
+    )
     with pytest.raises(LakeNotAdoptable, match=r"Column note of public\.events was dropped and added again"):
         take_up(spanning)
     assert spanning.query("select count(*) from thermocline.tables") == [(0,)]

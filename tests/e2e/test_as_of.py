@@ -11,8 +11,8 @@ from psycopg.conninfo import make_conninfo
 from tests.e2e.test_maintenance_safety import maintenance
 from tests.twin import Spanning
 
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.pg import connect
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.runtime.pg import connect
 
 AS_OF = "select r from thermocline.as_of('public.events', %s) r"
 
@@ -27,7 +27,8 @@ def _read(conn: psycopg.Connection[Any], moment: Any) -> list[tuple[Any, ...]]:
 
 @pytest.mark.conforms("C-082")
 def test_the_lake_reads_as_it_was_published_at_a_moment(spanning: Spanning) -> None:
-    """In both tiered modes the lake's side alone; both tiers at once come with the mirrored modes and the change log."""
+    """In both tiered modes the lake's side alone; both tiers at once come with the mirrored modes and the change
+    log."""
     below = "select to_jsonb(e) from events e where ts < '2026-04-01 00:00+00'"
     before_all = _now(spanning)
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="no lake version of") as none:
@@ -45,7 +46,9 @@ def test_the_lake_reads_as_it_was_published_at_a_moment(spanning: Spanning) -> N
         spanning.seam.execute(AS_OF, [before_all])
     assert str(too_old.value.diag.message_hint).startswith("The oldest one is from 20")
     for place in ("public.events", "public_all.events"):
-        with pytest.raises(psycopg.errors.FeatureNotSupported, match=r"what Postgres held .* is not kept: its mode is tiered") as missing:
+        with pytest.raises(
+            psycopg.errors.FeatureNotSupported, match=r"what Postgres held .* is not kept: its mode is tiered"
+        ) as missing:
             spanning.seam.execute("select thermocline.as_of(%s::text::regclass, %s, 'both')", [place, first])
         assert str(missing.value.diag.message_hint).startswith("Missing is every change in the lake")
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="tiers are 'lake' or 'both', not 'heap'"):
@@ -56,7 +59,9 @@ def test_the_lake_reads_as_it_was_published_at_a_moment(spanning: Spanning) -> N
             dsn = make_conninfo(spanning.dsn, user="as_of_reader", password="secret")
             with closing(connect(dsn, autocommit=True)) as reader, pytest.raises(psycopg.errors.UndefinedTable):
                 reader.execute(AS_OF, [first])
-            conn.execute("grant usage on schema public_all to as_of_reader; grant select on public_all.events to as_of_reader")
+            conn.execute(
+                "grant usage on schema public_all to as_of_reader; grant select on public_all.events to as_of_reader"
+            )
             with closing(connect(dsn, autocommit=True)) as reader:
                 assert _read(reader, first) == rows
         finally:

@@ -23,12 +23,16 @@ def test_names_of_our_own_variables_are_only_names(make_spanning: Callable[..., 
     spanning = make_spanning(table=TABLE, rows=ROWS)
     for _ in range(2):
         spanning.both(
-            'update events set "found" = "found" + 1, "statement_t" = 5, "new" = "old" || \'!\' where "wished" in (3, 100) returning *'
+            'update events set "found" = "found" + 1, "statement_t" = 5, "new" = "old" || \'!\' where '
+            '"wished" in (3, 100) returning *'
         )
-        spanning.both('update events set ts = ts + interval \'1 hour\', "moves" = true where "wished" in (4, 101) returning *')
+        spanning.both(
+            'update events set ts = ts + interval \'1 hour\', "moves" = true where "wished" in (4, 101) returning *'
+        )
         spanning.both('delete from events where "wished" in (5, 102) returning *')
         spanning.both(
-            "insert into events (\"wished\", ts, \"tg_op\", mask) values (500, '2025-05-05 00:00+00', 'q', B'00000001') returning *"
+            "insert into events (\"wished\", ts, \"tg_op\", mask) values (500, '2025-05-05 00:00+00', 'q', "
+            "B'00000001') returning *"
         )
         spanning.assert_same_rows()
         spanning.tier()

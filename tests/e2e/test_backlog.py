@@ -1,4 +1,5 @@
-"""A large backlog of corrections drains commit by commit, with its rate told, while more arrive; and no task grows with it."""
+"""A large backlog of corrections drains commit by commit, with its rate told, while more arrive; and no task grows with
+it."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import pytest
 from tests.gateway.whole_lake import person
 from tests.twin import Spanning
 
-from thermocline.core.plan.folding import RANGE_ROWS
-from thermocline.pg import connect
+from thermocline.core.plan.fold import RANGE_ROWS
+from thermocline.runtime.pg import connect
 from thermocline.worker.loop import Worker
 
 BACKLOG = int(os.environ.get("THERMOCLINE_TEST_BACKLOG_ROWS", "1000000"))
@@ -36,14 +37,16 @@ select count(*), sum(v), sum(id) from (
 def test_a_backlog_of_a_million_drains_while_more_arrives(make_spanning: Callable[..., Spanning]) -> None:
     """All on one tier key: upserts of new rows, and every tenth row of the lake deleted or replaced.
 
-    A twin of a million rows would cost more than the fold: what must be there is asked of `generate_series`, in Postgres too.
+    A twin of a million rows would cost more than the fold: what must be there is asked of `generate_series`, in
+    Postgres too.
     """
     spanning = make_spanning(table=NARROW, partitions=GRID, partition_by="range (k)", rows=ROWS)
     spanning.tier()
     with connect(spanning.dsn, autocommit=True) as conn:
         conn.execute(
             "insert into thermocline_delta.public__events (k, id, v, _op, _version)"
-            " select 5, i, -i, (i %% 20 = 5)::integer, nextval('thermocline.delta_version') from generate_series(1, %s) i",
+            " select 5, i, -i, (i %% 20 = 5)::integer, nextval('thermocline.delta_version') from "
+            "generate_series(1, %s) i",
             [BACKLOG],
         )
     assert BACKLOG > 2 * RANGE_ROWS
@@ -71,7 +74,9 @@ def test_a_backlog_of_a_million_drains_while_more_arrives(make_spanning: Callabl
 
 @pytest.mark.conforms("C-132")
 @pytest.mark.parametrize("waiting", [999, 1000, 5000])
-def test_the_batch_of_a_cycle_is_a_minimum_and_not_a_ceiling(make_spanning: Callable[..., Spanning], waiting: int) -> None:
+def test_the_batch_of_a_cycle_is_a_minimum_and_not_a_ceiling(
+    make_spanning: Callable[..., Spanning], waiting: int
+) -> None:
     rows = "insert into events select i, i % 10, i from generate_series(1, 50) i union all select -1, 150, 0"
     spanning = make_spanning(table=NARROW, partitions=GRID, partition_by="range (k)", rows=rows)
     spanning.tier()

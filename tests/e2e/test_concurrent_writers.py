@@ -1,4 +1,5 @@
-"""Two sessions write the same rows through the seam: both changes hold, or one of them is told to run again; none is lost."""
+"""Two sessions write the same rows through the seam: both changes hold, or one of them is told to run again; none is
+lost."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 from tests.shapes import spanning_module
 from tests.twin import Spanning, run
 
-from thermocline.postgres_server import PostgresServer
+from thermocline.runtime.postgres_server import PostgresServer
 
 LEVELS = ["read committed", "repeatable read", "serializable"]
 TIERS = {"cold": 0, "hot": 380}

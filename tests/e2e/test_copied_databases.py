@@ -1,4 +1,5 @@
-"""A copy of a database shares its lake with the original: it is read, and left, and moves nothing until it is said to be the original."""
+"""A copy of a database shares its lake with the original: it is read, and left, and moves nothing until it is said to
+be the original."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from tests.twin import Spanning
 
 from thermocline.core.names import TableName
 from thermocline.errors import CopiedDatabase
-from thermocline.locations import without_file_scheme
-from thermocline.ops.init_database import claim_database
-from thermocline.ops.janitor import remove_leftover_lakes, remove_stray_files
-from thermocline.ops.maintain.run import PassWish, run_pass
-from thermocline.ops.recover import recover
-from thermocline.ops.register import RegisterRequest, register
-from thermocline.ops.unregister import unregister
-from thermocline.pg import connect
+from thermocline.maintain.janitor import remove_leftover_lakes, remove_stray_files
+from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.ops.admin.init_database import claim_database
+from thermocline.ops.admin.recover import recover
+from thermocline.ops.register.registration import RegisterRequest, register
+from thermocline.ops.register.unregistration import unregister
+from thermocline.runtime.locations import without_file_scheme
+from thermocline.runtime.pg import connect
 
 
 @pytest.fixture
@@ -49,8 +50,14 @@ def test_a_copy_is_read_and_written_and_moves_nothing_of_the_lake(copy: Spanning
         with pytest.raises(CopiedDatabase, match="is a copy"):
             refused()
     with closing(connect(copy.dsn, autocommit=True)) as conn:
-        conn.execute("create table public.more (id bigint, ts timestamptz not null, primary key (id, ts)) partition by range (ts)")
-        staged = "insert into thermocline.staged_files (path, table_id, op_id) select %s, t.id, gen_random_uuid() from thermocline.tables t"
+        conn.execute(
+            "create table public.more (id bigint, ts timestamptz not null, primary key (id, ts)) partition "
+            "by range (ts)"
+        )
+        staged = (
+            "insert into thermocline.staged_files (path, table_id, op_id) select %s, t.id, gen_random_uuid() "
+            "from thermocline.tables t"
+        )
         conn.execute(staged, [f"file://{next(file for file in files if file.suffix == '.parquet')}"])
         for janitor in (remove_stray_files, remove_leftover_lakes):
             with pytest.raises(CopiedDatabase):

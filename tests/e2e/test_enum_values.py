@@ -1,4 +1,5 @@
-"""Types over time: a value that is added works in both tiers; what the lake may hold keeps its name, its attributes and its checks."""
+"""Types over time: a value that is added works in both tiers; what the lake may hold keeps its name, its attributes and
+its checks."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from tests.shapes import spanning_module
 from tests.twin import Spanning
 
 from thermocline.errors import HeapChanged
-from thermocline.postgres_server import PostgresServer
+from thermocline.runtime.postgres_server import PostgresServer
 
 TYPES = """
 create type public.mood as enum ('sad', 'glad');
@@ -37,7 +38,9 @@ def moods(database: str, make_spanning: Callable[..., Spanning]) -> Spanning:
 def test_a_value_that_is_added_is_written_and_read_in_both_tiers(moods: Spanning) -> None:
     moods.tier()
     moods.seam.execute("alter type public.mood add value 'calm' before 'glad'")
-    moods.both("update events set m = 'calm', all_of = array['calm', null]::public.mood[] where id in (3, 190) returning *")
+    moods.both(
+        "update events set m = 'calm', all_of = array['calm', null]::public.mood[] where id in (3, 190) returning *"
+    )
     moods.both("select m, count(*) from events group by m order by m")
     moods.fold()
     moods.tier()
@@ -66,11 +69,17 @@ def test_before_rows_left_the_heap_a_value_is_renamed_and_tiered_by_its_new_name
 
 
 @pytest.mark.parametrize("watched", [True, False], ids=["at once", "by the next cycle"])
-def test_a_type_that_gets_another_name_or_schema_is_followed(database: str, make_spanning: Callable[..., Spanning], watched: bool) -> None:
+def test_a_type_that_gets_another_name_or_schema_is_followed(
+    database: str, make_spanning: Callable[..., Spanning], watched: bool
+) -> None:
     with psycopg.connect(database, autocommit=True) as conn:
-        conn.execute("create type public.tone as enum ('low', 'high'); create domain public.code as varchar(9) check (value <> '')")
+        conn.execute(
+            "create type public.tone as enum ('low', 'high'); create domain public.code as varchar(9) check "
+            "(value <> '')"
+        )
     table = (
-        "create table {schema}.events (id integer not null, ts timestamptz not null, t public.tone, c public.code, primary key (id, ts))"
+        "create table {schema}.events (id integer not null, ts timestamptz not null, t public.tone, c "
+        "public.code, primary key (id, ts))"
     )
     moment = "'2026-01-01 00:00+00'::timestamptz + i * interval '12 hours'"
     rows = f"insert into events select i, {moment}, 'low', 'c' || i from generate_series(1, 200) i"
@@ -78,7 +87,9 @@ def test_a_type_that_gets_another_name_or_schema_is_followed(database: str, make
     spanning.tier()
     if not watched:
         spanning.seam.execute("alter event trigger thermocline_type_end disable")
-    spanning.seam.execute("create schema kinds; alter type public.tone rename to pitch; alter type public.pitch set schema kinds")
+    spanning.seam.execute(
+        "create schema kinds; alter type public.tone rename to pitch; alter type public.pitch set schema kinds"
+    )
     spanning.seam.execute('alter domain public.code rename to "co%de"')
     if not watched:
         spanning.tier()
@@ -93,7 +104,9 @@ def test_a_type_that_gets_another_name_or_schema_is_followed(database: str, make
 def test_renamed_unwatched_the_table_stops_and_says_which_value(moods: Spanning) -> None:
     """Where the role of `init` may make no event triggers: reads fail loudly, the next cycle names the value."""
     moods.tier()
-    moods.seam.execute("alter event trigger thermocline_type_end disable; alter type public.mood rename value 'sad' to 'blue'")
+    moods.seam.execute(
+        "alter event trigger thermocline_type_end disable; alter type public.mood rename value 'sad' to 'blue'"
+    )
     with pytest.raises(psycopg.errors.InvalidTextRepresentation, match='invalid input value for enum mood: "sad"'):
         moods.seam.execute("select * from events where ts < '2026-02-01'").fetchall()
     for step in (moods.tier, moods.fold):
@@ -119,7 +132,10 @@ _ATTRIBUTES = r"type public\.pair got or lost attributes; the lake holds its val
             "alter domain public.moods add check (cardinality(value) < 3)",
             r"domain public\.moods got a constraint; values in the lake were not",
         ),
-        ("alter domain public.moods add check (cardinality(value) < 2) not valid", r"domain public\.moods got a constraint"),
+        (
+            "alter domain public.moods add check (cardinality(value) < 2) not valid",
+            r"domain public\.moods got a constraint",
+        ),
         ("alter domain public.moods set not null", r"domain public\.moods got a constraint"),
     ],
 )
@@ -138,7 +154,9 @@ def test_names_of_attributes_and_fewer_checks_need_nothing(settled: Spanning) ->
 
 
 def test_before_rows_left_the_heap_a_composite_changes_and_is_tiered_as_it_is(moods: Spanning) -> None:
-    moods.seam.execute("alter type public.pair add attribute more text; alter domain public.moods add check (cardinality(value) < 3)")
+    moods.seam.execute(
+        "alter type public.pair add attribute more text; alter domain public.moods add check (cardinality(value) < 3)"
+    )
     moods.both("update events set both_of = row(1, 'sad', 'much')::public.pair where id = 3")
     moods.tier()
     moods.assert_same_rows()
@@ -146,7 +164,9 @@ def test_before_rows_left_the_heap_a_composite_changes_and_is_tiered_as_it_is(mo
 
 def test_a_composite_changed_unwatched_stops_the_table_by_name(moods: Spanning) -> None:
     moods.tier()
-    moods.seam.execute("alter event trigger thermocline_type_end disable; alter type public.pair add attribute more text")
+    moods.seam.execute(
+        "alter event trigger thermocline_type_end disable; alter type public.pair add attribute more text"
+    )
     with pytest.raises(HeapChanged, match=_ATTRIBUTES):
         moods.tier()
 
@@ -155,10 +175,13 @@ def test_a_composite_changed_unwatched_stops_the_table_by_name(moods: Spanning) 
 def settled(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spanning]:
     """Tiered; every test leaves it as it was."""
     places = (
-        "create table public.places (id integer, name text); alter domain public.moods add constraint few check (cardinality(value) < 9);"
+        "create table public.places (id integer, name text); alter domain public.moods add constraint few check "
+        "(cardinality(value) < 9);"
     )
     table = TABLE.replace("both_of public.pair,", "both_of public.pair, places public.places[],")
     rows = ROWS.replace("::public.pair\n", "::public.pair, array[row(i, 'here')::public.places]\n")
-    with spanning_module(postgres, template, tmp_path_factory.mktemp("types"), before=TYPES + places, table=table, rows=rows) as made:
+    with spanning_module(
+        postgres, template, tmp_path_factory.mktemp("types"), before=TYPES + places, table=table, rows=rows
+    ) as made:
         made.tier()
         yield made

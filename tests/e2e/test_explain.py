@@ -1,4 +1,5 @@
-"""explain: says before a statement runs which tiers it touches, why, where its rows go and what it costs; and runs nothing."""
+"""explain: says before a statement runs which tiers it touches, why, where its rows go and what it costs; and runs
+nothing."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ from tests.twin import Spanning
 from thermocline.core.explain import Explanation, TableExplained, render_explanation
 from thermocline.errors import NotExplainable
 from thermocline.gateway import metrics
-from thermocline.gateway.cost import with_costs
-from thermocline.ops.explain import explain
-from thermocline.pg import connect
-from thermocline.postgres_server import PostgresServer
+from thermocline.gateway.lake_arm.scan_cost import with_costs
+from thermocline.ops.inspect.explain import explain
+from thermocline.runtime.pg import connect
+from thermocline.runtime.postgres_server import PostgresServer
 
 COLD, HOT = "2026-01-20 10:00+00", "2026-04-20 10:00+00"
 
@@ -54,14 +55,44 @@ def _state(spanning: Spanning) -> list[tuple[Any, ...]]:
 
 READS = [
     ("select * from events where ts >= '2026-04-02'", "provably hot", "ts >= '2026-04-02", True, False),
-    ("select * from events where ts = timestamptz '2026-04-20 10:00+00' and v > 3", "provably hot", "ts = '2026-04-20", True, False),
+    (
+        "select * from events where ts = timestamptz '2026-04-20 10:00+00' and v > 3",
+        "provably hot",
+        "ts = '2026-04-20",
+        True,
+        False,
+    ),
     ("select * from events where ts < '2026-02-01' and id = 5", "provably cold", "ts < '2026-02-01", False, True),
-    ("select * from events where ts between '2026-01-01' and '2026-01-05'", "provably cold", "ts <= '2026-01-05", False, True),
+    (
+        "select * from events where ts between '2026-01-01' and '2026-01-05'",
+        "provably cold",
+        "ts <= '2026-01-05",
+        False,
+        True,
+    ),
     ("select * from events where id = 5", "may touch both", None, True, True),
     ("select * from events where ts < '2026-01-05' or ts > '2026-04-05'", "may touch both", None, True, True),
-    ("select * from events where not (ts < '2026-04-02') and ts is not null", "provably hot", "ts >= '2026-04-02", True, False),
-    ("with x as (select * from events where ts > '2026-04-02') select count(*) from x", "provably hot", "ts > '2026-04-02", True, False),
-    ("copy (select note || ')' from events where ts < '2026-01-05') to stdout (format csv)", "provably cold", "ts <", False, True),
+    (
+        "select * from events where not (ts < '2026-04-02') and ts is not null",
+        "provably hot",
+        "ts >= '2026-04-02",
+        True,
+        False,
+    ),
+    (
+        "with x as (select * from events where ts > '2026-04-02') select count(*) from x",
+        "provably hot",
+        "ts > '2026-04-02",
+        True,
+        False,
+    ),
+    (
+        "copy (select note || ')' from events where ts < '2026-01-05') to stdout (format csv)",
+        "provably cold",
+        "ts <",
+        False,
+        True,
+    ),
     ("table events", "may touch both", None, True, True),
 ]
 
@@ -86,9 +117,19 @@ WRITES = [
     ("update events set v = v + 1 where id = 5", "update", "may touch both", ["heap", "heap's spill and delta"]),
     ("update events set v = 1 where ts >= '2026-04-05'", "update", "provably hot", ["heap"]),
     ("delete from events where ts < '2026-01-05'", "delete", "provably cold", ["delta"]),
-    ("with gone as (delete from events where ts < '2026-01-05' returning *) select * from gone", "delete", "provably cold", ["delta"]),
+    (
+        "with gone as (delete from events where ts < '2026-01-05' returning *) select * from gone",
+        "delete",
+        "provably cold",
+        ["delta"],
+    ),
     ("insert into events select * from events", "insert", "may touch both", ["heap", "heap's spill and delta"]),
-    ("copy events (id, ts, v) from stdin with (format csv)", "insert", "may touch both", ["heap", "heap's spill and delta"]),
+    (
+        "copy events (id, ts, v) from stdin with (format csv)",
+        "insert",
+        "may touch both",
+        ["heap", "heap's spill and delta"],
+    ),
     (
         f"insert into public.events values (1, '{COLD}', 3) on conflict (id, ts) do nothing",
         "insert",
@@ -113,8 +154,15 @@ def test_a_write_names_the_path_of_each_tier_and_runs_nothing(
 
 @pytest.mark.conforms("C-195")
 def test_literal_rows_of_an_insert_are_counted_by_where_they_would_go(tiered: Spanning) -> None:
-    rows = f"(1, '{COLD}', 3), (2, timestamptz '{HOT}', 4), (3, now(), 5), (4, now(), 6), (5, default, 7), (6, ('{COLD}'), length(')'))"
-    for target in ("events (id, ts, v)", "public.events (id, ts, v)", 'public_all."events" as e ("id", "ts", v) overriding user value'):
+    rows = (
+        f"(1, '{COLD}', 3), (2, timestamptz '{HOT}', 4), (3, now(), 5), (4, now(), 6), (5, default, 7), (6, "
+        f"('{COLD}'), length(')'))"
+    )
+    for target in (
+        "events (id, ts, v)",
+        "public.events (id, ts, v)",
+        'public_all."events" as e ("id", "ts", v) overriding user value',
+    ):
         statement = f"insert into {target} /* rows ( */ values {rows} -- (7)\n returning *"
         counted = _table(tiered, statement).rows
         assert counted is not None
@@ -125,7 +173,12 @@ def test_literal_rows_of_an_insert_are_counted_by_where_they_would_go(tiered: Sp
 
 @pytest.mark.conforms("C-195")
 def test_the_reason_of_a_refusal_is_told(tiered: Spanning) -> None:
-    assert _said(tiered, f"insert into events (id, ts, v) values (1, '{COLD}', 3) on conflict (id, ts) do nothing").sqlstate == "42P10"
+    assert (
+        _said(
+            tiered, f"insert into events (id, ts, v) values (1, '{COLD}', 3) on conflict (id, ts) do nothing"
+        ).sqlstate
+        == "42P10"
+    )
     untargeted = _table(tiered, f"insert into events (id, ts, v) values (1, '{COLD}', 3) on conflict do nothing")
     assert untargeted.refusal is not None
     assert "ON CONFLICT does not work on the seam" in untargeted.refusal
@@ -135,7 +188,15 @@ def test_the_reason_of_a_refusal_is_told(tiered: Spanning) -> None:
     assert "COPY (SELECT * FROM public_all.events) TO" in copied.refusal
     assert "TABLESAMPLE" in str(_said(tiered, "select * from events tablesample system (1)").refusal)
     assert _said(tiered, "select nothing from events").refusal == 'column "nothing" does not exist'
-    for text in ("select 1; delete from events", "truncate events", "create table x (a int)", "selec 1", "", "analyze events", "select (("):
+    for text in (
+        "select 1; delete from events",
+        "truncate events",
+        "create table x (a int)",
+        "selec 1",
+        "",
+        "analyze events",
+        "select ((",
+    ):
         with pytest.raises(NotExplainable):
             _said(tiered, text)
 
@@ -144,8 +205,12 @@ def test_a_row_below_the_retention_line_is_counted_as_expired(
     make_spanning: Callable[..., Spanning],
 ) -> None:
     spanning = make_spanning(lake_retention="30d")
-    spanning.query("update thermocline.cutline set seam_line = 9e15, t = 1775001600000000, r = 1772323200000000 returning 1")
-    table = _table(spanning, f"insert into events (id, ts, v) values (1, '{COLD}', 3), (2, '{HOT}', 4), (3, '2026-03-20', 5)")
+    spanning.query(
+        "update thermocline.cutline set seam_line = 9e15, t = 1775001600000000, r = 1772323200000000 returning 1"
+    )
+    table = _table(
+        spanning, f"insert into events (id, ts, v) values (1, '{COLD}', 3), (2, '{HOT}', 4), (3, '2026-03-20', 5)"
+    )
     assert table.rows is not None
     assert (table.rows.recent, table.rows.historical, table.rows.expired) == (1, 1, 1)
     assert table.refusal is not None
@@ -162,13 +227,13 @@ def test_planning_cannot_have_side_effects(tiered: Spanning) -> None:
     assert _said(tiered, "select * from events where v = liar()").sqlstate == "25006"
     with tiered.session() as session:
         session.execute("select thermocline.explain('update events set v = 0 where id < 100')").fetchall()
-        assert session.execute("select pg_current_xact_id_if_assigned() is null, current_setting('transaction_read_only')").fetchall() == [
-            (True, "off")
-        ]
+        assert session.execute(
+            "select pg_current_xact_id_if_assigned() is null, current_setting('transaction_read_only')"
+        ).fetchall() == [(True, "off")]
         session.execute("insert into events (id, ts, v) values (7777, '2026-04-20', 1)")
-        assert session.execute("select count(*) from pg_locks where pid = pg_backend_pid() and mode = 'RowExclusiveLock'").fetchone() != (
-            0,
-        )
+        assert session.execute(
+            "select count(*) from pg_locks where pid = pg_backend_pid() and mode = 'RowExclusiveLock'"
+        ).fetchone() != (0,)
         session.rollback()
     assert _state(tiered)[0][0] == before[0][0]
     tiered.seam.execute("drop function public.liar()")
@@ -231,7 +296,9 @@ def test_keep_heap_reads_no_partition_below_the_line_through_the_seam(make_spann
         ("timestamp", "'2026-01-01'", "k < '2026-01-01'", "k > '2025-12-31 23:59:59.999999'"),
     ],
 )
-def test_every_kind_of_tier_key_is_judged(make_spanning: Callable[..., Spanning], kind: str, floor: str, below: str, above: str) -> None:
+def test_every_kind_of_tier_key_is_judged(
+    make_spanning: Callable[..., Spanning], kind: str, floor: str, below: str, above: str
+) -> None:
     top = {"date": "'2027-01-01'", "timestamp": "'2027-01-01'"}.get(kind, "200")
     spanning = make_spanning(
         table=f'create table {{schema}}.events (id bigint not null, "k" {kind} not null, primary key (id, k))',
@@ -265,7 +332,9 @@ def test_a_role_hears_of_the_tables_it_has_a_right_on_alone(tiered: Spanning) ->
 def test_a_statement_with_parameters_is_explained(tiered: Spanning) -> None:
     table = _table(tiered, "select * from events where ts > $1 and id = $2")
     assert table.verdict == "may touch both"
-    (costed,) = with_costs(tiered.dsn, _said(tiered, "select * from events where ts < $1 and id = $2 and v = any($3)")).tables
+    (costed,) = with_costs(
+        tiered.dsn, _said(tiered, "select * from events where ts < $1 and id = $2 and v = any($3)")
+    ).tables
     assert costed.cost is not None
     assert costed.cost.files == 3
 
@@ -275,7 +344,17 @@ def test_the_command_and_the_function_say_the_same(tiered: Spanning) -> None:
     with tiered.session() as session:
         told = [row[0] for row in session.execute("select thermocline.explain(%s)", [statement])]
     assert render_explanation(_said(tiered, statement)) == told
-    command = [sys.executable, "-m", "thermocline", "explain", "--search-path", "public_all, public", "--json", "--dsn", tiered.dsn]
+    command = [
+        sys.executable,
+        "-m",
+        "thermocline",
+        "explain",
+        "--search-path",
+        "public_all, public",
+        "--json",
+        "--dsn",
+        tiered.dsn,
+    ]
     (table,) = json.loads(subprocess.run([*command, statement], check=True, capture_output=True).stdout)["tables"]
     assert (table["verdict"], table["cost"]["files"], table["cost"]["requests"]) == ("provably cold", 1, 2)
     refused = subprocess.run([*command, "select 1; select 2"], check=False, capture_output=True, text=True)
@@ -326,15 +405,23 @@ def test_delete_takes_a_plain_key_and_the_tier_key_and_demands_all_fields_of_a_c
 @pytest.mark.conforms("C-100")
 def test_delete_of_a_composite_key_names_its_fields(make_spanning: Callable[..., Spanning]) -> None:
     spanning = make_spanning(
-        table="create table {schema}.events (a integer not null, b text not null, k integer not null, primary key (a, b, k))",
+        table=(
+            "create table {schema}.events (a integer not null, b text not null, k integer not null, primary key "
+            "(a, b, k))"
+        ),
         partitions="create table public.events_1 partition of public.events for values from (0) to (100)",
         partition_by="range (k)",
         rows="insert into events values (1, 'x', 5), (2, 'y', 6)",
     )
     with spanning.session(autocommit=True) as session:
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match=r"\(a, b, k\): thermocline.delete needs an object with all of them"):
+        with pytest.raises(
+            psycopg.errors.InvalidParameterValue,
+            match=r"\(a, b, k\): thermocline.delete needs an object with all of them",
+        ):
             session.execute("select thermocline.delete('events', '1', '5')")
         with pytest.raises(psycopg.errors.NotNullViolation, match='needs the field "b"'):
             session.execute("""select thermocline.delete('events', '{"a": 1}', '5')""")
-        assert session.execute("""select thermocline.delete('events', '{"a": 1, "b": "x"}', '5')""").fetchall() == [("hot",)]
+        assert session.execute("""select thermocline.delete('events', '{"a": 1, "b": "x"}', '5')""").fetchall() == [
+            ("hot",)
+        ]
         assert session.execute("select a from events").fetchall() == [(2,)]

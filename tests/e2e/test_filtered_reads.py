@@ -1,4 +1,5 @@
-"""Conditions on columns whose values no statistics tell of: what tiering and folding wrote is found through the seam and by Spark."""
+"""Conditions on columns whose values no statistics tell of: what tiering and folding wrote is found through the seam
+and by Spark."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from typer.testing import CliRunner
 
 from thermocline.cli.main import app
 from thermocline.errors import NameNotTyped
-from thermocline.parquet_metrics import FileMetrics, plan_metrics
-from thermocline.spark import commit
-from thermocline.spark.commit import load_table
+from thermocline.lake.commit import exact_commit as commit
+from thermocline.lake.commit.exact_commit import load_table
+from thermocline.parquet.footer.metrics import FileMetrics, plan_metrics
 
 TABLE = """
 create table {schema}.events (
@@ -39,9 +40,23 @@ select i, '2026-01-01 00:00+00'::timestamptz + i * interval '1 minute',
   from generate_series(1, 9000) i
 """
 CONDITIONS = (
-    "name = 'm'", "name < 'n'", f"name = {LONG}", "name like 'zzz%'", "name > 'x'", "raw = 'm'::bytea", "raw < 'n'::bytea",
-    "x = 0", "x < 0", "x > 5.5", "x = 'NaN'", "x >= 5.5", "x = '-infinity'", "name is null", "id = 7", "name in ('m', 'q')",
-)  # fmt: skip
+    "name = 'm'",
+    "name < 'n'",
+    f"name = {LONG}",
+    "name like 'zzz%'",
+    "name > 'x'",
+    "raw = 'm'::bytea",
+    "raw < 'n'::bytea",
+    "x = 0",
+    "x < 0",
+    "x > 5.5",
+    "x = 'NaN'",
+    "x >= 5.5",
+    "x = '-infinity'",
+    "name is null",
+    "id = 7",
+    "name in ('m', 'q')",
+)
 
 
 @pytest.fixture
@@ -56,7 +71,9 @@ def tiered(database: str, tmp_path: Path) -> Iterator[Spanning]:
 def lake_files(spanning: Spanning) -> list[DataFile]:
     """The data files of the lake's head, as their manifests describe them."""
     location = load_table(spanning.spark(), spanning.name).metadata_location
-    return [task.file for task in StaticTable.from_metadata(location.replace("file:/", "file:///", 1)).scan().plan_files()]
+    return [
+        task.file for task in StaticTable.from_metadata(location.replace("file:/", "file:///", 1)).scan().plan_files()
+    ]
 
 
 def assert_same_answers(spanning: Spanning) -> None:
@@ -86,7 +103,10 @@ def test_a_text_of_six_thousand_bytes_hides_no_row_of_its_file(tiered: Spanning)
 def wrong_metrics(*told: object) -> FileMetrics:
     """Bounds of texts that end too early, as a lake has them that was written before."""
     made = plan_metrics(*told)  # type: ignore[arg-type]
-    return replace(made, upper={field_id: b"row 2" if bound.startswith(b"row ") else bound for field_id, bound in made.upper.items()})
+    return replace(
+        made,
+        upper={field_id: b"row 2" if bound.startswith(b"row ") else bound for field_id, bound in made.upper.items()},
+    )
 
 
 def test_a_lake_with_wrong_bounds_is_found_out_and_repaired_after_its_name_was_given(

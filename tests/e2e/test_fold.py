@@ -1,4 +1,5 @@
-"""Folding against writers, readers, kinds of keys and odd histories: the same rows before and after, in the lake alone at the end."""
+"""Folding against writers, readers, kinds of keys and odd histories: the same rows before and after, in the lake alone
+at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.twin import Spanning
 
 from thermocline.cli.main import run
 from thermocline.errors import NoLakeForm
-from thermocline.pg import connect
+from thermocline.runtime.pg import connect
 from thermocline.worker.loop import Worker
 
 DELTA = "thermocline_delta.public__events"
@@ -31,11 +32,15 @@ def cold(spanning: Spanning) -> Spanning:
 def correct(spanning: Spanning) -> None:
     """Updates, deletes, historical inserts and moves between months and tiers, all of them below the cut-line."""
     spanning.both(
-        "update events set v = v + 1000, note = 'corrected', tags = array['x', null], doc = '{\"a\": [1.50]}' where id in (17, 130, 300)"
+        "update events set v = v + 1000, note = 'corrected', tags = array['x', null], doc = '{\"a\": "
+        "[1.50]}' where id in (17, 130, 300)"
     )
     spanning.both("update events set amount = 9999999999.99, note = null where id between 40 and 60")
     spanning.both("delete from events where id in (18, 140, 310)")
-    spanning.both("insert into events (id, ts, v) values (9001, '2024-11-16 12:00+00', 5), (9002, '2026-01-16 12:00:00.000001+00', 6)")
+    spanning.both(
+        "insert into events (id, ts, v) values (9001, '2024-11-16 12:00+00', 5), (9002, '2026-01-16 "
+        "12:00:00.000001+00', 6)"
+    )
     spanning.both("update events set ts = ts + interval '1 month' where id in (20, 21)")
     spanning.both("update events set ts = '2026-04-20 00:00+00' where id = 22")
 
@@ -43,9 +48,15 @@ def correct(spanning: Spanning) -> None:
 def assert_folded(spanning: Spanning) -> None:
     """Nothing is pending or spilled below the cut-line, and the lake alone holds exactly the twin's rows below it."""
     spanning.assert_same_rows()
-    assert spanning.query(f"select count(*) from {DELTA} where _folded is null and ts < '2026-04-01 00:00+00'") == [(0,)]
+    assert spanning.query(f"select count(*) from {DELTA} where _folded is null and ts < '2026-04-01 00:00+00'") == [
+        (0,)
+    ]
     assert spanning.query("select count(*) from public.events where ts < '2026-04-01 00:00+00'") == [(0,)]
-    lake = spanning.spark().sql("select count(*), sum(v), sum(id), sum(amount), count(note) from thermocline.public.events").collect()
+    lake = (
+        spanning.spark()
+        .sql("select count(*), sum(v), sum(id), sum(amount), count(note) from thermocline.public.events")
+        .collect()
+    )
     (expected,) = spanning.twin.execute(
         "select count(*), sum(v), sum(id), sum(amount), count(note) from events where ts < '2026-04-01 00:00+00'"
     ).fetchall()
@@ -69,8 +80,11 @@ def test_corrections_read_the_same_before_and_after_the_fold(spanning: Spanning)
 
 
 @pytest.mark.conforms("C-125", "C-130", "C-131")
-def test_writers_and_old_readers_at_every_step_of_a_fold_lose_nothing(spanning: Spanning, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writers change folded, unfolded and untouched rows between any two steps; readers from before and between keep what they saw."""
+def test_writers_and_old_readers_at_every_step_of_a_fold_lose_nothing(
+    spanning: Spanning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writers change folded, unfolded and untouched rows between any two steps; readers from before and between keep
+    what they saw."""
     cold(spanning)
     correct(spanning)
     steps: list[str] = []
@@ -111,7 +125,9 @@ def open_reader(spanning: Spanning) -> tuple[psycopg.Connection[Any], list[tuple
 
 @pytest.mark.conforms("C-101")
 @pytest.mark.parametrize("level", ["read committed", "repeatable read"])
-def test_of_two_writers_of_one_cold_row_with_a_fold_between_one_is_told_to_retry(spanning: Spanning, level: str) -> None:
+def test_of_two_writers_of_one_cold_row_with_a_fold_between_one_is_told_to_retry(
+    spanning: Spanning, level: str
+) -> None:
     """The second writer's statement has its snapshot before the first one's commit and meets the row after the fold."""
     cold(spanning)
     gate, second = spanning.session(autocommit=True), spanning.session()
@@ -122,7 +138,8 @@ def test_of_two_writers_of_one_cold_row_with_a_fold_between_one_is_told_to_retry
         try:
             second.execute(f"set transaction isolation level {level}".encode())
             second.execute(
-                "with w as materialized (select pg_advisory_xact_lock(42)) update events set v = v + 1 from w where id in (17, 170)"
+                "with w as materialized (select pg_advisory_xact_lock(42)) update events set v = v + 1 from "
+                "w where id in (17, 170)"
             )
             second.commit()
         except psycopg.Error as problem:
@@ -145,7 +162,9 @@ def test_of_two_writers_of_one_cold_row_with_a_fold_between_one_is_told_to_retry
 
 def wait_until_blocked(conn: psycopg.Connection[Any]) -> None:
     for _ in range(200):
-        if conn.execute("select exists (select from pg_locks where locktype = 'advisory' and not granted)").fetchone() == (True,):
+        if conn.execute(
+            "select exists (select from pg_locks where locktype = 'advisory' and not granted)"
+        ).fetchone() == (True,):
             return
         time.sleep(0.05)
     raise AssertionError("nobody waits for the lock")
@@ -167,7 +186,9 @@ select date '2026-01-01' + i % 92, md5((i % 7)::text)::uuid, 'k' || chr(9) || (i
 
 
 @pytest.mark.conforms("C-126", "C-134")
-def test_composite_keys_of_every_kind_match_themselves_whatever_their_spelling(make_spanning: Callable[..., Spanning]) -> None:
+def test_composite_keys_of_every_kind_match_themselves_whatever_their_spelling(
+    make_spanning: Callable[..., Spanning],
+) -> None:
     spanning = make_spanning(table=KEYS, partitions=KEYS_PARTITIONS, partition_by="range (day)", rows=KEYS_ROWS)
     spanning.tier()
     spanning.tier()
@@ -178,7 +199,8 @@ def test_composite_keys_of_every_kind_match_themselves_whatever_their_spelling(m
     # One key in two spellings: 42.0 is deleted, 42.00 is the same key and comes back under it.
     spanning.both("delete from events where amount = 42 returning amount")
     spanning.both(
-        "insert into events values (date '2026-01-01' + 42 % 92, md5((42 % 7)::text)::uuid, 'k' || chr(9) || (42 % 5), 42.00,"
+        "insert into events values (date '2026-01-01' + 42 % 92, md5((42 % 7)::text)::uuid, 'k' || chr(9) || "
+        "(42 % 5), 42.00,"
         " time '00:00' + 42 * interval '1 s', 1)"
     )
     spanning.assert_same_rows()
@@ -188,7 +210,9 @@ def test_composite_keys_of_every_kind_match_themselves_whatever_their_spelling(m
 
 
 @pytest.mark.conforms("C-130")
-def test_rows_folded_again_and_again_are_deleted_once_each_and_a_backlog_drains_in_several_commits(spanning: Spanning) -> None:
+def test_rows_folded_again_and_again_are_deleted_once_each_and_a_backlog_drains_in_several_commits(
+    spanning: Spanning,
+) -> None:
     cold(spanning)
     for round_number in range(3):
         spanning.both(f"update events set v = v + 1, note = 'round {round_number}' where id between 1 and 300")
@@ -197,7 +221,9 @@ def test_rows_folded_again_and_again_are_deleted_once_each_and_a_backlog_drains_
         assert report.rows_per_second > 0
     assert_folded(spanning)
     deleted = (
-        spanning.spark().sql("select count(*), count(distinct file_path, pos) from thermocline.public.events.position_deletes").collect()
+        spanning.spark()
+        .sql("select count(*), count(distinct file_path, pos) from thermocline.public.events.position_deletes")
+        .collect()
     )
     assert tuple(deleted[0]) == (900, 900)
 
@@ -227,7 +253,9 @@ def test_a_fold_takes_rows_out_of_the_spill_unnoticed_and_skips_rows_that_a_writ
             "create function public.notice() returns trigger language plpgsql as"
             " $$begin insert into public.noticed values (old.id); return null; end$$"
         )
-        conn.execute("create trigger notice after delete on public.events for each row execute function public.notice()")
+        conn.execute(
+            "create trigger notice after delete on public.events for each row execute function public.notice()"
+        )
     spanning.both("update events set v = v + 1 where id in (17, 18, 19)")
     writer = spanning.session("public")
     writer.execute("update events set v = v + 5 where id = 18")
@@ -244,12 +272,18 @@ def test_a_fold_takes_rows_out_of_the_spill_unnoticed_and_skips_rows_that_a_writ
     assert_folded(spanning)
 
 
-def test_a_value_without_a_lake_form_stops_the_fold_with_its_row_named_and_goes_on_once_it_is_gone(spanning: Spanning) -> None:
+def test_a_value_without_a_lake_form_stops_the_fold_with_its_row_named_and_goes_on_once_it_is_gone(
+    spanning: Spanning,
+) -> None:
     cold(spanning)
     spanning.both(
-        "insert into events (id, ts, v, amount) values (9001, '2026-01-05 12:00+00', 5, 'NaN'), (9002, '2026-01-06 12:00+00', 5, 1)"
+        "insert into events (id, ts, v, amount) values (9001, '2026-01-05 12:00+00', 5, 'NaN'), (9002, "
+        "'2026-01-06 12:00+00', 5, 1)"
     )
-    with pytest.raises(NoLakeForm, match=r"public\.events, row \(id, ts\) = \(9001, 2026-01-05 12:00:00\+00\): Column amount .* holds NaN"):
+    with pytest.raises(
+        NoLakeForm,
+        match=r"public\.events, row \(id, ts\) = \(9001, 2026-01-05 12:00:00\+00\): Column amount .* holds NaN",
+    ):
         spanning.fold()
     spanning.assert_same_rows()
     spanning.both("update events set amount = 2 where id = 9001")
@@ -282,10 +316,16 @@ def test_the_heap_of_a_keep_heap_table_stays_whole_over_a_fold(make_spanning: Ca
 
 
 @pytest.mark.conforms("C-129")
-def test_the_worker_folds_when_enough_waits_or_long_enough_and_never_commits_twice_in_a_cycle(spanning: Spanning) -> None:
-    patient = Worker(spanning.dsn, spanning.settings.model_copy(update={"fold_min_rows": 10, "fold_interval_seconds": 3600}))
+def test_the_worker_folds_when_enough_waits_or_long_enough_and_never_commits_twice_in_a_cycle(
+    spanning: Spanning,
+) -> None:
+    patient = Worker(
+        spanning.dsn, spanning.settings.model_copy(update={"fold_min_rows": 10, "fold_interval_seconds": 3600})
+    )
     with connect(spanning.dsn, autocommit=True) as conn:
-        spanning.both("insert into events (id, ts, v) select i, '2025-06-01 00:00+00', 1 from generate_series(501, 520) i")
+        spanning.both(
+            "insert into events (id, ts, v) select i, '2025-06-01 00:00+00', 1 from generate_series(501, 520) i"
+        )
         assert patient.run_cycle(conn)
         assert kinds(spanning) == ["tier"]
         assert patient.run_cycle(conn)
@@ -300,7 +340,12 @@ def test_the_worker_folds_when_enough_waits_or_long_enough_and_never_commits_twi
 
 
 def kinds(spanning: Spanning) -> list[str]:
-    return [kind for (kind,) in spanning.query("select kind from thermocline.op_log where phase = 'published' order by started_at")]
+    return [
+        kind
+        for (kind,) in spanning.query(
+            "select kind from thermocline.op_log where phase = 'published' order by started_at"
+        )
+    ]
 
 
 def test_the_command_folds_tells_the_rate_and_refuses_a_table_it_does_not_know(
@@ -315,7 +360,8 @@ def test_the_command_folds_tells_the_rate_and_refuses_a_table_it_does_not_know(
     assert (told["rows"], told["commits"], told["left"]) == (29, 1, 0)
     assert told["rows_per_second"] > 0
     assert (
-        f"folded 29 corrections (29 images, 29 rows replaced or deleted in the lake) at {told['rows_per_second']:,.0f}" in told["sentence"]
+        f"folded 29 corrections (29 images, 29 rows replaced or deleted in the lake) at {told['rows_per_second']:,.0f}"
+        in told["sentence"]
     )
     assert command(capsys, "fold", "public.events", *common)["sentence"] == "public.events: nothing to fold."
     with pytest.raises(SystemExit) as leaving:
@@ -332,13 +378,19 @@ def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
     return found
 
 
-def test_keys_that_their_index_holds_equal_are_one_row_whatever_their_bytes(database: str, make_spanning: Callable[..., Spanning]) -> None:
+def test_keys_that_their_index_holds_equal_are_one_row_whatever_their_bytes(
+    database: str, make_spanning: Callable[..., Spanning]
+) -> None:
     with connect(database, autocommit=True) as conn:
-        conn.execute("create collation public.any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
+        conn.execute(
+            "create collation public.any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+        )
     spanning = make_spanning(
-        table="create table {schema}.events (k text collate public.any_case, n numeric, f float8, ts timestamptz, v integer,"
+        table="create table {schema}.events (k text collate public.any_case, n numeric, f float8, ts timestamptz, "
+        "v integer,"
         " primary key (k, n, f, ts))",
-        rows="insert into events select 'key', 1.0, '-0', '2026-01-01 00:00+00'::timestamptz + i * interval '12 hours', i"
+        rows="insert into events select 'key', 1.0, '-0', '2026-01-01 00:00+00'::timestamptz + i * interval '12 "
+        "hours', i"
         " from generate_series(1, 200) i",
     )
     cold(spanning)

@@ -11,7 +11,7 @@ import pytest
 from tests.shapes import Shapes, rolled_back, spanning_module
 from tests.twin import Outcome, Spanning
 
-from thermocline.postgres_server import PostgresServer
+from thermocline.runtime.postgres_server import PostgresServer
 
 COLD, HOT = "2026-01-20 10:00+00", "2026-04-20 10:00+00"
 
@@ -46,7 +46,9 @@ def _row(shapes: Shapes, number: int) -> list[tuple[Any, ...]]:
 @pytest.mark.conforms("C-043", "C-086", "C-090", "C-099")
 @pytest.mark.parametrize("target", ["public.events", "public_all.events"])
 @pytest.mark.parametrize(("existing", "moment", "place"), [(5, COLD, "delta"), (390, HOT, "hot")])
-def test_upsert_replaces_or_makes_a_row_and_says_where_it_went(shapes: Shapes, target: str, existing: int, moment: str, place: str) -> None:
+def test_upsert_replaces_or_makes_a_row_and_says_where_it_went(
+    shapes: Shapes, target: str, existing: int, moment: str, place: str
+) -> None:
     full = {"v": 1, "note": "𝄞", "amount": "1.10", "tags": ["a", None], "doc": {"b": [1]}}
     assert _call(shapes, "upsert", {**_key(shapes, existing), **full}, target).rows == [(place,)]
     assert [str(value) for value in _row(shapes, existing)[0]] == ["1", "𝄞", "1.10", "['a', None]", "{'b': [1]}"]
@@ -59,7 +61,9 @@ def test_upsert_replaces_or_makes_a_row_and_says_where_it_went(shapes: Shapes, t
 
 @pytest.mark.conforms("C-043")
 @pytest.mark.parametrize(("existing", "moment", "place"), [(5, COLD, "delta"), (390, HOT, "hot")])
-def test_insert_if_absent_leaves_a_row_of_either_tier_alone(shapes: Shapes, existing: int, moment: str, place: str) -> None:
+def test_insert_if_absent_leaves_a_row_of_either_tier_alone(
+    shapes: Shapes, existing: int, moment: str, place: str
+) -> None:
     before = _row(shapes, existing)
     assert _call(shapes, "insert_if_absent", {**_key(shapes, existing), "v": 77}).rows == [(None,)]
     assert _row(shapes, existing) == before
@@ -125,6 +129,7 @@ def test_the_functions_give_no_role_more_than_its_own_rights(shapes: Shapes, pos
 def test_every_function_of_ours_that_runs_as_its_owner_pins_its_search_path(tiered: Spanning) -> None:
     unpinned = tiered.query(
         "select p.oid::regprocedure::text from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
-        " where n.nspname like 'thermocline%' and p.prosecdef and not coalesce(p.proconfig::text like '%search_path%', false)"
+        " where n.nspname like 'thermocline%' and p.prosecdef and not coalesce(p.proconfig::text like "
+        "'%search_path%', false)"
     )
     assert unpinned == []

@@ -30,7 +30,14 @@ def tiered(spanning: Spanning) -> Spanning:
 
 def _asked() -> float:
     """Statements that gateways of this process have answered, well or not."""
-    return float(sum(sample.value for metric in metrics.QUERIES.collect() for sample in metric.samples if sample.name.endswith("_total")))
+    return float(
+        sum(
+            sample.value
+            for metric in metrics.QUERIES.collect()
+            for sample in metric.samples
+            if sample.name.endswith("_total")
+        )
+    )
 
 
 def _point_at(spanning: Spanning, port: str, host: str = "127.0.0.1") -> None:
@@ -76,7 +83,8 @@ def test_when_one_of_two_gateways_dies_the_next_statement_is_answered_by_the_oth
 
 
 class Cable:
-    """Passes bytes on to the gateway; when it is cut, packets to it are dropped by the kernel, unanswered, as on a dead network."""
+    """Passes bytes on to the gateway; when it is cut, packets to it are dropped by the kernel, unanswered, as on a dead
+    network."""
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
@@ -131,7 +139,9 @@ def _cable(port: int) -> Iterator[Cable]:
 def test_a_cut_between_postgres_and_the_gateway_is_an_error_in_time_and_heals_by_itself(tiered: Spanning) -> None:
     options = tiered.query("select srvoptions from pg_foreign_server where srvname = 'thermocline_gateway'")[0][0]
     assert {"connect_timeout=10", "tcp_user_timeout=10000"} <= set(options)
-    tiered.seam.execute("alter server thermocline_gateway options (set connect_timeout '2', set tcp_user_timeout '2000')")
+    tiered.seam.execute(
+        "alter server thermocline_gateway options (set connect_timeout '2', set tcp_user_timeout '2000')"
+    )
     with _cable(tiered.gateway.port) as cable:
         _point_at(tiered, str(cable.port))
         pooled = tiered.session(autocommit=True)

@@ -15,10 +15,10 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from tests.twin import Spanning
 
-from thermocline.certificates import keep_certificate
 from thermocline.gateway.config import GatewayConfig, read_certificate
 from thermocline.gateway.server import start_in_thread
-from thermocline.pg import connect
+from thermocline.runtime.certificates import keep_certificate
+from thermocline.runtime.pg import connect
 
 COLD = "select count(*) from events where ts < '2026-02-01'"
 
@@ -31,12 +31,22 @@ def _mapping(conn: psycopg.Connection[Any]) -> dict[str, str] | None:
 
 def _log_in(spanning: Spanning, mapping: dict[str, str]) -> None:
     psycopg.connect(
-        make_conninfo(host="127.0.0.1", port=spanning.gateway.port, dbname="lake", user=mapping["user"], password=mapping["password"])
+        make_conninfo(
+            host="127.0.0.1",
+            port=spanning.gateway.port,
+            dbname="lake",
+            user=mapping["user"],
+            password=mapping["password"],
+        )
     ).close()
 
 
 def _rotate(spanning: Spanning) -> str:
-    environment = {**os.environ, "THERMOCLINE_DSN": spanning.dsn, "THERMOCLINE_GATEWAY_LISTEN": f"127.0.0.1:{spanning.gateway.port}"}
+    environment = {
+        **os.environ,
+        "THERMOCLINE_DSN": spanning.dsn,
+        "THERMOCLINE_GATEWAY_LISTEN": f"127.0.0.1:{spanning.gateway.port}",
+    }
     command = [sys.executable, "-m", "thermocline", "init", "--rotate-logins", "--dir", str(spanning.settings.dir)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -65,7 +75,9 @@ def test_gateway_passwords_are_their_owners_alone_and_change_with_one_command(sp
         assert new is not None
         assert new["password"] != old["password"]
         assert new["password"] not in told
-        assert conn.execute("select oid from pg_foreign_server where srvname = 'thermocline_gateway'").fetchone() == server
+        assert (
+            conn.execute("select oid from pg_foreign_server where srvname = 'thermocline_gateway'").fetchone() == server
+        )
     spanning.both(COLD)
     _log_in(spanning, new)
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
@@ -87,25 +99,33 @@ OUTSIDE_THE_CLOSED_SET = (
 
 
 @pytest.mark.conforms("O-097")
-def test_postgres_comes_with_password_and_tls_to_a_closed_set_and_a_person_with_the_persons_own_rights(spanning: Spanning) -> None:
+def test_postgres_comes_with_password_and_tls_to_a_closed_set_and_a_person_with_the_persons_own_rights(
+    spanning: Spanning,
+) -> None:
     spanning.tier()
     home = Path(spanning.query("select current_setting('data_directory')")[0][0])
     cert, key = keep_certificate(home, "gateway_test", ("127.0.0.1",), now=dt.datetime.now(dt.UTC))
     config = GatewayConfig(dsn=spanning.dsn, certificate=read_certificate(cert, key), tls_required=True)
     with start_in_thread(spanning.dsn, config=config) as gateway, connect(spanning.dsn, autocommit=True) as conn:
-        change = sql.SQL("alter server thermocline_gateway options (set port {}, add sslmode 'verify-full', add sslrootcert {})")
+        change = sql.SQL(
+            "alter server thermocline_gateway options (set port {}, add sslmode 'verify-full', add sslrootcert {})"
+        )
         conn.execute(change.format(sql.Literal(str(gateway.port)), sql.Literal(cert.name)))
         spanning.both(COLD)
         spanning.assert_same_rows()
         mapping = _mapping(conn)
         assert mapping is not None
-        place = make_conninfo(spanning.dsn, host="127.0.0.1", port=gateway.port, sslmode="verify-full", sslrootcert=str(cert))
+        place = make_conninfo(
+            spanning.dsn, host="127.0.0.1", port=gateway.port, sslmode="verify-full", sslrootcert=str(cert)
+        )
         with psycopg.connect(make_conninfo(place, dbname="lake", **mapping), autocommit=True) as machine:
             for statement in OUTSIDE_THE_CLOSED_SET:
                 with pytest.raises(psycopg.Error) as refused:
                     machine.execute(statement.encode())
                 assert refused.value.sqlstate in ("0A000", "42P01"), statement
-        assert conn.execute("select to_regclass('public.made_here'), to_regclass('public.events')::text").fetchone() == (None, "events")
+        assert conn.execute(
+            "select to_regclass('public.made_here'), to_regclass('public.events')::text"
+        ).fetchone() == (None, "events")
         _check_person(spanning, conn, place)
 
 

@@ -11,7 +11,7 @@ from tests.clones import Original, original
 from tests.e2e.test_concurrent_writers import race
 from tests.twin import Spanning, run
 
-from thermocline.postgres_server import PostgresServer
+from thermocline.runtime.postgres_server import PostgresServer
 
 T = "2026-04-01 00:00:00+00"
 EPOCH = "select epoch from thermocline.cutline"
@@ -45,7 +45,8 @@ def folded(spanning: Spanning) -> Spanning:
 
 def test_rows_on_the_bounds_of_t_are_read_once(spanning: Spanning) -> None:
     spanning.both(
-        f"insert into events (id, ts, v) values (9001, '{T}', 1), (9002, timestamptz '{T}' - interval '1 microsecond', 2),"
+        f"insert into events (id, ts, v) values (9001, '{T}', 1), (9002, timestamptz '{T}' - interval '1 "
+        "microsecond', 2),"
         f" (9003, timestamptz '{T}' + interval '1 microsecond', 3)"
     )
     for condition in (f"ts = '{T}'", f"ts < '{T}'", f"ts >= '{T}'", "id > 9000", "true"):
@@ -67,8 +68,11 @@ def test_a_folded_correction_that_changes_again_is_pending_again(folded: Spannin
 
 
 @pytest.mark.parametrize("change", ["update events set v = v + 1 where id = 17", "delete from events where id = 17"])
-def test_a_cold_row_that_another_session_changes_at_this_moment_is_not_deleted_over_it(spanning: Spanning, change: str) -> None:
-    """Only the lake holds the row: there is no row lock to wait for, and no index entry of the row in which the two would meet."""
+def test_a_cold_row_that_another_session_changes_at_this_moment_is_not_deleted_over_it(
+    spanning: Spanning, change: str
+) -> None:
+    """Only the lake holds the row: there is no row lock to wait for, and no index entry of the row in which the two
+    would meet."""
     one, two = spanning.session(), spanning.session()
     assert run(one, change).tag.endswith(" 1")
     assert race(two, "delete from events where id = 17", one) == psycopg.errors.SerializationFailure.sqlstate
@@ -76,8 +80,11 @@ def test_a_cold_row_that_another_session_changes_at_this_moment_is_not_deleted_o
     spanning.assert_same_rows()
 
 
-def test_a_cold_write_runs_again_when_the_epoch_moved_after_its_statement_began(make_spanning: Callable[..., Spanning]) -> None:
-    """The statement has its snapshot, and waits; rows expire; then it writes. It must not write by a cut-line that is gone."""
+def test_a_cold_write_runs_again_when_the_epoch_moved_after_its_statement_began(
+    make_spanning: Callable[..., Spanning],
+) -> None:
+    """The statement has its snapshot, and waits; rows expire; then it writes. It must not write by a cut-line that is
+    gone."""
     spanning = make_spanning(lake_retention="30d")
     spanning.tier()
     gate, outcome = spanning.session("public", autocommit=True), []

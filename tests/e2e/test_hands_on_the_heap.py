@@ -1,4 +1,5 @@
-"""What people do to the heap by hand while it is registered: partitions detached or made, the table renamed. No row is lost or returns."""
+"""What people do to the heap by hand while it is registered: partitions detached or made, the table renamed. No row is
+lost or returns."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import pytest
 from tests.twin import Spanning
 
 from thermocline.errors import HeapChanged, PartitionGone
-from thermocline.hot.partitions import why_not_drop
-from thermocline.ops import tier as tier_module
+from thermocline.ops.tier import tiering as tier_module
+from thermocline.seam.partitions import why_not_drop
 
 _JANUARY = "ts < '2026-02-01 00:00+00'"
 
@@ -35,8 +36,14 @@ def test_a_partition_detached_while_it_is_sealed_is_not_copied_and_what_happens_
     spanning.assert_same_rows()
 
     heap.execute("alter table public.events detach partition public.events_2026_02")
-    heap.execute("delete from public.events_2026_02 where id < 150; update public.events_2026_02 set ts = '2026-01-02 00:00+00', v = 7")
-    heap.execute("insert into public.events_2026_02 (id, ts, v) values (1, '2026-02-02 00:00+00', 1); truncate public.events_2026_01")
+    heap.execute(
+        "delete from public.events_2026_02 where id < 150; update public.events_2026_02 set ts = '2026-01-02 "
+        "00:00+00', v = 7"
+    )
+    heap.execute(
+        "insert into public.events_2026_02 (id, ts, v) values (1, '2026-02-02 00:00+00', 1); truncate "
+        "public.events_2026_01"
+    )
     spanning.assert_same_rows()
     spanning.both("update events set v = v + 1 where id in (130, 300, 380) returning id, v")
     spanning.tier()
@@ -48,12 +55,15 @@ def test_a_partition_that_is_attached_again_brings_what_was_done_to_it(make_span
     spanning = make_spanning(reclaim_lag="40d")
     heap = spanning.session("public", autocommit=True)
     spanning.tier()
-    assert spanning.query("select name from thermocline.partitions where state = 'tiered' order by 1")[-1] == ("events_2026_03",)
+    assert spanning.query("select name from thermocline.partitions where state = 'tiered' order by 1")[-1] == (
+        "events_2026_03",
+    )
     heap.execute("alter table public.events detach partition public.events_2026_03")
     heap.execute("update public.events_2026_03 set note = 'fixed' where id < 300")
     spanning.assert_same_rows()
     heap.execute(
-        "alter table public.events attach partition public.events_2026_03 for values from ('2026-03-01 00:00Z') to ('2026-04-01 00:00Z')"
+        "alter table public.events attach partition public.events_2026_03 for values from ('2026-03-01 "
+        "00:00Z') to ('2026-04-01 00:00Z')"
     )
     spanning.twin.execute("update events set note = 'fixed' where id < 300 and ts >= '2026-03-01 00:00+00'")
     spanning.assert_same_rows()
@@ -85,9 +95,14 @@ def test_a_tiered_partition_that_is_attached_elsewhere_with_other_rows_is_a_new_
     until = f"'{month}-01 00:00Z'::timestamptz + interval '31 days'"
     ((end,),) = heap.execute(f"select ({until})::text".encode()).fetchall()
     heap.execute(
-        f"alter table public.events attach partition public.events_2026_01 for values from ('{month}-01 00:00Z') to ('{end}')".encode()
+        (
+            f"alter table public.events attach partition public.events_2026_01 for values from ('{month}-01 "
+            f"00:00Z') to ('{end}')"
+        ).encode()
     )
-    spanning.twin.execute(f"insert into events select id, {moved}, v, 'moved', amount, tags, doc from events where {_JANUARY}".encode())
+    spanning.twin.execute(
+        f"insert into events select id, {moved}, v, 'moved', amount, tags, doc from events where {_JANUARY}".encode()
+    )
     spanning.tier()
     spanning.assert_same_rows()
     spanning.both("update events set v = v + 1 where id in (20, 30) returning id, ts, v")
@@ -95,8 +110,12 @@ def test_a_tiered_partition_that_is_attached_elsewhere_with_other_rows_is_a_new_
     for _ in range(2):
         report = spanning.tier()
         spanning.assert_same_rows()
-    assert spanning.query("select state, count(*) from thermocline.partitions where name = 'events_2026_01' group by 1") == [("tiered", 1)]
-    assert spanning.query("select t > thermocline.axis('2026-05-01 00:00Z'::timestamptz) from thermocline.cutline") == [(days > 0,)]
+    assert spanning.query(
+        "select state, count(*) from thermocline.partitions where name = 'events_2026_01' group by 1"
+    ) == [("tiered", 1)]
+    assert spanning.query("select t > thermocline.axis('2026-05-01 00:00Z'::timestamptz) from thermocline.cutline") == [
+        (days > 0,)
+    ]
     assert report.op_id is None
     spanning.both("delete from events where id = 25 returning id, ts")
     spanning.fold()
@@ -105,12 +124,15 @@ def test_a_tiered_partition_that_is_attached_elsewhere_with_other_rows_is_a_new_
 
 def test_a_partition_made_below_the_cut_line_is_seen_at_once(changing: Spanning) -> None:
     heap = changing.session("public", autocommit=True)
-    heap.execute("create table public.older partition of public.events for values from (minvalue) to ('2025-01-01 00:00+00')")
+    heap.execute(
+        "create table public.older partition of public.events for values from (minvalue) to ('2025-01-01 00:00+00')"
+    )
     changing.both("insert into events (id, ts, v) values (801, '2024-12-05', 1) returning *")
     heap.execute("create table public.late (like public.events including all)")
     heap.execute("insert into public.late (id, ts, v) values (802, '2025-03-05', 2), (803, '2025-03-06', 3)")
     heap.execute(
-        "alter table public.events attach partition public.late for values from ('2025-03-01 00:00+00') to ('2025-04-01 00:00+00')"
+        "alter table public.events attach partition public.late for values from ('2025-03-01 00:00+00') to "
+        "('2025-04-01 00:00+00')"
     )
     changing.twin.execute("insert into events (id, ts, v) values (802, '2025-03-05', 2), (803, '2025-03-06', 3)")
     changing.assert_same_rows()
@@ -138,7 +160,9 @@ def test_a_partition_that_took_the_name_of_a_tiered_one_is_not_dropped_in_its_pl
             heap.execute("drop table public.events_2026_03")
             heap.execute(f"create table public.events_2026_03 partition of public.events {bounds}".encode())
         else:
-            heap.execute("alter table public.events detach partition public.events_2026_03; truncate public.events_2026_03")
+            heap.execute(
+                "alter table public.events detach partition public.events_2026_03; truncate public.events_2026_03"
+            )
             heap.execute(f"alter table public.events attach partition public.events_2026_03 {bounds}".encode())
         spanning.both("insert into events (id, ts, v) values (902, '2026-06-10 00:00+00', 1) returning *")
         return why_not_drop(*given)
@@ -151,14 +175,24 @@ def test_a_partition_that_took_the_name_of_a_tiered_one_is_not_dropped_in_its_pl
     spanning.assert_same_rows()
 
 
-def test_without_event_triggers_a_detached_partition_refuses_changes_until_it_is_let_go(make_spanning: Callable[..., Spanning]) -> None:
+def test_without_event_triggers_a_detached_partition_refuses_changes_until_it_is_let_go(
+    make_spanning: Callable[..., Spanning],
+) -> None:
     spanning = make_spanning(reclaim_lag="9000d")
     heap = spanning.session("public", autocommit=True)
     spanning.tier()
-    heap.execute("alter event trigger thermocline_partition_end disable; alter table public.events detach partition public.events_2026_01")
-    for statement in ("delete from public.events_2026_01", "update public.events_2026_01 set v = 1", "truncate public.events_2026_01"):
+    heap.execute(
+        "alter event trigger thermocline_partition_end disable; alter table public.events detach partition "
+        "public.events_2026_01"
+    )
+    for statement in (
+        "delete from public.events_2026_01",
+        "update public.events_2026_01 set v = 1",
+        "truncate public.events_2026_01",
+    ):
         with pytest.raises(
-            psycopg.errors.ObjectNotInPrerequisiteState, match=r'"events_2026_01" is no partition of public\.events any more'
+            psycopg.errors.ObjectNotInPrerequisiteState,
+            match=r'"events_2026_01" is no partition of public\.events any more',
         ):
             heap.execute(statement.encode())
     heap.execute("drop trigger thermocline_capture on public.events_2026_01; delete from public.events_2026_01")
@@ -166,7 +200,9 @@ def test_without_event_triggers_a_detached_partition_refuses_changes_until_it_is
 
 
 def test_a_seam_never_writes_to_another_table_that_took_the_heaps_name(changing: Spanning) -> None:
-    changing.seam.execute("alter table public.events rename to events_old; create table public.events (like public.events_old)")
+    changing.seam.execute(
+        "alter table public.events rename to events_old; create table public.events (like public.events_old)"
+    )
     for statement in (
         "insert into events (id, ts, v) values (901, '2026-01-05', 1)",
         "insert into events (id, ts, v) values (902, '2026-03-05', 1)",
@@ -174,7 +210,9 @@ def test_a_seam_never_writes_to_another_table_that_took_the_heaps_name(changing:
         "delete from events where id = 6",
         "delete from events where id = 66",
     ):
-        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=r"public\.events is not the table that was registered"):
+        with pytest.raises(
+            psycopg.errors.ObjectNotInPrerequisiteState, match=r"public\.events is not the table that was registered"
+        ):
             changing.seam.execute(statement.encode())
     changing.assert_same_rows()
     with pytest.raises(HeapChanged):
@@ -198,7 +236,9 @@ def test_a_truncate_that_cannot_see_every_row_it_removes_is_refused(
     old.execute(f"set transaction isolation level {level}".encode())
     old.execute("select 1")
     spanning.both("insert into events (id, ts, v) values (9001, '2026-01-10', 1), (9002, '2025-01-10', 2) returning *")
-    with pytest.raises(psycopg.errors.FeatureNotSupported, match=r"TRUNCATE of public\.events does not work at isolation level"):
+    with pytest.raises(
+        psycopg.errors.FeatureNotSupported, match=r"TRUNCATE of public\.events does not work at isolation level"
+    ):
         old.execute("truncate public.events")
     old.rollback()
     spanning.assert_same_rows()
@@ -211,14 +251,18 @@ def test_a_truncate_that_cannot_see_every_row_it_removes_is_refused(
 
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
-def test_a_partition_attached_at_an_older_snapshot_brings_every_row_or_is_refused(changing: Spanning, level: str) -> None:
+def test_a_partition_attached_at_an_older_snapshot_brings_every_row_or_is_refused(
+    changing: Spanning, level: str
+) -> None:
     heap, old = changing.session("public", autocommit=True), changing.session("public")
     bounds = "for values from ('2025-03-01 00:00+00') to ('2025-04-01 00:00+00')"
     heap.execute("create table public.late (like public.events including all)")
     old.execute(f"set transaction isolation level {level}".encode())
     old.execute("select 1")
     heap.execute("insert into public.late (id, ts, v) values (802, '2025-03-05', 2)")
-    with pytest.raises(psycopg.errors.FeatureNotSupported, match=r"late cannot become a partition of public\.events at isolation level"):
+    with pytest.raises(
+        psycopg.errors.FeatureNotSupported, match=r"late cannot become a partition of public\.events at isolation level"
+    ):
         old.execute(f"alter table public.events attach partition public.late {bounds}".encode())
     old.rollback()
     changing.assert_same_rows()
@@ -237,7 +281,8 @@ def test_a_partition_made_at_a_snapshot_older_than_the_cut_line_fails_to_seriali
     spanning.tier()
     with pytest.raises(psycopg.errors.SerializationFailure):
         old.execute(
-            "create table public.older partition of public.events for values from ('2025-01-01 00:00+00') to ('2025-02-01 00:00+00')"
+            "create table public.older partition of public.events for values from ('2025-01-01 00:00+00') to "
+            "('2025-02-01 00:00+00')"
         )
     old.rollback()
     spanning.assert_same_rows()
@@ -246,11 +291,16 @@ def test_a_partition_made_at_a_snapshot_older_than_the_cut_line_fails_to_seriali
 @pytest.mark.parametrize(
     "statement",
     [
-        "create table public.sub partition of public.events for values from ('2025-03-01') to ('2025-04-01') partition by range (ts)",
+        (
+            "create table public.sub partition of public.events for values from ('2025-03-01') to ('2025-04-01') "
+            "partition by range (ts)"
+        ),
         "create table public.sub (like public.events including all) partition by list (id);"
-        "create table public.leaf partition of public.sub default; insert into public.leaf (id, ts, v) values (802, '2025-03-05', 2);"
+        "create table public.leaf partition of public.sub default; insert into public.leaf (id, ts, v) "
+        "values (802, '2025-03-05', 2);"
         "alter table public.events attach partition public.sub for values from ('2025-03-01') to ('2025-04-01')",
-        "create schema apart create table sub partition of public.events for values from ('2027-03-01') to ('2027-04-01')"
+        "create schema apart create table sub partition of public.events for values from ('2027-03-01') to "
+        "('2027-04-01')"
         " partition by range (ts)",
     ],
     ids=["made", "attached", "with its schema"],
@@ -266,7 +316,10 @@ def test_a_partition_that_holds_no_rows_itself_is_refused_in_the_statement(chang
 
 def test_a_partition_made_with_its_schema_is_captured_too(changing: Spanning) -> None:
     heap = changing.session("public", autocommit=True)
-    heap.execute("create schema apart create table older partition of public.events for values from ('2025-03-01') to ('2025-04-01')")
+    heap.execute(
+        "create schema apart create table older partition of public.events for values from ('2025-03-01') to "
+        "('2025-04-01')"
+    )
     changing.both("insert into events (id, ts, v) values (802, '2025-03-05', 2) returning *")
     changing.both("update events set v = v + 1 where id = 802 returning *")
     changing.assert_same_rows()

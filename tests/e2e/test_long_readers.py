@@ -1,4 +1,5 @@
-"""Long readers: a transaction opened before rows tier, fold and expire reads, to its end, what it would have read at once."""
+"""Long readers: a transaction opened before rows tier, fold and expire reads, to its end, what it would have read at
+once."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import pytest
 from tests.e2e.test_maintenance_safety import maintenance
 from tests.twin import Spanning
 
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.pg import connect
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.runtime.pg import connect
 
 ALL = "select * from events order by id, ts"
 
@@ -40,7 +41,9 @@ def test_a_reader_older_than_a_move_and_its_folds_reads_the_same_rows_and_holds_
         spanning.both(f"update events set v = v + 1, note = 'again {number}' where id between 300 and 310")
         spanning.both(f"delete from events where id = {320 + number}")
         spanning.fold()
-    spanning.both("insert into events (id, ts, v) values (5001, '2026-03-20 00:00+00', 1), (5002, '2026-04-25 00:00+00', 2)")
+    spanning.both(
+        "insert into events (id, ts, v) values (5001, '2026-03-20 00:00+00', 1), (5002, '2026-04-25 00:00+00', 2)"
+    )
     report = spanning.tier()
     assert (report.dropped, bool(report.deferred)) == ([], True)
     with maintenance(spanning) as context:
@@ -73,6 +76,11 @@ def test_a_cursor_and_a_prepared_statement_go_on_over_a_move(spanning: Spanning)
     spanning.tier()
     spanning.both("update events set v = v + 1 where id in (7, 390)")
     spanning.fold()
-    assert reader.execute("select count(*), sum(e.v) from events e join events x using (id, ts) where id > 5").fetchall() == expected
-    assert session.execute("execute counted (5)").fetchall() == spanning.both("select count(*), sum(v) from events where id > 5")
+    assert (
+        reader.execute("select count(*), sum(e.v) from events e join events x using (id, ts) where id > 5").fetchall()
+        == expected
+    )
+    assert session.execute("execute counted (5)").fetchall() == spanning.both(
+        "select count(*), sum(v) from events where id > 5"
+    )
     reader.rollback()

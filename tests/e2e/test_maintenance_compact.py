@@ -8,7 +8,7 @@ import pytest
 from tests.twin import Spanning
 
 from thermocline.core.maintenance.outcome import Outcome
-from thermocline.ops.maintain.run import PassReport, PassWish, run_pass
+from thermocline.maintain.run_pass import PassReport, PassWish, run_pass
 
 
 def maintain(spanning: Spanning, *operations: Any, **changes: Any) -> PassReport:
@@ -66,14 +66,20 @@ def test_folded_corrections_are_compacted_and_readers_see_the_new_snapshot_at_on
 def test_a_foreign_rewrite_is_adopted_and_a_foreign_append_is_not(spanning: Spanning) -> None:
     spanning.tier()
     correct(spanning, 1)
-    spanning.spark().sql("call thermocline.system.rewrite_data_files(table => 'public.events', options => map('rewrite-all', 'true'))")
+    spanning.spark().sql(
+        "call thermocline.system.rewrite_data_files(table => 'public.events', options => map('rewrite-all', 'true'))"
+    )
     spanning.assert_same_rows()
     correct(spanning, 2)
     spanning.assert_same_rows()
-    assert spanning.query("select count(*) from thermocline.op_log where kind = 'adopt' and phase = 'published'") == [(1,)]
+    assert spanning.query("select count(*) from thermocline.op_log where kind = 'adopt' and phase = 'published'") == [
+        (1,)
+    ]
     assert compact(spanning).status == "done"
     spanning.assert_same_rows()
-    spanning.spark().sql("insert into thermocline.public.events (id, ts, v) values (77777, timestamp '2026-01-05 00:00:00', 1)")
+    spanning.spark().sql(
+        "insert into thermocline.public.events (id, ts, v) values (77777, timestamp '2026-01-05 00:00:00', 1)"
+    )
     correct_later = compact(spanning)
     assert correct_later.status in ("skipped", "failed")
     spanning.assert_same_rows()
@@ -86,9 +92,12 @@ def test_a_fold_a_tiering_and_a_foreign_rewrite_between_plan_and_commit_cost_no_
         correct(spanning, add)
     between = [
         lambda: correct(spanning, 3),
-        lambda: spanning.both("insert into events (id, ts, v) values (7001, '2026-05-20 00:00+00', 1)") or spanning.tier(),
+        lambda: (
+            spanning.both("insert into events (id, ts, v) values (7001, '2026-05-20 00:00+00', 1)") or spanning.tier()
+        ),
         lambda: spanning.spark().sql(
-            "call thermocline.system.rewrite_data_files(table => 'public.events', options => map('rewrite-all', 'true'))"
+            "call thermocline.system.rewrite_data_files(table => 'public.events', options => "
+            "map('rewrite-all', 'true'))"
         ),
     ]
     for action in between:
@@ -99,7 +108,9 @@ def test_a_fold_a_tiering_and_a_foreign_rewrite_between_plan_and_commit_cost_no_
                 waiting.pop()()
 
         wish = PassWish(operations=("compact",))
-        report = run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=wish, talk=talk)
+        report = run_pass(
+            spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=wish, talk=talk
+        )
         assert not waiting
         assert report.outcomes[0].status in ("done", "failed")
         spanning.assert_same_rows()

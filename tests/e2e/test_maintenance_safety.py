@@ -1,4 +1,5 @@
-"""Maintenance of a registered table: whatever expires or is swept, every reader that Postgres or a pin knows of reads the same rows."""
+"""Maintenance of a registered table: whatever expires or is swept, every reader that Postgres or a pin knows of reads
+the same rows."""
 
 from __future__ import annotations
 
@@ -17,16 +18,16 @@ from tests.twin import Spanning, assert_same_rows
 
 from thermocline.catalog.tables import find_table
 from thermocline.core.maintenance.outcome import Outcome
-from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
-from thermocline.locations import without_file_scheme
-from thermocline.ops.maintain.context import LakeTarget, PassContext
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.ops.maintain.manifests import run_rewrite_manifests
-from thermocline.ops.maintain.orphans import run_remove_orphans
-from thermocline.ops.maintain.prune import run_prune_metadata
-from thermocline.pg import connect
-from thermocline.spark.commit import load_table
+from thermocline.core.policy.policy import Policy
+from thermocline.lake.commit.exact_commit import load_table
+from thermocline.maintain.context import LakeTarget, PassContext
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.maintain.operations.prune_metadata import run_prune_metadata
+from thermocline.maintain.operations.remove_orphans import run_remove_orphans
+from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
+from thermocline.runtime.locations import without_file_scheme
+from thermocline.runtime.pg import connect
 
 SEAM = "select id, ts, v, note, amount from public_all.events order by id"
 
@@ -42,7 +43,14 @@ def maintenance(spanning: Spanning, **policy: Any) -> Iterator[PassContext]:
             spark=spanning.spark,
             settings=spanning.settings,
             target=LakeTarget(name=TableName(registered.lake_namespace, registered.lake_name), registered=registered),
-            policy=Policy(**{"snapshot_min_retained": 1, "snapshot_retention_ms": 1, "manifest_rewrite_min_manifests": 2, **policy}),
+            policy=Policy(
+                **{
+                    "snapshot_min_retained": 1,
+                    "snapshot_retention_ms": 1,
+                    "manifest_rewrite_min_manifests": 2,
+                    **policy,
+                }
+            ),
             now=datetime.now(UTC) + timedelta(days=30),
             worker="test",
             pass_id=uuid.uuid4(),
@@ -86,7 +94,8 @@ def test_a_reader_from_before_reads_the_same_rows_while_everything_expires_and_t
     assert after.counters["files_deleted"] > 0
     spanning.assert_same_rows()
     ((published, history),) = spanning.query(
-        "select c.s, array_agg(p.snapshot_id) from thermocline.cutline c join thermocline.published p using (table_id) group by c.s"
+        "select c.s, array_agg(p.snapshot_id) from thermocline.cutline c join thermocline.published p using "
+        "(table_id) group by c.s"
     )
     assert history == [published]
     churn(spanning, 13)
@@ -113,12 +122,16 @@ def named_versions(spanning: Spanning) -> set[str]:
 
 
 @pytest.mark.conforms("M-045", "M-046", "M-049")
-def test_a_pinned_version_stays_readable_by_its_metadata_file_while_maintenance_runs_flat_out(spanning: Spanning) -> None:
+def test_a_pinned_version_stays_readable_by_its_metadata_file_while_maintenance_runs_flat_out(
+    spanning: Spanning,
+) -> None:
     spanning.tier()
     ((pin, snapshot, location),) = spanning.query(
         "select id, snapshot_id, metadata_location from thermocline.pin('public.events', '1 hour')"
     )
-    spanning.spark().sql("alter table thermocline.public.events set tblproperties ('write.metadata.previous-versions-max' = '2')")
+    spanning.spark().sql(
+        "alter table thermocline.public.events set tblproperties ('write.metadata.previous-versions-max' = '2')"
+    )
     for salt in (5, 7):
         churn(spanning, salt)
     make_old(spanning)
@@ -164,7 +177,11 @@ def test_a_rewrite_of_manifests_is_what_readers_read_at_once(spanning: Spanning)
     with maintenance(spanning) as context:
         done = run_rewrite_manifests(context)
     after = spanning.query("select s, t, epoch from thermocline.cutline")
-    head = spanning.spark().sql("select snapshot_id, operation from thermocline.public.events.snapshots order by committed_at desc").first()
+    head = (
+        spanning.spark()
+        .sql("select snapshot_id, operation from thermocline.public.events.snapshots order by committed_at desc")
+        .first()
+    )
     assert done.status == "done"
     assert (after[0][0] != before[0][0], after[0][1:]) == (True, before[0][1:])
     assert head is not None

@@ -1,4 +1,5 @@
-"""The lake in an S3-compatible store: tiered and folded by Spark, read through the seam, and what a store that refuses leads to."""
+"""The lake in an S3-compatible store: tiered and folded by Spark, read through the seam, and what a store that refuses
+leads to."""
 
 from __future__ import annotations
 
@@ -18,17 +19,17 @@ from psycopg import sql
 from tests.object_store import BUCKET, SECRET_KEY, Bucket, serve_bucket
 from tests.twin import EVENTS, EVENTS_PARTITIONS, EVENTS_ROWS, assert_same_rows
 
-from thermocline import object_store
-from thermocline.cold.listing import list_files, list_parts
-from thermocline.cold.metadata import read_lake_table
-from thermocline.cold.storage import readable_path
-from thermocline.deletion.trees import delete_tree, judge_tree
 from thermocline.errors import LakeFileUnreadable
 from thermocline.gateway.server import start_in_thread
-from thermocline.lake_files import open_store
-from thermocline.object_store import use_store
-from thermocline.pg import connect, with_database
-from thermocline.postgres_server import PostgresServer
+from thermocline.lake.files.delete_trees import delete_tree, judge_tree
+from thermocline.lake.files.listing import list_files, list_parts
+from thermocline.lake.read.storage import readable_path
+from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.runtime import object_store
+from thermocline.runtime.file_io import open_store
+from thermocline.runtime.object_store import use_store
+from thermocline.runtime.pg import connect, with_database
+from thermocline.runtime.postgres_server import PostgresServer
 
 WAREHOUSE = f"s3://{BUCKET}/ware house%20"
 
@@ -74,9 +75,15 @@ def _make_tables(dsn: str) -> None:
 
 
 def _run_child(dsn: str, gateway: str, bucket: Bucket) -> None:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("THERMOCLINE_S3") and not name.startswith("AWS_")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("THERMOCLINE_S3") and not name.startswith("AWS_")
+    }
     command = [sys.executable, "-m", "tests.e2e.object_store_child", dsn, gateway, WAREHOUSE]
-    done = subprocess.run(command, env={**kept, **bucket.store.environment()}, capture_output=True, text=True, check=False, timeout=250)
+    done = subprocess.run(
+        command, env={**kept, **bucket.store.environment()}, capture_output=True, text=True, check=False, timeout=250
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert SECRET_KEY not in done.stdout + done.stderr
 
@@ -85,14 +92,20 @@ def _run_child(dsn: str, gateway: str, bucket: Bucket) -> None:
 def fresh(remote: RemoteLake) -> Iterator[psycopg.Connection[Any]]:
     """A seam session over a gateway that has read nothing yet."""
     with start_in_thread(remote.dsn) as gateway, remote.seam() as conn:
-        conn.execute(sql.SQL("alter server thermocline_gateway options (set port {})").format(sql.Literal(str(gateway.port))))
+        conn.execute(
+            sql.SQL("alter server thermocline_gateway options (set port {})").format(sql.Literal(str(gateway.port)))
+        )
         yield conn
         remote.bucket.faults.clear()
         use_store(remote.bucket.store)
 
 
-def test_a_table_tiered_and_folded_on_s3_reads_like_its_twin(remote: RemoteLake, fresh: psycopg.Connection[Any]) -> None:
-    tiered = fresh.execute("select count(*) from thermocline.partitions where state in ('tiered', 'dropped')").fetchone()
+def test_a_table_tiered_and_folded_on_s3_reads_like_its_twin(
+    remote: RemoteLake, fresh: psycopg.Connection[Any]
+) -> None:
+    tiered = fresh.execute(
+        "select count(*) from thermocline.partitions where state in ('tiered', 'dropped')"
+    ).fetchone()
     assert tiered is not None
     assert tiered[0] >= 3
     assert_same_rows(fresh)
@@ -148,7 +161,9 @@ def test_a_store_that_is_busy_for_a_moment_is_asked_again(remote: RemoteLake, fr
     assert remote.bucket.faults[0][2] == 0
 
 
-def test_no_secret_is_logged_at_any_level(remote: RemoteLake, fresh: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_no_secret_is_logged_at_any_level(
+    remote: RemoteLake, fresh: psycopg.Connection[Any], caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     assert_same_rows(fresh)
     assert SECRET_KEY not in caplog.text
@@ -167,11 +182,22 @@ def test_files_of_a_lake_on_s3_are_removed_with_it(remote: RemoteLake) -> None:
 
 def test_a_store_is_listed_whole_and_on_from_any_folder(remote: RemoteLake) -> None:
     store, root = open_store(remote.bucket.store), f"s3://{BUCKET}/listed"
-    for key in ("metadata/v1.json", "data/a/f 1.parquet", "data/a/b/f2", "data/a-b/f3", "data/f4", "data/inner/data/theirs"):
+    for key in (
+        "metadata/v1.json",
+        "data/a/f 1.parquet",
+        "data/a/b/f2",
+        "data/a-b/f3",
+        "data/f4",
+        "data/inner/data/theirs",
+    ):
         with store.open_output_stream(f"{BUCKET}/listed/{key}") as file:
             file.write(b"x")
     listed = {file.path for file in list_files(root, [f"{root}/data/inner"])}
-    assert listed == {f"s3://{path}" for path in remote.bucket.files() if path.startswith(f"{BUCKET}/listed/") and "/inner/" not in path}
+    assert listed == {
+        f"s3://{path}"
+        for path in remote.bucket.files()
+        if path.startswith(f"{BUCKET}/listed/") and "/inner/" not in path
+    }
     order = [part.finished for part in list_parts(root) if part.finished is not None]
     assert order == ["", "data", "data/a", "data/a/b", "data/a-b", "data/inner", "data/inner/data", "metadata"]
     late = [file.path.removeprefix(f"{root}/") for part in list_parts(root, after="data/a") for file in part.files]

@@ -1,4 +1,5 @@
-"""What deletes files of a lake in an object store: spellings of its scheme, slashes that count, and a clock of its own."""
+"""What deletes files of a lake in an object store: spellings of its scheme, slashes that count, and a clock of its
+own."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from typing import Any
 import pytest
 from tests.object_store import BUCKET, serve_bucket
 
-from thermocline import object_store
-from thermocline.deletion.store_clock import read_store_clock
-from thermocline.object_store import use_store
+from thermocline.lake.files.store_clock import read_store_clock
+from thermocline.runtime import object_store
+from thermocline.runtime.object_store import use_store
 
 BEHIND = -timedelta(days=5)
 MONTH_AGO = -timedelta(days=35)
@@ -39,7 +40,9 @@ def test_a_lake_in_a_store_loses_nothing_that_is_young_or_named_by_any_spelling(
     assert said["sweep"] == "removed 1 orphan file(s)"
     assert (said["left"], said["rows"], said["double slash kept"]) == (["fresh.parquet"], [0, 1, 2, 3], True)
     assert "data//old-live.parquet" in said["refused"]
-    assert said["refused"].startswith("SpellingsDiffer: lab.events: s3://lake/ware house/lab/events/data/old-live.parquet")
+    assert said["refused"].startswith(
+        "SpellingsDiffer: lab.events: s3://lake/ware house/lab/events/data/old-live.parquet"
+    )
     assert said["live is there"]
 
 
@@ -48,7 +51,9 @@ def test_the_time_is_the_stores_own() -> None:
         use_store(bucket.store)
         try:
             bucket.shifts.append(("", BEHIND))
-            assert abs(read_store_clock(f"s3://{BUCKET}/t/metadata") - (datetime.now(UTC) + BEHIND)) < timedelta(minutes=5)
+            assert abs(read_store_clock(f"s3://{BUCKET}/t/metadata") - (datetime.now(UTC) + BEHIND)) < timedelta(
+                minutes=5
+            )
             assert bucket.files() == []
         finally:
             object_store._in_use = None

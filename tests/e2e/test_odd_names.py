@@ -1,6 +1,8 @@
-"""Names that need quoting, or look like places, placeholders or names of ours: registered, tiered, folded, altered, maintained, restored.
+"""Names that need quoting, or look like places, placeholders or names of ours: registered, tiered, folded, altered,
+maintained, restored.
 
-A table holds every odd name as a column at once; schemas, tables and partitions carry them too. The twin is an ordinary table.
+A table holds every odd name as a column at once; schemas, tables and partitions carry them too. The twin is an ordinary
+table.
 """
 
 from __future__ import annotations
@@ -19,20 +21,37 @@ from psycopg.types.json import Jsonb
 from thermocline.core.names import TableName
 from thermocline.errors import CannotRegister
 from thermocline.gateway.server import start_in_thread
-from thermocline.ops.explain import explain
+from thermocline.maintain.run_pass import PassWish, run_pass
 from thermocline.ops.fold import fold
-from thermocline.ops.maintain.run import PassWish, run_pass
-from thermocline.ops.overview import read_overview
-from thermocline.ops.register import RegisterRequest, register
-from thermocline.ops.sessions import spark_source
-from thermocline.ops.tier import tier
-from thermocline.ops.unregister import unregister
-from thermocline.ops.verify import verify
-from thermocline.pg import connect
-from thermocline.settings import Settings
+from thermocline.ops.inspect.explain import explain
+from thermocline.ops.inspect.overview import read_overview
+from thermocline.ops.register.registration import RegisterRequest, register
+from thermocline.ops.register.unregistration import unregister
+from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.tier.tiering import tier
+from thermocline.ops.verify.verify_table import verify
+from thermocline.runtime.pg import connect
+from thermocline.runtime.settings import Settings
 
 QUOTES = ("it's", 'say "hi"', "back`tick", "back\\slash", "''", '"', "/* x", "-- x", "a;b", "tab\there", "line\nbreak")
-PLACES = ("50%", "%s", "%(x)s", "%I", "%1$s", "%%", "{}", "{columns}", "{0}", "$$", "$1", "${x}", ":x", "?", "#1.1", "\\1")
+PLACES = (
+    "50%",
+    "%s",
+    "%(x)s",
+    "%I",
+    "%1$s",
+    "%%",
+    "{}",
+    "{columns}",
+    "{0}",
+    "$$",
+    "$1",
+    "${x}",
+    ":x",
+    "?",
+    "#1.1",
+    "\\1",
+)
 PLAIN = (
     "with space",
     " lead",
@@ -100,7 +119,9 @@ class Odd:
 
     @property
     def seam(self) -> TableName:
-        row = self.conn.execute("select seam_schema from thermocline.tables where table_name = %s", [self.name.table]).fetchone()
+        row = self.conn.execute(
+            "select seam_schema from thermocline.tables where table_name = %s", [self.name.table]
+        ).fetchone()
         assert row is not None
         return TableName(row[0], self.name.table)
 
@@ -110,7 +131,9 @@ class Odd:
         given |= {"key": sql.Identifier(self.key), "id": sql.Identifier(self.id)}
         outcomes = []
         for table in (self.seam, TableName("twin", self.name.table)):
-            cursor = self.conn.execute(sql.SQL(template).format(table=sql.Identifier(table.schema, table.table), **given))
+            cursor = self.conn.execute(
+                sql.SQL(template).format(table=sql.Identifier(table.schema, table.table), **given)
+            )
             outcomes.append(sorted(cursor.fetchall(), key=repr) if cursor.description else cursor.statusmessage)
         assert outcomes[0] == outcomes[1]
 
@@ -120,9 +143,14 @@ class Odd:
             self.conn.execute(sql.SQL(template).format(table=sql.Identifier(table.schema, table.table), **given))
 
     def assert_same(self, relation: TableName | None = None) -> None:
-        ours, twin = (sql.Identifier(one.schema, one.table) for one in (relation or self.seam, TableName("twin", self.name.table)))
+        ours, twin = (
+            sql.Identifier(one.schema, one.table) for one in (relation or self.seam, TableName("twin", self.name.table))
+        )
         for one, other in ((ours, twin), (twin, ours)):
-            assert self.conn.execute(sql.SQL("select * from {} except all select * from {}").format(one, other)).fetchall() == []
+            assert (
+                self.conn.execute(sql.SQL("select * from {} except all select * from {}").format(one, other)).fetchall()
+                == []
+            )
 
     def fold(self) -> None:
         fold(self.dsn, self.name, settings=self.settings, spark=spark_source(self.dsn, self.settings))
@@ -135,21 +163,32 @@ def _create(conn: psycopg.Connection[Any], name: TableName, key: str, id_: str, 
     typed = sql.SQL(", ").join(
         [
             sql.SQL("{} integer not null, {} date not null").format(sql.Identifier(id_), sql.Identifier(key)),
-            *(sql.SQL("{} {}").format(sql.Identifier(c), sql.SQL(("text", "integer")[at % 2])) for at, c in enumerate(columns)),
+            *(
+                sql.SQL("{} {}").format(sql.Identifier(c), sql.SQL(("text", "integer")[at % 2]))
+                for at, c in enumerate(columns)
+            ),
             sql.SQL("primary key ({}, {})").format(sql.Identifier(id_), sql.Identifier(key)),
         ]
     )
     heap, twin = sql.Identifier(name.schema, name.table), sql.Identifier("twin", name.table)
-    conn.execute(sql.SQL("create schema if not exists {}; create schema if not exists twin").format(sql.Identifier(name.schema)))
+    conn.execute(
+        sql.SQL("create schema if not exists {}; create schema if not exists twin").format(sql.Identifier(name.schema))
+    )
     conn.execute(sql.SQL("create table {} ({}) partition by range ({})").format(heap, typed, sql.Identifier(key)))
     conn.execute(sql.SQL("create table {} ({})").format(twin, typed))
     for month in (1, 2, 3):
         part = sql.Identifier(name.schema, f"{month}{name.table[1:]}")
-        bounds = sql.SQL("for values from ({}) to ({})").format(sql.Literal(f"2026-0{month}-01"), sql.Literal(f"2026-0{month + 1}-01"))
+        bounds = sql.SQL("for values from ({}) to ({})").format(
+            sql.Literal(f"2026-0{month}-01"), sql.Literal(f"2026-0{month + 1}-01")
+        )
         conn.execute(sql.SQL("create table {} partition of {} {}").format(part, heap, bounds))
     values = sql.SQL(", ").join(sql.SQL(("'v' || i", "i")[at % 2]) for at in range(len(columns)))
     for table in (heap, twin):
-        conn.execute(sql.SQL("insert into {} select i, date '2026-01-01' + i, {} from generate_series(1, 80) i").format(table, values))
+        conn.execute(
+            sql.SQL("insert into {} select i, date '2026-01-01' + i, {} from generate_series(1, 80) i").format(
+                table, values
+            )
+        )
 
 
 @pytest.fixture
@@ -178,11 +217,15 @@ def _ask_whole(odd: Odd, columns: tuple[str, ...]) -> None:
     seam = sql.Identifier(odd.seam.schema, odd.seam.table)
     with closing(psycopg.connect(odd.dsn, host=host, port=port, autocommit=True)) as whole:
         for column in columns:
-            query = sql.SQL("select {c}, count(*) from {t} where {c} is not null group by {c}").format(c=sql.Identifier(column), t=seam)
+            query = sql.SQL("select {c}, count(*) from {t} where {c} is not null group by {c}").format(
+                c=sql.Identifier(column), t=seam
+            )
             answers = []
             for conn in (whole, odd.conn):
                 cursor = conn.execute(query)
-                answers.append(([field.name for field in cursor.description or ()], sorted(cursor.fetchall(), key=repr)))
+                answers.append(
+                    ([field.name for field in cursor.description or ()], sorted(cursor.fetchall(), key=repr))
+                )
             assert answers[0] == answers[1], column
 
 
@@ -190,7 +233,9 @@ def _call_functions(odd: Odd, column: str) -> None:
     """The functions for users, by the heap's name as a regclass and the columns' names as fields."""
 
     def call(function: str, fields: dict[str, object]) -> object:
-        row = odd.conn.execute(f"select thermocline.{function}(%s::regclass, %s)".encode(), [str(odd.name), Jsonb(fields)]).fetchone()
+        row = odd.conn.execute(
+            f"select thermocline.{function}(%s::regclass, %s)".encode(), [str(odd.name), Jsonb(fields)]
+        ).fetchone()
         return row and row[0]
 
     cold, hot = {odd.id: 901, odd.key: "2026-01-07"}, {odd.id: 902, odd.key: "2026-03-28"}
@@ -199,10 +244,17 @@ def _call_functions(odd: Odd, column: str) -> None:
     assert call("upsert", cold | {column: "two %s {}"}) == "delta"
     assert call("insert_if_absent", cold | {column: "three"}) is None
     assert call("delete", hot) == "hot"
-    locked = odd.conn.execute("select thermocline.lock_rows(%s::regclass, %s)", [str(odd.name), Jsonb([cold, hot])]).fetchall()
+    locked = odd.conn.execute(
+        "select thermocline.lock_rows(%s::regclass, %s)", [str(odd.name), Jsonb([cold, hot])]
+    ).fetchall()
     assert len(locked) == 2
     twin = sql.SQL("insert into {} ({}, {}, {}) values (901, '2026-01-07', 'two %s {{}}')")
-    names = (sql.Identifier("twin", odd.name.table), sql.Identifier(odd.id), sql.Identifier(odd.key), sql.Identifier(column))
+    names = (
+        sql.Identifier("twin", odd.name.table),
+        sql.Identifier(odd.id),
+        sql.Identifier(odd.key),
+        sql.Identifier(column),
+    )
     odd.conn.execute(twin.format(*names))
     odd.assert_same()
 
@@ -214,9 +266,18 @@ def _write(odd: Odd, columns: tuple[str, ...], number: int) -> None:
     assignments = [f"{{t{at}}} = 'new ' || {{t{at}}}" for at in range(len(text))] + [
         f"{{w{at}}} = {{w{at}}} + 1" for at in range(len(whole))
     ]
-    odd.both(f"update {{table}} set {', '.join(assignments)} where {{id}} in ({5 + number}, 33, {75 + number}) returning *", **names)
-    odd.both(f"insert into {{table}} ({{id}}, {{key}}, {{t0}}) values ({500 + number}, '2025-05-05', 'old') returning *", **names)
-    odd.both(f"update {{table}} set {{key}} = {{key}} + 1 where {{id}} in ({6 + number}, {500 + number}) returning *", **names)
+    odd.both(
+        f"update {{table}} set {', '.join(assignments)} where {{id}} in ({5 + number}, 33, {75 + number}) returning *",
+        **names,
+    )
+    odd.both(
+        f"insert into {{table}} ({{id}}, {{key}}, {{t0}}) values ({500 + number}, '2025-05-05', 'old') returning *",
+        **names,
+    )
+    odd.both(
+        f"update {{table}} set {{key}} = {{key}} + 1 where {{id}} in ({6 + number}, {500 + number}) returning *",
+        **names,
+    )
     odd.both(f"delete from {{table}} where {{id}} = {7 + number} returning *", **names)
     odd.assert_same()
 
@@ -258,19 +319,25 @@ def test_every_odd_name_goes_through_the_whole_life_of_a_table(
     odd.alter("alter table {table} add column {new} integer default 7", new="x" * 63)
     odd.assert_same()
     odd.both(
-        "update {table} set {new} = {new} || '%s', {x} = {x} + 1 where {id} in (8, 33, 500, 76) returning *", new="added % {} '", x="x" * 63
+        "update {table} set {new} = {new} || '%s', {x} = {x} + 1 where {id} in (8, 33, 500, 76) returning *",
+        new="added % {} '",
+        x="x" * 63,
     )
     odd.assert_same()
     odd.fold()
     odd.tier()
     odd.assert_same()
 
-    told = run_pass(odd.dsn, name, settings=settings, spark=spark_source(odd.dsn, settings), wish=PassWish(operations=("compact",)))
+    told = run_pass(
+        odd.dsn, name, settings=settings, spark=spark_source(odd.dsn, settings), wish=PassWish(operations=("compact",))
+    )
     assert [outcome.status for outcome in told.outcomes] == ["done"]
     report = verify(odd.dsn, name)
     assert report.is_exact, report.sentence
     assert {found.table for found in read_overview(odd.dsn)} >= {str(name)}
-    assert explain(odd.dsn, sql.SQL("select * from {}").format(sql.Identifier(odd.seam.schema, name.table)).as_string(conn)).tables
+    assert explain(
+        odd.dsn, sql.SQL("select * from {}").format(sql.Identifier(odd.seam.schema, name.table)).as_string(conn)
+    ).tables
     odd.assert_same()
     odd.both("update {table} set {x} = 99 where {id} in (9, 77) returning *", x="x" * 63)
     unregister(odd.dsn, name, settings=settings, restore_heap=True)
@@ -278,7 +345,9 @@ def test_every_odd_name_goes_through_the_whole_life_of_a_table(
 
 
 @pytest.mark.parametrize("column", ["_op", "_version", "_folded", "_snapshot", "_old_key"])
-def test_names_of_our_own_columns_are_refused_by_name(place: tuple[Settings, psycopg.Connection[Any]], column: str) -> None:
+def test_names_of_our_own_columns_are_refused_by_name(
+    place: tuple[Settings, psycopg.Connection[Any]], column: str
+) -> None:
     settings, conn = place
     _create(conn, TableName("public", "events"), "ts", "id", (column,))
     with pytest.raises(CannotRegister, match=f"a column {column}, a name Thermocline needs itself"):

@@ -1,4 +1,5 @@
-"""Whole passes over a table that spans: readers profit at once, rows stay those of the twin, a repeated pass does nothing."""
+"""Whole passes over a table that spans: readers profit at once, rows stay those of the twin, a repeated pass does
+nothing."""
 
 from __future__ import annotations
 
@@ -7,13 +8,13 @@ from contextlib import closing
 import pytest
 from tests.twin import Spanning
 
-from thermocline.catalog.policies import apply_policy
+from thermocline.catalog.maintenance.policies import apply_policy
 from thermocline.catalog.safety import Owner
 from thermocline.catalog.tables import read_table
-from thermocline.core.maintenance.resolve import change_policy, parse_changes
-from thermocline.ops.maintain.health import read_health
-from thermocline.ops.maintain.run import PassReport, PassWish, run_pass
-from thermocline.pg import connect
+from thermocline.core.policy.resolve import change_policy, parse_changes
+from thermocline.maintain.health import read_health
+from thermocline.maintain.run_pass import PassReport, PassWish, run_pass
+from thermocline.runtime.pg import connect
 
 POLICY = [
     "min_input_files=2",
@@ -57,7 +58,9 @@ def test_a_pass_over_a_spanning_table_is_published_and_changes_no_row(spanning: 
     spanning.both("update events set v = v + 1 where id = 17")
     spanning.fold()
     spanning.assert_same_rows()
-    ops = spanning.query("select phase, count(*) from thermocline.op_log where phase not in ('published', 'abandoned') group by 1")
+    ops = spanning.query(
+        "select phase, count(*) from thermocline.op_log where phase not in ('published', 'abandoned') group by 1"
+    )
     assert ops == []
 
 

@@ -10,10 +10,10 @@ import pytest
 from tests.twin import Spanning
 
 from thermocline.errors import Paused
+from thermocline.ops.admin.pause import pause, resume
 from thermocline.ops.fold import fold
-from thermocline.ops.overview import read_detail, read_overview
-from thermocline.ops.pause import pause, resume
-from thermocline.pg import connect
+from thermocline.ops.inspect.overview import read_detail, read_overview
+from thermocline.runtime.pg import connect
 from thermocline.worker.loop import Worker
 
 STATE = "select t, s, fence, seam_line from thermocline.cutline"

@@ -20,8 +20,8 @@ from tests.shapes import spanning_module
 from tests.twin import Spanning
 
 from thermocline.catalog.pins import read_pins, read_pins_to_keep, read_swept, sweep_pins
-from thermocline.pg import connect
-from thermocline.postgres_server import PostgresServer
+from thermocline.runtime.pg import connect
+from thermocline.runtime.postgres_server import PostgresServer
 from thermocline.worker.loop import Worker
 
 PIN = "select id, snapshot_id, metadata_location, t from thermocline.pin('public.events', %s)"
@@ -82,7 +82,10 @@ def test_a_reader_outside_postgres_pins_t_s_and_the_pointer_of_one_point_in_time
 @pytest.mark.conforms("C-077")
 def test_a_reader_outside_postgres_is_told_of_the_corrections_that_its_snapshot_lacks(tiered: Spanning) -> None:
     told: list[tuple[str, str]] = []
-    take = "select id, snapshot_id, metadata_location, pending_corrections from thermocline.pin('public.events', '1 minute')"
+    take = (
+        "select id, snapshot_id, metadata_location, pending_corrections from thermocline.pin('public.events', '1 "
+        "minute')"
+    )
     below = "select id, v from public_all.events where ts < '2026-04-01 00:00+00' order by id"
     with closing(connect(tiered.dsn)) as reader:
         reader.add_notice_handler(lambda notice: told.append((notice.message_primary or "", notice.message_hint or "")))
@@ -136,7 +139,11 @@ def test_only_its_holder_or_an_operator_renews_and_releases_a_pin(tiered: Spanni
         closing(connect(tiered.dsn, autocommit=True)) as operator,
     ):
         ((pin, minutes),) = _rows(
-            holder, "select id, round(extract(epoch from expires_at - clock_timestamp()) / 60) from thermocline.pin('public_all.events')"
+            holder,
+            (
+                "select id, round(extract(epoch from expires_at - clock_timestamp()) / 60) from "
+                "thermocline.pin('public_all.events')"
+            ),
         )
         assert minutes == 15
         for denied in ("renew_pin", "release_pin"):
@@ -147,7 +154,9 @@ def test_only_its_holder_or_an_operator_renews_and_releases_a_pin(tiered: Spanni
         for statement in ("insert into thermocline.read_pins default values", "delete from thermocline.read_pins"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 holder.execute(statement.encode())
-        ((hours,),) = _rows(holder, "select extract(epoch from thermocline.renew_pin(%s, '2 hours') - clock_timestamp()) / 3600", pin)
+        ((hours,),) = _rows(
+            holder, "select extract(epoch from thermocline.renew_pin(%s, '2 hours') - clock_timestamp()) / 3600", pin
+        )
         assert 1.9 < hours <= 2
         for ttl in ("0", "-1 minute", "8 days"):
             with pytest.raises(psycopg.errors.InvalidParameterValue):
@@ -159,15 +168,21 @@ def test_only_its_holder_or_an_operator_renews_and_releases_a_pin(tiered: Spanni
 
 
 @pytest.mark.conforms("C-078")
-def test_a_role_taken_by_set_role_counts_and_a_definer_function_does_not_lend_its_rights(tiered: Spanning, roles: tuple[str, str]) -> None:
-    with closing(connect(tiered.dsn, autocommit=True)) as superuser, closing(connect(roles[1], autocommit=True)) as other:
+def test_a_role_taken_by_set_role_counts_and_a_definer_function_does_not_lend_its_rights(
+    tiered: Spanning, roles: tuple[str, str]
+) -> None:
+    with (
+        closing(connect(tiered.dsn, autocommit=True)) as superuser,
+        closing(connect(roles[1], autocommit=True)) as other,
+    ):
         reader = psycopg.conninfo.conninfo_to_dict(roles[0])["user"]
         superuser.execute(sql.SQL("set role {}").format(sql.Identifier(str(reader))))
         ((pin,),) = _rows(superuser, "select id from thermocline.pin('public_all.events')")
         superuser.execute("reset role")
         assert _rows(superuser, "select holder from thermocline.read_pins where id = %s", pin) == [(reader,)]
         superuser.execute(
-            "create function public.lend(bigint) returns boolean language sql security definer as 'select thermocline.release_pin($1)'"
+            "create function public.lend(bigint) returns boolean language sql security definer as 'select "
+            "thermocline.release_pin($1)'"
         )
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             _rows(other, "select public.lend(%s)", pin)
@@ -200,7 +215,12 @@ def test_the_command_lists_pins_and_releases_them(tiered: Spanning) -> None:
         ((pin, snapshot, *_),) = _rows(conn, PIN, "1 hour")
     command = [sys.executable, "-m", "thermocline", "pins", "--dsn", tiered.dsn, "--json"]
     (shown,) = json.loads(subprocess.run([*command, "public.events"], check=True, capture_output=True).stdout)
-    assert (shown["id"], shown["table"], shown["snapshot_id"], shown["holder"]) == (pin, "public.events", snapshot, "postgres")
+    assert (shown["id"], shown["table"], shown["snapshot_id"], shown["holder"]) == (
+        pin,
+        "public.events",
+        snapshot,
+        "postgres",
+    )
     assert shown["holds_back"] == "nothing yet: it is the published snapshot"
     released = json.loads(subprocess.run([*command, "--release", str(pin)], check=True, capture_output=True).stdout)
     assert released == {"pin": pin, "released": True}

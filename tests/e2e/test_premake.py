@@ -1,4 +1,5 @@
-"""Premake: partitions ahead of the newest row, rows that ran ahead carried into them, and nothing read differently on the way."""
+"""Premake: partitions ahead of the newest row, rows that ran ahead carried into them, and nothing read differently on
+the way."""
 
 from __future__ import annotations
 
@@ -7,11 +8,12 @@ from collections.abc import Callable
 import pytest
 from tests.twin import Spanning
 
-from thermocline.pg import connect
+from thermocline.runtime.pg import connect
 
 NUMBERS = "create table {schema}.events (id bigint not null, k bigint not null, v text, primary key (id, k))"
 GRID = "".join(
-    f"create table public.events_{lo} partition of public.events for values from ({lo}) to ({lo + 100});" for lo in range(0, 300, 100)
+    f"create table public.events_{lo} partition of public.events for values from ({lo}) to ({lo + 100});"
+    for lo in range(0, 300, 100)
 )
 BOUNDS = "select name, state from thermocline.partitions where state <> 'dropped' order by lo"
 SPILL = "select count(*) from thermocline_delta.public__events__spill"
@@ -61,8 +63,12 @@ def test_a_table_with_premake_zero_gets_no_partition(make_spanning: Callable[...
 def test_rows_that_ran_ahead_are_moved_into_the_partition_made_for_them(make_spanning: Callable[..., Spanning]) -> None:
     spanning = make_spanning(premake=None, tiering_lag="60d")
     spanning.tier()
-    spanning.both("insert into events (id, ts, v) values (9001, '2026-08-20 00:00+00', 1), (9002, '2026-07-20 00:00+00', 1)")
-    spanning.both("insert into events (id, ts, v) values (9003, '2026-01-20 00:30+00', 1), (9004, '9999-01-01 00:00+00', 1)")
+    spanning.both(
+        "insert into events (id, ts, v) values (9001, '2026-08-20 00:00+00', 1), (9002, '2026-07-20 00:00+00', 1)"
+    )
+    spanning.both(
+        "insert into events (id, ts, v) values (9003, '2026-01-20 00:30+00', 1), (9004, '9999-01-01 00:00+00', 1)"
+    )
     spanning.both("update events set v = 5 where id > 9000 returning *")
     spanning.both("delete from events where id = 9004")
     spanning.assert_same_rows()
@@ -129,7 +135,9 @@ def test_rows_that_a_trigger_would_drop_or_change_on_their_way_stay_in_the_spill
     make_spanning: Callable[..., Spanning], fires: str
 ) -> None:
     rows = "insert into events select i, i, i::text from generate_series(0, 250) i"
-    spanning = make_spanning(table=NUMBERS, partitions=GRID, partition_by="range (k)", rows=rows, premake=1, reclaim_lag="1000")
+    spanning = make_spanning(
+        table=NUMBERS, partitions=GRID, partition_by="range (k)", rows=rows, premake=1, reclaim_lag="1000"
+    )
     spanning.both("insert into events values (1, 310, 'a'), (2, 320, 'b')")
     event, _, action = fires.partition(": ")
     kind = "constraint trigger aaa after insert" if event == "deferred" else f"trigger aaa {event}"
@@ -152,12 +160,19 @@ def test_rows_that_a_trigger_would_drop_or_change_on_their_way_stay_in_the_spill
 
 
 @pytest.mark.conforms("C-064")
-def test_a_generated_column_that_is_computed_otherwise_by_now_keeps_no_row_in_the_spill(make_spanning: Callable[..., Spanning]) -> None:
+def test_a_generated_column_that_is_computed_otherwise_by_now_keeps_no_row_in_the_spill(
+    make_spanning: Callable[..., Spanning],
+) -> None:
     shown = "create or replace function public.shown(v text) returns text language sql immutable as 'select {}'"
-    columns = "id bigint not null, k bigint not null, v text, g text generated always as (public.shown(v)) stored, primary key (id, k)"
+    columns = (
+        "id bigint not null, k bigint not null, v text, g text generated always as (public.shown(v)) stored, "
+        "primary key (id, k)"
+    )
     table = f"{shown.format('v')}; create table {{schema}}.events ({columns})"
     rows = "insert into events select i, i, i::text from generate_series(0, 250) i"
-    spanning = make_spanning(table=table, partitions=GRID, partition_by="range (k)", rows=rows, premake=1, reclaim_lag="1000")
+    spanning = make_spanning(
+        table=table, partitions=GRID, partition_by="range (k)", rows=rows, premake=1, reclaim_lag="1000"
+    )
     spanning.both("insert into events values (1, 310, 'a')")
     spanning.seam.execute(shown.format("upper(v)").encode())
     assert spanning.tier().made == ["public.events_300", "public.events_400"]

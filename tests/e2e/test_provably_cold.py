@@ -1,4 +1,5 @@
-"""A query that is provably cold touches no partition of the heap; and no reader, however old its snapshot, loses a row by that."""
+"""A query that is provably cold touches no partition of the heap; and no reader, however old its snapshot, loses a row
+by that."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ COLD = [
     "select count(*) from events where ts < '2026-04-01 00:00+00'",
 ]
 INTEGERS = {
-    "table": "create table {schema}.events (id integer not null, ts smallint not null, v integer, primary key (id, ts))",
+    "table": (
+        "create table {schema}.events (id integer not null, ts smallint not null, v integer, primary key (id, ts))"
+    ),
     "partitions": "create table public.events_1 partition of public.events for values from (0) to (10);"
     "create table public.events_2 partition of public.events for values from (10) to (20);",
     "rows": "insert into events select i, i % 20, i from generate_series(1, 100) i",
@@ -44,7 +47,9 @@ def _reads_of(conn: psycopg.Connection[Any], statement: str, params: tuple[Any, 
 
 @pytest.mark.conforms("C-074")
 @pytest.mark.parametrize("keep_heap", [False, True], ids=["tiered", "keep-heap"])
-def test_a_condition_that_proves_one_side_leaves_the_other_alone(make_spanning: Callable[..., Spanning], keep_heap: bool) -> None:
+def test_a_condition_that_proves_one_side_leaves_the_other_alone(
+    make_spanning: Callable[..., Spanning], keep_heap: bool
+) -> None:
     spanning = make_spanning(keep_heap=keep_heap)
     spanning.tier()
     ((t, line, floor),) = spanning.query(LINES)
@@ -56,13 +61,21 @@ def test_a_condition_that_proves_one_side_leaves_the_other_alone(make_spanning: 
     for day in range(1, 13):
         params = (f"2026-02-{day:02d}",)
         assert _reads_of(spanning.seam, bounded, params) == 0
-        assert spanning.seam.execute(bounded, params, prepare=True).fetchall() == spanning.twin.execute(bounded, params).fetchall()
+        assert (
+            spanning.seam.execute(bounded, params, prepare=True).fetchall()
+            == spanning.twin.execute(bounded, params).fetchall()
+        )
     before = _asked()
     assert _reads_of(spanning.seam, "select count(*) from events where ts >= '2026-04-01 00:00+00'") > 0
     assert _reads_of(spanning.seam, "select count(*) from events where ts >= %s::timestamptz", ("2026-04-02",)) > 0
     assert _asked() == before
     assert _reads_of(spanning.seam, "select count(*) from events where ts < '2026-04-01 00:00:00.000001+00'") > 0
-    told = [line for (line,) in spanning.query("select thermocline.explain('select * from events where ts < ''2026-02-01 00:00+00''')")]
+    told = [
+        line
+        for (line,) in spanning.query(
+            "select thermocline.explain('select * from events where ts < ''2026-02-01 00:00+00''')"
+        )
+    ]
     assert told[1].strip().startswith("provably cold: ts < '2026-02-01")
     assert told[3].strip().startswith("heap: not read; spill: not read; lake: asked")
     if not keep_heap:
@@ -70,10 +83,16 @@ def test_a_condition_that_proves_one_side_leaves_the_other_alone(make_spanning: 
 
 
 def _look_with_a_plan_kept_for_any_parameter(spanning: Spanning) -> None:
-    """What such a plan proves is known only when it runs: partitions go then, and of the spill's index one path is walked."""
+    """What such a plan proves is known only when it runs: partitions go then, and of the spill's index one path is
+    walked."""
     session = spanning.session(autocommit=True)
-    session.execute("set plan_cache_mode = force_generic_plan; prepare cold (timestamptz) as select count(*) from events where ts < $1")
-    plan = "\n".join(line for (line,) in session.execute("explain (analyze, costs off, timing off) execute cold ('2026-02-01')"))
+    session.execute(
+        "set plan_cache_mode = force_generic_plan; prepare cold (timestamptz) as select count(*) from events "
+        "where ts < $1"
+    )
+    plan = "\n".join(
+        line for (line,) in session.execute("explain (analyze, costs off, timing off) execute cold ('2026-02-01')")
+    )
     assert "Seq Scan on events" not in plan
     assert "Index" in plan
     told = session.execute("execute cold ('2026-02-01')").fetchall()
@@ -132,7 +151,8 @@ def test_a_reader_that_holds_the_view_keeps_the_floor_where_it_is_and_stops_noth
 
 
 def test_an_alter_of_an_older_snapshot_does_not_put_older_literals_into_the_view(spanning: Spanning) -> None:
-    """The view would be built with the line the transaction sees, below the T that others see: their rows between would be gone."""
+    """The view would be built with the line the transaction sees, below the T that others see: their rows between would
+    be gone."""
     late = spanning.session("public")
     late.execute("set transaction isolation level repeatable read")
     late.execute("select 1")

@@ -1,4 +1,5 @@
-"""A database restored to an earlier moment: the lake is ahead of the journal, nothing is deleted, and `recover` brings back what agrees."""
+"""A database restored to an earlier moment: the lake is ahead of the journal, nothing is deleted, and `recover` brings
+back what agrees."""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ from thermocline.catalog.journal import table_lock
 from thermocline.cli.main import app
 from thermocline.errors import LakeAhead, LakesNotCompared, Paused
 from thermocline.gateway.server import start_in_thread
-from thermocline.locations import without_file_scheme
-from thermocline.ops.janitor import remove_stray_files
-from thermocline.ops.maintain.registry import add_table
-from thermocline.ops.maintain.run import PassWish, run_pass
-from thermocline.ops.pause import resume
-from thermocline.ops.recover import recover
-from thermocline.pg import connect
-from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
+from thermocline.maintain.janitor import remove_stray_files
+from thermocline.maintain.lake_tables import add_table
+from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.ops.admin.pause import resume
+from thermocline.ops.admin.recover import recover
+from thermocline.runtime.locations import without_file_scheme
+from thermocline.runtime.pg import connect
+from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 
 class Restorable:
@@ -117,7 +118,11 @@ def test_a_restart_alone_is_compared_once_and_goes_on(restorable: Restorable) ->
     restorable.spanning.tier()
     restorable.back_up()
     spanning = restorable.spanning
-    with closing(connect(spanning.dsn, autocommit=True)) as conn, pytest.raises(LakesNotCompared), table_lock(conn, 1, "public.events"):
+    with (
+        closing(connect(spanning.dsn, autocommit=True)) as conn,
+        pytest.raises(LakesNotCompared),
+        table_lock(conn, 1, "public.events"),
+    ):
         pass
     spanning.both("update events set v = v + 1 where id = 7 returning *")
     assert spanning.fold().op_id is not None
@@ -201,14 +206,18 @@ def test_what_was_expired_since_is_named_and_the_table_stands_still(restorable: 
     spanning.assert_same_rows()
 
 
-def test_a_kill_before_the_pointer_moves_is_recovered_again(restorable: Restorable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_before_the_pointer_moves_is_recovered_again(
+    restorable: Restorable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     restorable.spanning.tier()
     restorable.back_up()
     _move_on(restorable.spanning)
     restorable.restore()
     spanning = restorable.spanning
     monkeypatch.setenv("THERMOCLINE_TEST_KILL_AT", "recover-written")
-    child = subprocess.run([sys.executable, "-m", "thermocline", "recover", "--dsn", spanning.dsn], check=False, capture_output=True)
+    child = subprocess.run(
+        [sys.executable, "-m", "thermocline", "recover", "--dsn", spanning.dsn], check=False, capture_output=True
+    )
     assert child.returncode == -9
     monkeypatch.delenv("THERMOCLINE_TEST_KILL_AT")
     with pytest.raises(LakeAhead):
@@ -228,7 +237,12 @@ def _tear(head: Path, how: str) -> None:
     """What a power cut leaves of a file that was not flushed."""
     held = head.read_bytes()
     head.write_bytes(
-        {"empty": b"", "half": held[: len(held) // 2], "zeros": bytes(len(held)), "half a gzip": gzip.compress(held)[:-9]}[how]
+        {
+            "empty": b"",
+            "half": held[: len(held) // 2],
+            "zeros": bytes(len(held)),
+            "half a gzip": gzip.compress(held)[:-9],
+        }[how]
     )
 
 

@@ -1,6 +1,8 @@
-"""Writers with session_replication_role = replica: logical replication's apply worker, and loads that switch triggers off that way.
+"""Writers with session_replication_role = replica: logical replication's apply worker, and loads that switch triggers
+off that way.
 
-Ordinary triggers do not fire for them. A change of a sealed partition that is not captured would be lost with the partition.
+Ordinary triggers do not fire for them. A change of a sealed partition that is not captured would be lost with the
+partition.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ def test_changes_of_tiered_rows_on_the_heap_are_captured_from_a_replica_role(
     spanning.assert_same_rows()
 
 
-def test_a_truncate_from_a_replica_role_reaches_both_tiers_of_a_kept_heap(make_spanning: Callable[..., Spanning]) -> None:
+def test_a_truncate_from_a_replica_role_reaches_both_tiers_of_a_kept_heap(
+    make_spanning: Callable[..., Spanning],
+) -> None:
     spanning = make_spanning(keep_heap=True)
     spanning.tier()
     writer = spanning.session("public", autocommit=True)
@@ -50,12 +54,17 @@ def test_a_truncate_from_a_replica_role_reaches_both_tiers_of_a_kept_heap(make_s
     spanning.assert_same_rows()
 
 
-def test_postgres_fires_no_trigger_of_a_view_for_a_replica_role_so_such_writers_use_the_heaps_own_name(spanning: Spanning) -> None:
-    """The documented limit: INSTEAD OF triggers cannot be made to fire always, and Postgres counts the row nevertheless."""
+def test_postgres_fires_no_trigger_of_a_view_for_a_replica_role_so_such_writers_use_the_heaps_own_name(
+    spanning: Spanning,
+) -> None:
+    """The documented limit: INSTEAD OF triggers cannot be made to fire always, and Postgres counts the row
+    nevertheless."""
     spanning.tier()
     spanning.seam.execute("set session_replication_role = replica")
     assert spanning.seam.execute("insert into events (id, ts, v) values (9002, '2026-01-11 00:00+00', 1)").rowcount == 1
     spanning.assert_same_rows()
     for schema in ("public", "twin"):
-        spanning.seam.execute(f"insert into {schema}.events (id, ts, v) values (9002, '2026-01-11 00:00+00', 1)".encode())
+        spanning.seam.execute(
+            f"insert into {schema}.events (id, ts, v) values (9002, '2026-01-11 00:00+00', 1)".encode()
+        )
     spanning.assert_same_rows()

@@ -10,8 +10,8 @@ from tests.e2e.test_adopt import heap_and_twin, leave, take_up
 from tests.twin import Spanning
 
 from thermocline.errors import ChangedByTrigger, DeltaNotEmpty
-from thermocline.ops.register import RegisterRequest, register
-from thermocline.ops.verify import verify
+from thermocline.ops.register.registration import RegisterRequest, register
+from thermocline.ops.verify.verify_table import verify
 
 KINDS = """
 create table {schema}.events (
@@ -41,13 +41,16 @@ def assert_heap_is_twin(spanning: Spanning) -> None:
 
 def partitions(spanning: Spanning) -> list[str]:
     found = spanning.query(
-        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid where inhparent = 'public.events'::regclass order by 1"
+        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid where inhparent = "
+        "'public.events'::regclass order by 1"
     )
     return [row[0] for row in found]
 
 
 @pytest.mark.conforms("C-201", "C-203")
-def test_history_comes_back_with_what_is_written_meanwhile_and_the_lake_goes(make_spanning: Callable[..., Spanning]) -> None:
+def test_history_comes_back_with_what_is_written_meanwhile_and_the_lake_goes(
+    make_spanning: Callable[..., Spanning],
+) -> None:
     spanning = make_spanning(table=KINDS)
     spanning.seam.execute("create table public.fired (what text)")
     body = "begin insert into public.fired values (tg_op); return null; end"
@@ -55,13 +58,16 @@ def test_history_comes_back_with_what_is_written_meanwhile_and_the_lake_goes(mak
     spanning.seam.execute("create index mine on public.events (note)")
     spanning.tier()
     spanning.tier()
-    spanning.both("update events set v = v + 1, big = 1.10, tags = array[null, 'x'] where id in (20, 150, 270, 390) returning *")
+    spanning.both(
+        "update events set v = v + 1, big = 1.10, tags = array[null, 'x'] where id in (20, 150, 270, 390) returning *"
+    )
     spanning.both("delete from events where id in (21, 151, 391) returning id")
     spanning.fold()
     spanning.both("insert into events (id, ts, v, number) values (9001, '2019-05-05 00:00+00', 1, 77) returning *")
     spanning.both("update events set v = v + 1 where id in (20, 155) returning *")
     spanning.seam.execute(
-        "create trigger fire after insert or update or delete on public.events for each row execute function public.fire()"
+        "create trigger fire after insert or update or delete on public.events for each row execute function "
+        "public.fire()"
     )
     lake = Path(spanning.query("select lake_location from thermocline.tables")[0][0].removeprefix("file://"))
     said: list[str] = []
@@ -71,18 +77,29 @@ def test_history_comes_back_with_what_is_written_meanwhile_and_the_lake_goes(mak
         if len(said) == 2:
             spanning.both("update events set v = v + 5 where id in (20, 22, 156, 272, 392) returning *")
             spanning.both("delete from events where id in (23, 157) returning id")
-            spanning.both("insert into events (id, ts, v, number) values (9002, '2026-02-11 00:00+00', 1, 78) returning *")
+            spanning.both(
+                "insert into events (id, ts, v, number) values (9002, '2026-02-11 00:00+00', 1, 78) returning *"
+            )
 
     report = leave(spanning, restore_heap=True, drop_lake=True, talk=meanwhile)
     fired = spanning.query("select count(*) from public.fired")
     assert_heap_is_twin(spanning)
     assert (report.lake_kept_at, lake.exists()) == (None, False)
-    assert set(report.restored) == {"public.events_restored", "public.events_2026_01", "public.events_2026_02", "public.events_2026_03"}
-    assert [name for name in partitions(spanning) if "2026" in name] == [f"events_2026_0{month}" for month in range(1, 5)]
+    assert set(report.restored) == {
+        "public.events_restored",
+        "public.events_2026_01",
+        "public.events_2026_02",
+        "public.events_2026_03",
+    }
+    assert [name for name in partitions(spanning) if "2026" in name] == [
+        f"events_2026_0{month}" for month in range(1, 5)
+    ]
     # What the application wrote through the seam fired its trigger; putting rows in their place did not.
     assert spanning.query("select count(*) from public.fired") == fired
     assert spanning.query("select count(*) from pg_constraint where conname = 'thermocline_bounds'") == [(0,)]
-    assert spanning.query("select count(*) from pg_class where relnamespace = 'thermocline_delta'::regnamespace") == [(0,)]
+    assert spanning.query("select count(*) from pg_class where relnamespace = 'thermocline_delta'::regnamespace") == [
+        (0,)
+    ]
     heap_and_twin(spanning, "update events set v = v + 1 where id % 7 = 0")
     assert_heap_is_twin(spanning)
 
@@ -100,14 +117,17 @@ def test_a_tiered_table_becomes_keep_heap_by_way_of_a_restored_heap(spanning: Sp
     take_up(spanning, keep_heap=True)
     spanning.assert_same_rows()
     done = spanning.tier()
-    assert [note for note in done.notes if "already" in note] == [f"the lake held public.events_2026_0{month} already" for month in (1, 3)]
+    assert [note for note in done.notes if "already" in note] == [
+        f"the lake held public.events_2026_0{month} already" for month in (1, 3)
+    ]
     spanning.assert_same_rows()
     assert_heap_is_twin(spanning)
     assert verify(spanning.dsn, spanning.name).is_exact
 
 
 def test_a_restore_that_is_given_up_leaves_nothing_behind(spanning: Spanning) -> None:
-    """Rows ahead of the grid are nobody's history: they stop the unregistration, and what was filled is used by the next attempt."""
+    """Rows ahead of the grid are nobody's history: they stop the unregistration, and what was filled is used by the
+    next attempt."""
     spanning.tier()
     spanning.tier()
     spanning.both("insert into events (id, ts, v) values (9001, '2027-05-05 00:00+00', 1)")
@@ -132,7 +152,9 @@ def test_a_second_attempt_brings_no_row_back_that_was_deleted_since_the_first(sp
     """Deleted rows that the lake never had: their fold commits nothing, and the snapshot stays as it was."""
     spanning.tier()
     spanning.tier()
-    spanning.both("insert into events (id, ts, v) values (9000, '2027-05-05 00:00+00', 1), (9001, '2026-01-05 00:00+00', 1)")
+    spanning.both(
+        "insert into events (id, ts, v) values (9000, '2027-05-05 00:00+00', 1), (9001, '2026-01-05 00:00+00', 1)"
+    )
     spanning.both("insert into events (id, ts, v) values (9002, '2019-01-05 00:00+00', 1)")
     with pytest.raises(DeltaNotEmpty, match="1 rows in the spill"):
         leave(spanning, restore_heap=True)
@@ -140,7 +162,9 @@ def test_a_second_attempt_brings_no_row_back_that_was_deleted_since_the_first(sp
     spanning.both("delete from events where id in (9000, 9001, 9002) returning id")
     spanning.fold()
     assert spanning.query("select s from thermocline.cutline") == before
-    assert spanning.query("select count(*) from thermocline_delta.public__events where _folded is null and id > 9000") == [(0,)]
+    assert spanning.query(
+        "select count(*) from thermocline_delta.public__events where _folded is null and id > 9000"
+    ) == [(0,)]
     leave(spanning, restore_heap=True)
     assert_heap_is_twin(spanning)
 
@@ -161,7 +185,9 @@ def test_a_second_attempt_after_the_columns_changed_fills_anew(spanning: Spannin
 def test_rows_that_only_a_pending_correction_had_deleted_do_not_come_back_with_the_lake(spanning: Spanning) -> None:
     spanning.tier()
     spanning.tier()
-    spanning.both("insert into events (id, ts, v) values (9001, '2019-05-05 00:00+00', 1), (9002, '2018-05-05 00:00+00', 1)")
+    spanning.both(
+        "insert into events (id, ts, v) values (9001, '2019-05-05 00:00+00', 1), (9002, '2018-05-05 00:00+00', 1)"
+    )
     spanning.fold()
     spanning.both("delete from events where ts < '2020-01-01' returning id")
     spanning.both("delete from events where ts >= '2026-02-01 00:00+00' and ts < '2026-03-01 00:00+00'")
@@ -243,7 +269,9 @@ def test_corrections_that_a_trigger_would_drop_or_change_are_not_applied(spannin
 
 
 @pytest.mark.parametrize("fires", MEDDLERS)
-def test_rows_that_a_trigger_would_drop_or_change_are_not_put_into_a_partition_that_is_there(spanning: Spanning, fires: str) -> None:
+def test_rows_that_a_trigger_would_drop_or_change_are_not_put_into_a_partition_that_is_there(
+    spanning: Spanning, fires: str
+) -> None:
     spanning.tier()
     spanning.tier()
     bounds = "from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00')"

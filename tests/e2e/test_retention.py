@@ -1,4 +1,5 @@
-"""The retention line: whole ranges of the lake expire, R and S move together, and no write path brings a row below R back."""
+"""The retention line: whole ranges of the lake expire, R and S move together, and no write path brings a row below R
+back."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tests.at_points import at_every_point
 from tests.twin import Spanning, assert_same_rows
 
 from thermocline.errors import LockNotGranted
-from thermocline.ops.verify import verify
+from thermocline.ops.verify.verify_table import verify
 
 LINE = "2026-03-01 00:00:00+00"
 BELOW = f"ts = .* lies below the retention line {LINE.replace('+', '[+]')} of public.events"
@@ -20,7 +21,10 @@ WRITES = (
     "insert into events (id, ts, v) select 9001, '2026-01-05', 1",
     "update events set ts = '2026-02-01 00:00+00' where id = 300",
     "update events set ts = '2026-02-01 00:00+00' where id = 390",
-    "insert into events (id, ts, v) values (9001, '2026-04-05 00:00+00', 1), (9002, '2026-03-05 00:00+00', 1), (9003, '2020-01-01', 1)",
+    (
+        "insert into events (id, ts, v) values (9001, '2026-04-05 00:00+00', 1), (9002, '2026-03-05 00:00+00', "
+        "1), (9003, '2020-01-01', 1)"
+    ),
 )
 
 
@@ -42,13 +46,19 @@ def _expire(spanning: Spanning) -> None:
 def test_rows_below_the_line_expire_once(spanning: Spanning) -> None:
     spanning.tier()
     spanning.both("update events set v = v + 1 where id % 5 = 0 returning *")
-    spanning.both("insert into events (id, ts, v) values (9001, '2026-01-05 00:00+00', 1), (9002, '2025-01-05 00:00+00', 1)")
+    spanning.both(
+        "insert into events (id, ts, v) values (9001, '2026-01-05 00:00+00', 1), (9002, '2025-01-05 00:00+00', 1)"
+    )
     spanning.both("delete from events where id % 11 = 0 returning id")
     report = spanning.tier()
     assert (report.retention_line, report.expired_files > 0) == (LINE, True)
     spanning.twin.execute("delete from events where ts < '2026-03-01 00:00+00'")
     spanning.assert_same_rows()
-    lake = spanning.spark().sql("select min(ts) >= timestamp '2026-03-01 00:00:00Z' from thermocline.public.events").collect()[0][0]
+    lake = (
+        spanning.spark()
+        .sql("select min(ts) >= timestamp '2026-03-01 00:00:00Z' from thermocline.public.events")
+        .collect()[0][0]
+    )
     assert lake is True
     for relation in ("public__events", "public__events__spill"):
         assert spanning.query(f"select count(*) from thermocline_delta.{relation} where ts < '{LINE}'") == [(0,)]
@@ -144,7 +154,9 @@ def test_the_line_stays_below_partitions_the_heap_still_has(make_spanning: Calla
 
 @pytest.mark.conforms("C-120")
 @pytest.mark.parametrize("layout", ["none", "year", "day"])
-def test_rows_below_the_line_go_from_files_that_reach_across_it(make_spanning: Callable[..., Spanning], layout: str) -> None:
+def test_rows_below_the_line_go_from_files_that_reach_across_it(
+    make_spanning: Callable[..., Spanning], layout: str
+) -> None:
     spanning = make_spanning(lake_retention="30d", lake_partition=layout)
     spanning.tier()
     spanning.both("update events set v = v + 1 where id in (17, 130, 230, 234, 236, 250, 260)")
@@ -168,10 +180,13 @@ def test_rows_below_the_line_go_from_files_that_reach_across_it(make_spanning: C
 
 @pytest.mark.conforms("C-120")
 def test_a_file_that_was_cut_once_is_cut_again_and_in_the_end_removed(make_spanning: Callable[..., Spanning]) -> None:
-    """One file for all of history, as after a compaction: each pass deletes what it newly expires, and nothing twice."""
+    """One file for all of history, as after a compaction: each pass deletes what it newly expires, and nothing
+    twice."""
     spanning = make_spanning(lake_retention="45d", lake_partition="none", tiering_lag="8d")
     spanning.tier()
-    assert spanning.query("select thermocline.key_timestamptz(t) from thermocline.cutline") == [(datetime(2026, 4, 1, tzinfo=UTC),)]
+    assert spanning.query("select thermocline.key_timestamptz(t) from thermocline.cutline") == [
+        (datetime(2026, 4, 1, tzinfo=UTC),)
+    ]
     _compact(spanning)
     first = spanning.tier()
     assert first.retention_line == "2026-02-01 00:00:00+00"
@@ -182,7 +197,9 @@ def test_a_file_that_was_cut_once_is_cut_again_and_in_the_end_removed(make_spann
     assert (second.retention_line, second.expired_files) == (LINE, 0)
     spanning.twin.execute("delete from events where ts < '2026-03-01 00:00+00'")
     spanning.assert_same_rows()
-    deleted = spanning.query("select sum((counters ->> 'rows_deleted')::int) from thermocline.op_log where kind = 'retain'")
+    deleted = spanning.query(
+        "select sum((counters ->> 'rows_deleted')::int) from thermocline.op_log where kind = 'retain'"
+    )
     assert deleted == [(235,)]
     _assert_lake_is_twin_below(spanning, "2026-04-01")
 
@@ -192,24 +209,33 @@ def _compact(spanning: Spanning) -> None:
     spanning.spark().sql(
         "call thermocline.system.rewrite_data_files(table => 'public.events', options => map('rewrite-all', 'true'))"
     ).collect()
-    found = spanning.spark().sql("select snapshot_id from thermocline.public.events.snapshots order by committed_at desc limit 1")
+    found = spanning.spark().sql(
+        "select snapshot_id from thermocline.public.events.snapshots order by committed_at desc limit 1"
+    )
     snapshot = found.collect()[0][0]
-    spanning.seam.execute("insert into thermocline.published (table_id, snapshot_id) select id, %s from thermocline.tables", [snapshot])
+    spanning.seam.execute(
+        "insert into thermocline.published (table_id, snapshot_id) select id, %s from thermocline.tables", [snapshot]
+    )
     spanning.seam.execute("update thermocline.cutline set s = %s", [snapshot])
     assert spanning.spark().sql("select count(*) from thermocline.public.events.data_files").collect()[0][0] == 1
 
 
 def _assert_lake_is_twin_below(spanning: Spanning, line: str) -> None:
-    """A second engine reads the lake alone: exactly the twin's rows below the cut-line, once nothing waits in the delta."""
+    """A second engine reads the lake alone: exactly the twin's rows below the cut-line, once nothing waits in the
+    delta."""
     spanning.fold()
     lake = spanning.spark().sql("select count(*), sum(v), sum(id) from thermocline.public.events").collect()
-    twin = spanning.twin.execute("select count(*), sum(v), sum(id) from events where ts < %s::timestamptz", [f"{line} 00:00+00"]).fetchall()
+    twin = spanning.twin.execute(
+        "select count(*), sum(v), sum(id) from events where ts < %s::timestamptz", [f"{line} 00:00+00"]
+    ).fetchall()
     assert [tuple(row) for row in lake] == twin
 
 
 @pytest.mark.conforms("C-117")
 @pytest.mark.parametrize("point", ["retain-line-raised", "retain-written"])
-def test_a_pass_that_dies_at_any_step_is_finished_by_the_next(spanning: Spanning, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+def test_a_pass_that_dies_at_any_step_is_finished_by_the_next(
+    spanning: Spanning, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
     spanning.tier()
     spanning.both("update events set v = v + 1 where id % 5 = 0")
 
@@ -225,4 +251,6 @@ def test_a_pass_that_dies_at_any_step_is_finished_by_the_next(spanning: Spanning
     spanning.tier()
     spanning.twin.execute("delete from events where ts < '2026-03-01 00:00+00'")
     spanning.assert_same_rows()
-    assert spanning.query("select count(*) from thermocline.op_log where phase not in ('published', 'abandoned')") == [(0,)]
+    assert spanning.query("select count(*) from thermocline.op_log where phase not in ('published', 'abandoned')") == [
+        (0,)
+    ]

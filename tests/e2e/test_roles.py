@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from tests.twin import EVENTS_PARTITIONS, Spanning
 
-from thermocline.ops.sync_grants import sync_grants
-from thermocline.pg import connect
+from thermocline.ops.admin.sync_grants import sync_grants
+from thermocline.runtime.pg import connect
 
 
 @pytest.fixture
@@ -41,11 +41,18 @@ def _state(spanning: Spanning, role: str, statement: str) -> str:
 
 
 @pytest.mark.conforms("O-115", "O-117")
-def test_later_grants_and_revokes_on_the_heap_are_followed_columns_included(spanning: Spanning, roles: tuple[str, str]) -> None:
+def test_later_grants_and_revokes_on_the_heap_are_followed_columns_included(
+    spanning: Spanning, roles: tuple[str, str]
+) -> None:
     reader, writer = roles
     spanning.tier()
     heap = spanning.session("public", autocommit=True)
-    heap.execute(f"grant select (id, ts) on public.events to {reader}; grant select, insert, update on public.events to {writer}".encode())
+    heap.execute(
+        (
+            f"grant select (id, ts) on public.events to {reader}; grant select, insert, update on public.events "
+            f"to {writer}"
+        ).encode()
+    )
     assert _state(spanning, reader, "select id from events") == "42501"
     assert len(sync_grants(spanning.dsn, spanning.name, dry_run=True).granted) == 5
     assert _state(spanning, reader, "select id from events") == "42501"
@@ -55,9 +62,16 @@ def test_later_grants_and_revokes_on_the_heap_are_followed_columns_included(span
         assert _state(spanning, reader, f"select v from events where {tier}") == "42501"
         assert _state(spanning, writer, f"update events set v = 1 where {tier}") == "00000"
         assert _state(spanning, writer, f"delete from events where {tier}") == "42501"
-    for hidden in ("thermocline_delta.public__events", "thermocline_lake.public__events", "thermocline.tables", "thermocline.cutline"):
+    for hidden in (
+        "thermocline_delta.public__events",
+        "thermocline_lake.public__events",
+        "thermocline.tables",
+        "thermocline.cutline",
+    ):
         assert _state(spanning, reader, f"select * from {hidden}") == "42501"
-    heap.execute(f"revoke select (ts) on public.events from {reader}; revoke update on public.events from {writer}".encode())
+    heap.execute(
+        f"revoke select (ts) on public.events from {reader}; revoke update on public.events from {writer}".encode()
+    )
     report = sync_grants(spanning.dsn, spanning.name)
     assert (report.granted, report.revoked) == ((), (f"select (ts) to {reader}", f"update to {writer}"))
     assert _state(spanning, reader, "select id from events") == "00000"
@@ -68,13 +82,21 @@ def test_later_grants_and_revokes_on_the_heap_are_followed_columns_included(span
 
 
 @pytest.mark.conforms("O-117")
-def test_a_lost_grant_option_and_a_right_on_some_columns_only_are_brought_over(spanning: Spanning, roles: tuple[str, str]) -> None:
+def test_a_lost_grant_option_and_a_right_on_some_columns_only_are_brought_over(
+    spanning: Spanning, roles: tuple[str, str]
+) -> None:
     reader, writer = roles
     heap = spanning.session("public", autocommit=True)
-    heap.execute(f"grant select on public.events to {writer} with grant option; grant select on public.events to {reader}".encode())
+    heap.execute(
+        (
+            f"grant select on public.events to {writer} with grant option; grant select on public.events to {reader}"
+        ).encode()
+    )
     sync_grants(spanning.dsn, spanning.name)
     heap.execute(f"revoke grant option for select on public.events from {writer} cascade".encode())
-    heap.execute(f"revoke select on public.events from {reader}; grant select (id) on public.events to {reader}".encode())
+    heap.execute(
+        f"revoke select on public.events from {reader}; grant select (id) on public.events to {reader}".encode()
+    )
     sync_grants(spanning.dsn, spanning.name)
     acl = (
         "select relacl::text, (select attacl::text from pg_attribute where attrelid = c.oid and attname = 'id')"
@@ -102,7 +124,11 @@ def test_another_owner_of_the_heap_gets_the_seam_with_the_next_cycle(changing: S
     names = [f"owner_{uuid.uuid4().hex[:8]}" for _ in range(2)]
     heap = changing.session("public", autocommit=True)
     for name in names:
-        heap.execute(f"create role {name}; grant create, usage on schema public, public_all, thermocline_delta to {name}".encode())
+        heap.execute(
+            (
+                f"create role {name}; grant create, usage on schema public, public_all, thermocline_delta to {name}"
+            ).encode()
+        )
     try:
         for change in (f"alter table public.events owner to {names[0]}", f"reassign owned by {names[0]} to {names[1]}"):
             heap.execute(change.encode())
@@ -119,9 +145,14 @@ def test_another_owner_of_the_heap_gets_the_seam_with_the_next_cycle(changing: S
         heap.execute(f"drop owned by {', '.join(names)} cascade; drop role {', '.join(names)}".encode())
 
 
-def test_changes_of_partitions_that_belong_to_another_role_than_the_heap_are_captured(make_spanning: Callable[..., Spanning]) -> None:
+def test_changes_of_partitions_that_belong_to_another_role_than_the_heap_are_captured(
+    make_spanning: Callable[..., Spanning],
+) -> None:
     owner = f"owner_{uuid.uuid4().hex[:8]}"
-    given = f"create role {owner}; grant usage, create on schema public to {owner}; alter table public.events owner to {owner};"
+    given = (
+        f"create role {owner}; grant usage, create on schema public to {owner}; alter table public.events owner "
+        f"to {owner};"
+    )
     spanning = make_spanning(partitions=EVENTS_PARTITIONS + given, keep_heap=True)
     try:
         spanning.tier()
@@ -136,4 +167,6 @@ def test_changes_of_partitions_that_belong_to_another_role_than_the_heap_are_cap
             spanning.twin.execute(statement.encode())
         spanning.assert_same_rows()
     finally:
-        spanning.seam.execute(f"reassign owned by {owner} to postgres; drop owned by {owner}; drop role {owner}".encode())
+        spanning.seam.execute(
+            f"reassign owned by {owner} to postgres; drop owned by {owner}; drop role {owner}".encode()
+        )

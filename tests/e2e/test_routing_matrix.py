@@ -1,4 +1,5 @@
-"""The routing matrix: every operation, in every mode, on either side of T, has a declared path, and what is built takes it."""
+"""The routing matrix: every operation, in every mode, on either side of T, has a declared path, and what is built takes
+it."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from tests.shapes import spanning_module
 from tests.twin import Spanning
 
 from thermocline.core.routing import ROUTES, Mode, Operation, Path, Side, missing_triples
-from thermocline.ops.explain import explain
-from thermocline.postgres_server import PostgresServer
+from thermocline.ops.inspect.explain import explain
+from thermocline.runtime.postgres_server import PostgresServer
 
 MOMENTS = {Side.RECENT: "2026-04-20 10:00+00", Side.HISTORICAL: "2026-01-20 10:00+00"}
 EXISTING = {Side.RECENT: 390, Side.HISTORICAL: 50}
@@ -21,7 +22,9 @@ WRITES = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
 
 
 @pytest.fixture(scope="module")
-def both_modes(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Mode, Spanning]]:
+def both_modes(
+    postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[Mode, Spanning]]:
     """One table of each mode that is built, tiered: rows 1 to 359 lie in the lake."""
     folder = tmp_path_factory.mktemp("matrix")
     with (
@@ -100,7 +103,9 @@ def test_a_write_takes_its_declared_path_and_is_read_back(
 
 
 @pytest.mark.conforms("C-104", "C-115")
-@pytest.mark.parametrize(("mode", "side"), [(Mode.TIERED, Side.RECENT), (Mode.KEEP_HEAP, Side.RECENT), (Mode.KEEP_HEAP, Side.HISTORICAL)])
+@pytest.mark.parametrize(
+    ("mode", "side"), [(Mode.TIERED, Side.RECENT), (Mode.KEEP_HEAP, Side.RECENT), (Mode.KEEP_HEAP, Side.HISTORICAL)]
+)
 def test_a_bulk_load_by_copy_takes_its_declared_path(both_modes: dict[Mode, Spanning], mode: Mode, side: Side) -> None:
     with _rolled_back(both_modes[mode]) as session:
         before = _places(session)

@@ -1,5 +1,5 @@
-"""Changes of the heap's columns: the same ALTER TABLE on the heap and on the twin, then the same rows from every tier, before and after the
-lake itself has followed."""
+"""Changes of the heap's columns: the same ALTER TABLE on the heap and on the twin, then the same rows from every tier,
+before and after the lake itself has followed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.e2e.columns import PARTITIONS, ROWS, TABLE, settle, write_everywhere
 from tests.gateway.whole_lake import person, raw
 from tests.twin import Spanning
 
-from thermocline.ops.maintain.run import PassWish, run_pass
-from thermocline.pg import connect
-from thermocline.postgres_server import PostgresServer
+from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.runtime.pg import connect
+from thermocline.runtime.postgres_server import PostgresServer
 
 ADDED = (
     ("a1 integer", "a1 = 5"),
@@ -39,7 +39,9 @@ ADDED = (
 
 
 @pytest.mark.conforms("C-161")
-def test_an_added_column_reaches_every_tier_before_the_next_write_and_old_rows_read_its_default(changing: Spanning) -> None:
+def test_an_added_column_reaches_every_tier_before_the_next_write_and_old_rows_read_its_default(
+    changing: Spanning,
+) -> None:
     for number, (column, assignment) in enumerate(ADDED):
         changing.alter(f"add column {column}")
         changing.assert_same_rows()
@@ -57,7 +59,10 @@ def test_an_added_column_reaches_every_tier_before_the_next_write_and_old_rows_r
 
 def test_a_using_that_only_spells_the_cast_out_is_followed_and_a_checked_domain_too(changing: Spanning) -> None:
     changing.seam.execute("create domain public.positive as integer check (value > 0)")
-    changing.alter("alter column v type bigint using v::bigint, alter rate set data type double precision USING rate :: DOUBLE PRECISION")
+    changing.alter(
+        "alter column v type bigint using v::bigint, alter rate set data type double precision USING rate :: "
+        "DOUBLE PRECISION"
+    )
     changing.alter("add column p public.positive")
     changing.assert_same_rows()
     write_everywhere(changing, "v = v + 3000000000, rate = 0.1, p = 4", 1)
@@ -69,7 +74,9 @@ def test_the_transaction_that_adds_a_column_writes_it_at_once_on_both_names(chan
     for session, table in ((changing.session(), "public.events"), (changing.session("twin"), "twin.events")):
         session.execute(f"alter table {table} add column extra integer default 3".encode())
         session.execute(b"update events set extra = 4 where id in (2, 7, 500, 66)")
-        session.execute(f"insert into {table} (id, ts, extra) values (600, '2025-01-01', 9), (601, '2026-03-09', 10)".encode())
+        session.execute(
+            f"insert into {table} (id, ts, extra) values (600, '2025-01-01', 9), (601, '2026-03-09', 10)".encode()
+        )
         session.commit()
     changing.assert_same_rows()
     for session, table in ((changing.session(), "public.events"), (changing.session("twin"), "twin.events")):
@@ -81,7 +88,9 @@ def test_the_transaction_that_adds_a_column_writes_it_at_once_on_both_names(chan
 
 
 @pytest.mark.conforms("C-162")
-def test_a_dropped_column_leaves_both_tiers_readable_and_one_added_again_shows_no_old_values(changing: Spanning) -> None:
+def test_a_dropped_column_leaves_both_tiers_readable_and_one_added_again_shows_no_old_values(
+    changing: Spanning,
+) -> None:
     snapshot = changing.query("select s from thermocline.cutline")[0][0]
     changing.alter("drop column doc")
     changing.assert_same_rows()
@@ -95,7 +104,11 @@ def test_a_dropped_column_leaves_both_tiers_readable_and_one_added_again_shows_n
     changing.assert_same_rows()
     settle(changing)
     assert changing.both("select distinct doc from events") == [("third",)]
-    kept = changing.spark().sql(f"select doc from thermocline.public.events version as of {snapshot} where id = 3").collect()
+    kept = (
+        changing.spark()
+        .sql(f"select doc from thermocline.public.events version as of {snapshot} where id = 3")
+        .collect()
+    )
     assert kept[0][0] == '{"i": 3}'
 
 
@@ -137,7 +150,9 @@ def test_widened_types_are_carried_over_to_the_value(changing: Spanning) -> None
             write_everywhere(changing, f"{column} = {value}", number % 4)
     changing.both("insert into events (id, ts) values (9000000000, '2025-03-01') returning *")
     settle(changing)
-    changing.both("select id, v, rate, amount from events where v = 5000000000 or rate = 0.1 or amount > 1000 or small < 0")
+    changing.both(
+        "select id, v, rate, amount from events where v = 5000000000 or rate = 0.1 or amount > 1000 or small < 0"
+    )
     changing.both("select count(*) from events where rate = (10 / 3.0)::real")
     changing.tier()
     changing.both("update events set v = v + 1 where id < 12 returning *")
@@ -150,13 +165,24 @@ def test_views_on_the_seam_and_grants_on_it_outlive_every_change(changing: Spann
     with closing(connect(changing.dsn, autocommit=True)) as conn:
         conn.execute(f"create role {role}".encode())
         try:
-            conn.execute(f"grant select on public_all.events to {role}; grant update (v, note) on public_all.events to {role}".encode())
-            for step in ("add column extra integer", "drop column doc", "alter column v type bigint", "rename column note to remark"):
+            conn.execute(
+                (
+                    f"grant select on public_all.events to {role}; grant update (v, note) on public_all.events to "
+                    f"{role}"
+                ).encode()
+            )
+            for step in (
+                "add column extra integer",
+                "drop column doc",
+                "alter column v type bigint",
+                "rename column note to remark",
+            ):
                 conn.execute(f"alter table public.events {step}".encode())
                 conn.execute(f"alter table twin.events {step}".encode())
             changing.assert_same_rows()
             rights = (
-                "select has_table_privilege(%s, 'public_all.events', 'select'), has_column_privilege(%s, 'public_all.events', %s, 'update')"
+                "select has_table_privilege(%s, 'public_all.events', 'select'), has_column_privilege(%s, "
+                "'public_all.events', %s, 'update')"
             )
             for column in ("v", "remark"):
                 assert conn.execute(rights, [role, role, column]).fetchone() == (True, True)
@@ -179,10 +205,14 @@ def test_views_on_the_seam_and_grants_on_it_outlive_every_change(changing: Spann
             conn.execute("reset role")
             named = "id, ts, v, remark, amount, small, rate, label, extra, more"
             assert (
-                conn.execute(f"(select {named} from twin.events except all select {named} from public_all.events)".encode()).fetchall()
+                conn.execute(
+                    f"(select {named} from twin.events except all select {named} from public_all.events)".encode()
+                ).fetchall()
                 == []
             )
-            with pytest.raises(psycopg.errors.FeatureNotSupported, match=r'cannot alter type of column "rate" of public'):
+            with pytest.raises(
+                psycopg.errors.FeatureNotSupported, match=r'cannot alter type of column "rate" of public'
+            ):
                 conn.execute("alter table public.events alter column rate type double precision")
             conn.execute("drop view public.recent")
             changing.alter("add column last integer")
@@ -194,7 +224,10 @@ def test_views_on_the_seam_and_grants_on_it_outlive_every_change(changing: Spann
 
 
 def test_whole_queries_at_the_gateway_never_take_one_column_for_another(changing: Spanning) -> None:
-    asked = ("select note, code, v from events", "select count(*), sum(v), min(note), max(code) from events where ts < '2026-02-10'")
+    asked = (
+        "select note, code, v from events",
+        "select count(*), sum(v), min(note), max(code) from events where ts < '2026-02-10'",
+    )
     with person(changing) as conn:
 
         def compare() -> None:
@@ -225,7 +258,9 @@ def test_compaction_keeps_what_old_files_read_as(changing: Spanning) -> None:
     changing.both("update events set v = 3 where id in (5, 41) returning id")
     settle(changing)
     wish = PassWish(operations=("compact",))
-    (told,) = run_pass(changing.dsn, changing.name, settings=changing.settings, spark=changing.spark, wish=wish).outcomes
+    (told,) = run_pass(
+        changing.dsn, changing.name, settings=changing.settings, spark=changing.spark, wish=wish
+    ).outcomes
     assert told.status == "done", told
     changing.assert_same_rows()
     settle(changing)
@@ -262,7 +297,9 @@ def test_defaults_comments_and_new_values_of_an_enum_are_followed(changing: Span
     for path in ("public_all.events", "twin.events"):
         changing.seam.execute(f"update {path} set mood = 'wild' where id in (4, 66)".encode())
     changing.fold()
-    assert changing.query(settle_named.format("public_all.events")) == changing.query(settle_named.format("twin.events"))
+    assert changing.query(settle_named.format("public_all.events")) == changing.query(
+        settle_named.format("twin.events")
+    )
     changing.alter("drop column mood")
     changing.alter("alter column note set default 'other', alter column v set default 3")
     changing.seam.execute("comment on column public.events.v is 'volume'")
@@ -272,7 +309,9 @@ def test_defaults_comments_and_new_values_of_an_enum_are_followed(changing: Span
     assert changing.query("select col_description('public_all.events'::regclass, 3)") == [("volume",)]
 
 
-def test_a_table_that_keeps_its_heap_follows_too(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_table_that_keeps_its_heap_follows_too(
+    postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     choices: dict[str, Any] = {"table": TABLE, "partitions": PARTITIONS, "rows": ROWS, "keep_heap": True, "cycles": 1}
     with original(postgres, template, tmp_path_factory.mktemp("kept"), **choices) as made, made.clone() as changing:
         for change, assignment in (

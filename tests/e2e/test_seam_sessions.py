@@ -1,4 +1,5 @@
-"""The seam in sessions: what reaches the delta, savepoints, functions, users' triggers, prepared statements, locks, narration."""
+"""The seam in sessions: what reaches the delta, savepoints, functions, users' triggers, prepared statements, locks,
+narration."""
 
 from __future__ import annotations
 
@@ -24,8 +25,16 @@ def test_hot_rows_never_touch_the_delta_and_cold_rows_always_do(shapes: Shapes) 
 
 @pytest.mark.conforms("C-174")
 def test_a_key_moved_by_bound_parameters_is_in_one_place_every_time(shapes: Shapes) -> None:
-    for moment in ("2026-04-20 10:00+00", "2026-01-02 10:00+00", "2026-01-03 10:00+00", "2026-04-21 10:00+00", "2026-04-22 10:00+00"):
-        shapes.check_both("update events set ts = %s, v = v + %s, note = %s where id = %s returning *", [moment, 3, "moved", 50])
+    for moment in (
+        "2026-04-20 10:00+00",
+        "2026-01-02 10:00+00",
+        "2026-01-03 10:00+00",
+        "2026-04-21 10:00+00",
+        "2026-04-22 10:00+00",
+    ):
+        shapes.check_both(
+            "update events set ts = %s, v = v + %s, note = %s where id = %s returning *", [moment, 3, "moved", 50]
+        )
         assert shapes.count("public_all.events", "id = 50") == 1
 
 
@@ -46,7 +55,8 @@ def test_writes_work_in_functions_that_catch_errors_and_in_prepared_statements(s
         schema = "seamside" if path != "twin" else "twinside"
         shapes.conn.execute(f"create schema {schema}".encode())
         shapes.conn.execute(
-            f"create function {schema}.add(which bigint, amount int) returns int language plpgsql set search_path = {path} as $$"
+            f"create function {schema}.add(which bigint, amount int) returns int language plpgsql set "
+            f"search_path = {path} as $$"
             " declare made int; begin begin update events set v = v + amount where id = which returning v into made;"
             " exception when check_violation then update events set v = 0 where id = which returning v into made; end;"
             " return made; end $$".encode()
@@ -73,23 +83,29 @@ def test_a_users_trigger_that_keeps_or_changes_a_row_is_obeyed(shapes: Shapes) -
         shapes.conn.execute(
             f"create function {schema}.guard() returns trigger language plpgsql as $$ begin"
             " if tg_op = 'DELETE' then if old.id = 195 then return null; end if; return old; end if;"
-            " if new.note = 'no' then return null; end if; new.note := coalesce(new.note, '') || '+'; return new; end $$;"
+            " if new.note = 'no' then return null; end if; new.note := coalesce(new.note, '') || '+'; return "
+            "new; end $$;"
             f"create trigger guard before insert or update or delete on {schema}.events for each row execute"
             f" function {schema}.guard()".encode()
         )
     shapes.check_both("update events set note = 'no' where id in (195, 196) returning *")
     shapes.check_both("update events set note = 'yes' where id in (195, 196) returning *")
     shapes.check_both("delete from events where id in (195, 196) returning id")
-    shapes.check_both(f"insert into events (id, ts, note) values (900, {COLD}, 'no'), (901, {COLD}, 'yes'), (902, {HOT}, 'no') returning *")
+    shapes.check_both(
+        f"insert into events (id, ts, note) values (900, {COLD}, 'no'), (901, {COLD}, 'yes'), (902, {HOT}, "
+        "'no') returning *"
+    )
 
 
 def test_a_users_trigger_sees_an_insert_where_a_row_of_the_lake_is_updated(shapes: Shapes) -> None:
-    """By contract: the row's new image enters the spill; a row that only the lake holds leaves without firing anything."""
+    """By contract: the row's new image enters the spill; a row that only the lake holds leaves without firing
+    anything."""
     shapes.conn.execute(
         "create table public.heard (what text, id bigint);"
         "create function public.hear() returns trigger language plpgsql as"
         " $$ begin insert into public.heard values (tg_op, coalesce(new.id, old.id)); return null; end $$;"
-        "create trigger hear after insert or update or delete on public.events for each row execute function public.hear()"
+        "create trigger hear after insert or update or delete on public.events for each row execute function "
+        "public.hear()"
     )
     for statement in ("update events set v = 1 where id in (5, 195)", "delete from events where id in (6, 196)"):
         assert shapes.ours(statement).tag.endswith(" 2")
@@ -109,7 +125,8 @@ def test_a_read_only_transaction_reads_both_tiers_and_takes_no_transaction_id(or
 @pytest.mark.conforms("C-036", "C-037", "C-038")
 def test_the_seam_has_the_heaps_columns_and_the_heaps_name_means_the_heap(orders: Spanning) -> None:
     columns = (
-        "select attname, atttypid::regtype::text, atttypmod, attcollation from pg_attribute where attrelid = '{}'::regclass and attnum > 0"
+        "select attname, atttypid::regtype::text, atttypmod, attcollation from pg_attribute where attrelid = "
+        "'{}'::regclass and attnum > 0"
     )
     assert orders.query(columns.format("public_all.events")) == orders.query(columns.format("public.events"))
     assert orders.query("select count(*) from public.events") == [(21,)]
@@ -165,7 +182,10 @@ def test_prepared_statements_and_functions_follow_the_cut_line(spanning: Spannin
             assert spanning.query("select public.total()") == [(expected[0][1],)]
         for key in (10, 390):
             spanning.twin.execute("update events set v = v + 1 where id = %s", [key])
-            assert spanning.query(f"execute bump ({key})") == spanning.twin.execute("select v from events where id = %s", [key]).fetchall()
+            assert (
+                spanning.query(f"execute bump ({key})")
+                == spanning.twin.execute("select v from events where id = %s", [key]).fetchall()
+            )
 
     check()
     assert len(spanning.tier().moved) == 3

@@ -13,8 +13,8 @@ import pytest
 from psycopg import sql
 from tests.twin import Spanning, assert_same_rows
 
-from thermocline.pg import connect
-from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
+from thermocline.runtime.pg import connect
+from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 
 @pytest.fixture
@@ -65,10 +65,14 @@ def test_a_standby_reads_the_seam_before_and_after_the_cut_line_moves(pair: tupl
     wait_for_replay(spanning, standby)
     with connect(standby.dsn("spanning")) as reader:
         assert_same_rows(reader)
-        assert reader.execute("select count(*) from public_all.events").fetchall() == spanning.query("select count(*) from events")
+        assert reader.execute("select count(*) from public_all.events").fetchall() == spanning.query(
+            "select count(*) from events"
+        )
 
 
-def test_a_standby_that_is_away_for_a_moment_keeps_the_rows_of_its_readers(pair: tuple[Spanning, PostgresServer]) -> None:
+def test_a_standby_that_is_away_for_a_moment_keeps_the_rows_of_its_readers(
+    pair: tuple[Spanning, PostgresServer],
+) -> None:
     spanning, standby = pair
     with connect(standby.dsn("postgres"), autocommit=True) as admin, connect(standby.dsn("spanning")) as reader:
         ((conninfo,),) = admin.execute("select current_setting('primary_conninfo')").fetchall()

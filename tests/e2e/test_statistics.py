@@ -13,9 +13,9 @@ from psycopg import sql
 from tests.twin import Spanning
 
 from thermocline.catalog.tables import find_table
-from thermocline.ops.statistics import LakeStatistics, read_statistics, refresh_statistics, why_not_analyze
-from thermocline.pg import connect
-from thermocline.postgres_server import free_port
+from thermocline.ops.admin.statistics import LakeStatistics, read_statistics, refresh_statistics, why_not_analyze
+from thermocline.runtime.pg import connect
+from thermocline.runtime.postgres_server import free_port
 from thermocline.worker.loop import Worker
 
 ROWS = """
@@ -67,8 +67,13 @@ def test_a_workers_cycle_after_tiering_leaves_estimates_within_twice_the_truth(t
         (scan,) = _lake_scans(told[0]["Plan"])
         assert scan["Actual Rows"] / 2 <= scan["Plan Rows"] <= scan["Actual Rows"] * 2, (condition, json.dumps(scan))
     # So a join with much of the lake is no loop over it.
-    tiered.seam.execute("create temporary table kinds as select i as v, 'kind ' || i as kind from generate_series(0, 99) i; analyze kinds")
-    joined = "select k.kind, e.id from events e join kinds k using (v) where e.ts >= '2026-02-01' and e.ts < '2026-03-01'"
+    tiered.seam.execute(
+        "create temporary table kinds as select i as v, 'kind ' || i as kind from generate_series(0, 99) i; "
+        "analyze kinds"
+    )
+    joined = (
+        "select k.kind, e.id from events e join kinds k using (v) where e.ts >= '2026-02-01' and e.ts < '2026-03-01'"
+    )
     told = json.dumps(tiered.query(f"explain (format json) {joined}")[0][0])
     assert '"Hash Join"' in told
     assert len(tiered.query(joined)) == 1120
@@ -95,7 +100,9 @@ def test_a_gateway_that_is_away_or_a_lock_that_is_held_keeps_no_cycle_from_going
         conn.execute("update pg_class set reltuples = 1 where oid = %s::regclass", [lake.as_string(conn)])
         assert refresh_statistics(conn, table, tiered.settings) is None
         other.rollback()
-        conn.execute(sql.SQL("alter server thermocline_gateway options (set port {})").format(sql.Literal(str(free_port()))))
+        conn.execute(
+            sql.SQL("alter server thermocline_gateway options (set port {})").format(sql.Literal(str(free_port())))
+        )
         with pytest.raises(psycopg.OperationalError, match="could not connect"):
             refresh_statistics(conn, table, tiered.settings)
     _cycle(tiered)

@@ -1,4 +1,5 @@
-"""Every tier-key type through register, tier, correct and drop: uneven grids, open ends, gaps, and clocks of three time zones."""
+"""Every tier-key type through register, tier, correct and drop: uneven grids, open ends, gaps, and clocks of three time
+zones."""
 
 from __future__ import annotations
 
@@ -9,14 +10,15 @@ from dataclasses import dataclass
 import pytest
 from tests.twin import Spanning
 
-from thermocline.pg import connect
+from thermocline.runtime.pg import connect
 
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A tier key: its type, the bounds of an uneven grid with open ends and one gap, and how a row's number becomes a key."""
+    """A tier key: its type, the bounds of an uneven grid with open ends and one gap, and how a row's number becomes a
+    key."""
 
     pg_type: str
     bounds: tuple[tuple[str, str], ...]
@@ -25,9 +27,18 @@ class Key:
     moved: str
 
 
-INTEGER_BOUNDS = (("minvalue", "100"), ("100", "150"), ("150", "400"), ("500", "700"), ("700", "1000"), ("1000", "maxvalue"))
+INTEGER_BOUNDS = (
+    ("minvalue", "100"),
+    ("100", "150"),
+    ("150", "400"),
+    ("500", "700"),
+    ("700", "1000"),
+    ("1000", "maxvalue"),
+)
 KEYS = {
-    "smallint": Key(pg_type="smallint", bounds=INTEGER_BOUNDS, value="(i * 5 - 500)::smallint", cold="250", moved="k + 1"),
+    "smallint": Key(
+        pg_type="smallint", bounds=INTEGER_BOUNDS, value="(i * 5 - 500)::smallint", cold="250", moved="k + 1"
+    ),
     "integer": Key(pg_type="integer", bounds=INTEGER_BOUNDS, value="i * 5 - 500", cold="250", moved="k + 1"),
     "bigint": Key(
         pg_type="bigint",
@@ -96,21 +107,28 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 def _make(make_spanning: Callable[..., Spanning], key: Key, rows: int = 400) -> Spanning:
     partitions = "".join(
-        f"create table public.p{n} partition of public.events for values from ({lo}) to ({hi});" for n, (lo, hi) in enumerate(key.bounds)
+        f"create table public.p{n} partition of public.events for values from ({lo}) to ({hi});"
+        for n, (lo, hi) in enumerate(key.bounds)
     )
     lo, hi = _gap(key)
     return make_spanning(
-        table=f"create table {{schema}}.events (id bigint not null, k {key.pg_type} not null, v integer, note text, primary key (k, id))",
+        table=(
+            f"create table {{schema}}.events (id bigint not null, k {key.pg_type} not null, v integer, note text, "
+            "primary key (k, id))"
+        ),
         partition_by="range (k)",
         partitions=partitions,
-        rows=f"insert into events select * from (select i, {key.value} as k, i, 'row ' || i from generate_series(1, {rows}) i) g"
+        rows=f"insert into events select * from (select i, {key.value} as k, i, 'row ' || i from "
+        f"generate_series(1, {rows}) i) g"
         f" where not (k >= {lo} and k < {hi})",
     )
 
 
 @pytest.mark.conforms("C-001", "C-016", "C-020", "C-021", "C-051", "C-177")
 @pytest.mark.parametrize("name", KEYS)
-def test_every_key_type_tiers_an_uneven_grid_with_open_ends_and_a_gap(make_spanning: Callable[..., Spanning], name: str) -> None:
+def test_every_key_type_tiers_an_uneven_grid_with_open_ends_and_a_gap(
+    make_spanning: Callable[..., Spanning], name: str
+) -> None:
     key = KEYS[name]
     spanning = _make(make_spanning, key)
     spanning.assert_same_rows()
@@ -121,12 +139,16 @@ def test_every_key_type_tiers_an_uneven_grid_with_open_ends_and_a_gap(make_spann
     spanning.both(f"update events set v = v + 1 where k < {key.cold} and id % 3 = 0 returning *")
     spanning.both("delete from events where id % 10 = 4 returning id")
     spanning.both(f"update events set k = {key.moved} where id = 9001 returning *")
-    spanning.both(f"select count(*), min(k), max(k) from events where k between {key.cold} and (select max(k) from events)")
+    spanning.both(
+        f"select count(*), min(k), max(k) from events where k between {key.cold} and (select max(k) from events)"
+    )
     spanning.assert_same_rows()
     spanning.tier()
     spanning.assert_same_rows()
     (top,) = [lo for lo, hi in key.bounds if hi == "maxvalue"]
-    assert spanning.query(f"select count(*) from public.events h where k < {top} and h.tableoid::regclass::text !~ 'spill'") == [(0,)]
+    assert spanning.query(
+        f"select count(*) from public.events h where k < {top} and h.tableoid::regclass::text !~ 'spill'"
+    ) == [(0,)]
     lake = spanning.spark().sql("select count(*), sum(id) from thermocline.public.events").collect()[0]
     lo, hi = _gap(key)
     expected = spanning.query(
@@ -143,13 +165,19 @@ def _gap(key: Key) -> tuple[str, str]:
 @pytest.mark.conforms("C-177", "C-178")
 @pytest.mark.parametrize("zone", ZONES, indirect=True)
 @pytest.mark.parametrize("name", ["date", "timestamp", "timestamptz"])
-def test_temporal_keys_tier_the_same_rows_whatever_the_time_zone(make_spanning: Callable[..., Spanning], name: str, zone: str) -> None:
-    """Server and sessions in the zone; rows around midnight and both daylight-saving edges; comparisons across the three types."""
+def test_temporal_keys_tier_the_same_rows_whatever_the_time_zone(
+    make_spanning: Callable[..., Spanning], name: str, zone: str
+) -> None:
+    """Server and sessions in the zone; rows around midnight and both daylight-saving edges; comparisons across the
+    three types."""
     day = {"date": "'2025-03-09'", "timestamp": "'2025-03-09 00:00'", "timestamptz": "'2025-03-09 00:00+00'"}[name]
     late = {"date": "'2025-11-02'", "timestamp": "'2025-11-02 00:00'", "timestamptz": "'2025-11-02 00:00+00'"}[name]
     end = {"date": "'2025-12-01'", "timestamp": "'2025-12-01 00:00'", "timestamptz": "'2025-12-01 00:00+00'"}[name]
     spanning = make_spanning(
-        table=f"create table {{schema}}.events (id bigint not null, k {name} not null, v integer, note text, primary key (k, id))",
+        table=(
+            f"create table {{schema}}.events (id bigint not null, k {name} not null, v integer, note text, "
+            "primary key (k, id))"
+        ),
         partition_by="range (k)",
         partitions=f"create table public.a partition of public.events for values from (minvalue) to ({day});"
         f"create table public.b partition of public.events for values from ({day}) to ({late});"
@@ -162,8 +190,12 @@ def test_temporal_keys_tier_the_same_rows_whatever_the_time_zone(make_spanning: 
         conn.execute(f"alter database \"{database}\" set timezone = '{zone}'".encode())
     for session in (spanning.seam, spanning.twin):
         session.execute(f"set timezone = '{zone}'".encode())
-    instants = "generate_series(timestamptz '2025-03-08 20:00+00', timestamptz '2025-03-10 12:00+00', interval '30 minutes')"
-    autumn = "generate_series(timestamptz '2025-11-01 20:00+00', timestamptz '2025-11-03 12:00+00', interval '30 minutes')"
+    instants = (
+        "generate_series(timestamptz '2025-03-08 20:00+00', timestamptz '2025-03-10 12:00+00', interval '30 minutes')"
+    )
+    autumn = (
+        "generate_series(timestamptz '2025-11-01 20:00+00', timestamptz '2025-11-03 12:00+00', interval '30 minutes')"
+    )
     spanning.both(
         f"insert into events select row_number() over (order by g), g::{name}, 1, to_char(g, 'HH24') from"
         f" (select {instants} g union all select {autumn} union all select timestamptz '2025-12-05 00:00+00') s"

@@ -13,12 +13,12 @@ from tests.twin import Spanning, assert_same_rows
 
 from thermocline.core.axis import AXIS_MIN
 from thermocline.errors import AnotherWriter, ForeignLakeCommit, LockNotGranted
-from thermocline.hot.partitions import apply_seal
-from thermocline.ops import tier as tier_module
-from thermocline.ops.repair import check_repairable, repair
-from thermocline.ops.spanning import read_spanning
-from thermocline.ops.verify import verify
-from thermocline.pg import connect
+from thermocline.ops.spanning_table import read_spanning
+from thermocline.ops.tier import tiering as tier_module
+from thermocline.ops.verify.repair import check_repairable, repair
+from thermocline.ops.verify.verify_table import verify
+from thermocline.runtime.pg import connect
+from thermocline.seam.partitions import apply_seal
 
 
 @pytest.mark.conforms("C-051", "C-052", "C-053", "C-055", "C-059")
@@ -30,7 +30,9 @@ def test_one_cycle_is_one_lake_commit_stamped_with_its_operation(spanning: Spann
     summary = snapshots[0].summary
     assert summary["thermocline.op-id"] == report.op_id
     assert summary["thermocline.kind"] == "tier"
-    journaled = spanning.query("select op_id::text, phase, result_snapshot, (counters ->> 'rows')::int from thermocline.op_log")
+    journaled = spanning.query(
+        "select op_id::text, phase, result_snapshot, (counters ->> 'rows')::int from thermocline.op_log"
+    )
     assert journaled == [(report.op_id, "published", snapshots[0].snapshot_id, 359)]
     assert summary["thermocline.t"] == str(spanning.query("select t from thermocline.cutline")[0][0])
     assert spanning.query("select s from thermocline.cutline") == [(snapshots[0].snapshot_id,)]
@@ -43,7 +45,11 @@ def test_one_cycle_is_one_lake_commit_stamped_with_its_operation(spanning: Spann
 @pytest.mark.conforms("C-220")
 def test_the_lake_alone_holds_exactly_the_rows_below_the_cut_line(spanning: Spanning) -> None:
     spanning.tier()
-    lake = spanning.spark().sql("select count(*), sum(v), sum(id), sum(amount), count(note) from thermocline.public.events").collect()[0]
+    lake = (
+        spanning.spark()
+        .sql("select count(*), sum(v), sum(id), sum(amount), count(note) from thermocline.public.events")
+        .collect()[0]
+    )
     (expected,) = spanning.twin.execute(
         "select count(*), sum(v), sum(id), sum(amount), count(note) from events where ts < '2026-04-01'"
     ).fetchall()
@@ -75,7 +81,9 @@ def test_the_lag_keeps_partitions_that_are_not_far_enough_behind(make_spanning: 
 
 @pytest.mark.conforms("C-059", "C-060", "C-068", "C-072")
 @pytest.mark.parametrize("level", ["repeatable read", "serializable", "repeatable read read only"])
-def test_a_transaction_older_than_the_move_sees_every_row_once_and_keeps_the_partition(spanning: Spanning, level: str) -> None:
+def test_a_transaction_older_than_the_move_sees_every_row_once_and_keeps_the_partition(
+    spanning: Spanning, level: str
+) -> None:
     reader = spanning.session()
     reader.execute(f"set transaction isolation level {level.replace(' read only', '')}".encode())
     reader.execute("select 1").fetchall()
@@ -107,7 +115,9 @@ def test_changes_between_seal_and_publication_are_captured_and_survive_the_drop(
         steps.append(point)
         for month in (1, 2, 3):
             number += 1
-            spanning.both(f"insert into events (id, ts, v) values ({5000 + number}, '2026-0{month}-11 00:00+00', 1) returning *")
+            spanning.both(
+                f"insert into events (id, ts, v) values ({5000 + number}, '2026-0{month}-11 00:00+00', 1) returning *"
+            )
             spanning.both(f"update events set v = v + 1, note = '{point}' where id = {number * 7} returning *")
             spanning.both(f"delete from events where id = {number * 7 + 1} returning id")
             spanning.both(f"update events set ts = ts + interval '1 month' where id = {number * 7 + 2} returning *")
@@ -177,7 +187,9 @@ def test_two_tiering_processes_never_work_on_one_table_at_once(spanning: Spannin
 def test_a_foreign_commit_to_the_lake_stops_tiering_and_changes_no_reader(spanning: Spanning) -> None:
     spanning.tier()
     spanning.tier()
-    spanning.spark().sql("insert into thermocline.public.events (id, ts, v) values (77777, timestamp '2026-01-05 00:00:00', 1)")
+    spanning.spark().sql(
+        "insert into thermocline.public.events (id, ts, v) values (77777, timestamp '2026-01-05 00:00:00', 1)"
+    )
     spanning.assert_same_rows()
     spanning.both("insert into events (id, ts, v) values (7001, '2026-05-20 00:00+00', 1)")
     with pytest.raises(ForeignLakeCommit):
@@ -201,7 +213,9 @@ def test_a_gap_in_the_grid_is_noted_and_its_rows_stay_readable(make_spanning: Ca
     assert any("no partition covers" in line for line in report.plan)
     spanning.assert_same_rows()
     spanning.both("insert into events (id, ts, v) values (502, '2026-02-15 00:00+00', 4)")
-    spanning.both("update events set v = v + 1 where ts >= '2026-02-01 00:00+00' and ts < '2026-03-01 00:00+00' returning *")
+    spanning.both(
+        "update events set v = v + 1 where ts >= '2026-02-01 00:00+00' and ts < '2026-03-01 00:00+00' returning *"
+    )
     spanning.tier()
     spanning.assert_same_rows()
 
@@ -211,7 +225,8 @@ def test_rows_of_a_partition_made_below_the_cut_line_are_captured(spanning: Span
     spanning.tier()
     with connect(spanning.dsn, autocommit=True) as conn:
         conn.execute(
-            "create table public.late partition of public.events for values from ('2026-01-10 00:00+00') to ('2026-01-20 00:00+00')"
+            "create table public.late partition of public.events for values from ('2026-01-10 00:00+00') to "
+            "('2026-01-20 00:00+00')"
         )
     spanning.seam.execute("insert into public.events (id, ts, v) values (8001, '2026-01-15 00:00+00', 1)")
     spanning.twin.execute("insert into events (id, ts, v) values (8001, '2026-01-15 00:00+00', 1)")
@@ -235,7 +250,9 @@ def test_a_sealed_partition_that_is_sealed_again_forgets_what_the_first_seal_cap
     spanning.both("update events set v = 99 where id = 3000")
     spanning.tier()
     spanning.assert_same_rows()
-    assert spanning.query("select count(*) from thermocline_delta.public__events where id = 3000 and ts < '2026-03-01'") == [(0,)]
+    assert spanning.query(
+        "select count(*) from thermocline_delta.public__events where id = 3000 and ts < '2026-03-01'"
+    ) == [(0,)]
 
 
 def test_a_dry_run_prints_the_plan_and_changes_nothing(spanning: Spanning) -> None:
@@ -246,7 +263,9 @@ def test_a_dry_run_prints_the_plan_and_changes_nothing(spanning: Spanning) -> No
     assert spanning.query("select count(*) from thermocline.op_log") == [(0,)]
 
 
-def test_a_partition_whose_capture_trigger_was_off_is_not_dropped_until_it_fires_always_and_was_compared(spanning: Spanning) -> None:
+def test_a_partition_whose_capture_trigger_was_off_is_not_dropped_until_it_fires_always_and_was_compared(
+    spanning: Spanning,
+) -> None:
     reader = spanning.session("public")
     reader.execute("set transaction isolation level repeatable read")
     reader.execute("select 1").fetchall()
@@ -261,7 +280,9 @@ def test_a_partition_whose_capture_trigger_was_off_is_not_dropped_until_it_fires
         conn.execute("alter table public.events_2026_02 enable trigger all")
         report = spanning.tier()
         assert not report.dropped
-        assert report.deferred[0].index("ENABLE ALWAYS TRIGGER thermocline_capture") < report.deferred[0].index("verify --repair")
+        assert report.deferred[0].index("ENABLE ALWAYS TRIGGER thermocline_capture") < report.deferred[0].index(
+            "verify --repair"
+        )
         for schema in ("public", "twin"):
             conn.execute(f"update {schema}.events set v = 4711 where id = 150".encode())
         conn.execute("alter table public.events_2026_02 disable trigger all")

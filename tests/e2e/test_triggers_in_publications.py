@@ -1,6 +1,8 @@
-"""Triggers of the user's that fire in a transaction of Thermocline's own: what they change is captured like any other change.
+"""Triggers of the user's that fire in a transaction of Thermocline's own: what they change is captured like any other
+change.
 
-A fold and an expiry take rows out of the spill that the lake holds or that have expired; those deletes alone are no corrections.
+A fold and an expiry take rows out of the spill that the lake holds or that have expired; those deletes alone are no
+corrections.
 """
 
 from __future__ import annotations
@@ -42,7 +44,10 @@ def test_what_a_trigger_changes_while_a_fold_publishes_is_captured(make_spanning
 
     def write(said: str) -> None:
         if said.startswith("folding"):  # after the fold's snapshot: these rows are in the spill, and none of the fold's
-            spanning.both("insert into events (id, ts, v) values (9003, '2025-05-03', 3), (9004, '2025-05-04', 4), (9005, '2025-05-05', 5)")
+            spanning.both(
+                "insert into events (id, ts, v) values (9003, '2025-05-03', 3), (9004, '2025-05-04', 4), "
+                "(9005, '2025-05-05', 5)"
+            )
 
     assert spanning.fold(talk=write, drain=False).rows == 2
     for statement in (
@@ -53,7 +58,9 @@ def test_what_a_trigger_changes_while_a_fold_publishes_is_captured(make_spanning
         "update events set v = 11 where id = 9001",
     ):
         spanning.twin.execute(statement.encode())
-    spanning.twin.execute("update events set note = 'd', amount = null, tags = null, doc = null where id in (9001, 9002)")
+    spanning.twin.execute(
+        "update events set note = 'd', amount = null, tags = null, doc = null where id in (9001, 9002)"
+    )
     spanning.assert_same_rows()
     spanning.seam.execute("drop trigger aaa on public.events")
     spanning.fold()
@@ -63,10 +70,15 @@ def test_what_a_trigger_changes_while_a_fold_publishes_is_captured(make_spanning
 def test_what_a_trigger_changes_while_rows_expire_is_captured(make_spanning: Callable[..., Spanning]) -> None:
     spanning = make_spanning(lake_retention="30d")
     spanning.tier()
-    spanning.both("insert into events (id, ts, v) values (9001, '2026-01-05', 1), (9002, '2026-03-20', 2), (9003, '2026-03-21', 3)")
+    spanning.both(
+        "insert into events (id, ts, v) values (9001, '2026-01-05', 1), (9002, '2026-03-20', 2), (9003, "
+        "'2026-03-21', 3)"
+    )
     _on_delete(spanning, "delete from public.events where id = 9002; update public.events set v = 33 where id = 9003;")
     assert spanning.tier().retention_line is not None
-    spanning.twin.execute("delete from events where ts < '2026-03-01 00:00+00' or id = 9002; update events set v = 33 where id = 9003")
+    spanning.twin.execute(
+        "delete from events where ts < '2026-03-01 00:00+00' or id = 9002; update events set v = 33 where id = 9003"
+    )
     spanning.assert_same_rows()
     spanning.fold()
     spanning.assert_same_rows()
@@ -101,15 +113,23 @@ def test_a_trigger_that_refuses_the_expirys_delete_stops_no_expiry(make_spanning
     assert spanning.tier().retention_line is not None
     spanning.twin.execute("delete from events where ts < '2026-03-01 00:00+00'")
     spanning.assert_same_rows()
-    assert "never deleted" in spanning.query("select sentence from thermocline.events where action = 'retain' order by id limit 1")[0][0]
+    assert (
+        "never deleted"
+        in spanning.query("select sentence from thermocline.events where action = 'retain' order by id limit 1")[0][0]
+    )
     assert spanning.tier().retention_line is None
     spanning.assert_same_rows()
 
 
-def test_what_a_trigger_changes_while_rows_move_into_their_partition_is_captured(make_spanning: Callable[..., Spanning]) -> None:
+def test_what_a_trigger_changes_while_rows_move_into_their_partition_is_captured(
+    make_spanning: Callable[..., Spanning],
+) -> None:
     spanning = make_spanning(premake=1)
     spanning.tier()
-    spanning.both("insert into events (id, ts, v) values (9001, '2026-07-05', 1), (9002, '2025-03-20', 2), (9003, '2025-03-21', 3)")
+    spanning.both(
+        "insert into events (id, ts, v) values (9001, '2026-07-05', 1), (9002, '2025-03-20', 2), (9003, "
+        "'2025-03-21', 3)"
+    )
     _on_delete(
         spanning,
         "delete from public.events where id = 9002; update public.events set v = 33 where id = 9003;"
@@ -126,7 +146,9 @@ def test_what_a_trigger_changes_while_rows_move_into_their_partition_is_captured
 
 
 @pytest.mark.parametrize("action", ["raise exception 'never deleted';", "return null;"], ids=["raises", "says no"])
-def test_a_trigger_that_keeps_rows_in_the_spill_stops_no_cycle(make_spanning: Callable[..., Spanning], action: str) -> None:
+def test_a_trigger_that_keeps_rows_in_the_spill_stops_no_cycle(
+    make_spanning: Callable[..., Spanning], action: str
+) -> None:
     spanning = make_spanning(premake=1)
     spanning.both("insert into events (id, ts, v) values (9001, '2026-07-05', 1)")
     _on_delete(spanning, action, "before")

@@ -1,4 +1,5 @@
-"""`thermocline truncate`: both tiers lose every row at one moment; afterwards the table is one that spans and has no rows."""
+"""`thermocline truncate`: both tiers lose every row at one moment; afterwards the table is one that spans and has no
+rows."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from tests.twin import Spanning, assert_same_rows, run
 from thermocline.cli.main import run as run_command
 from thermocline.errors import LockNotGranted, NotTruncated
 from thermocline.ops.truncate import TruncateReport, truncate
-from thermocline.ops.verify import verify
-from thermocline.postgres_server import PostgresServer
+from thermocline.ops.verify.verify_table import verify
+from thermocline.runtime.postgres_server import PostgresServer
 
 CUT = "select t, s, r from thermocline.cutline"
 
@@ -148,10 +149,14 @@ def test_a_kept_heap_is_emptied_too(make_spanning: Callable[..., Spanning]) -> N
     assert verify(spanning.dsn, spanning.name).is_exact
 
 
-def test_a_table_that_others_refer_to_or_whose_trigger_keeps_rows_is_not_truncated(make_spanning: Callable[..., Spanning]) -> None:
+def test_a_table_that_others_refer_to_or_whose_trigger_keeps_rows_is_not_truncated(
+    make_spanning: Callable[..., Spanning],
+) -> None:
     spanning = make_spanning(keep_heap=True)
     spanning.tier()
-    spanning.seam.execute("create table public.notes (id bigint, ts timestamptz, foreign key (id, ts) references public.events)")
+    spanning.seam.execute(
+        "create table public.notes (id bigint, ts timestamptz, foreign key (id, ts) references public.events)"
+    )
     with pytest.raises(NotTruncated, match="notes refers to it by the foreign key notes_id_ts_fkey"):
         truncated(spanning)
     spanning.seam.execute("drop table public.notes")

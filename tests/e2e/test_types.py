@@ -1,4 +1,5 @@
-"""Every type from the heap through the lake and back: bit for bit what an ordinary table holds, under any session's settings."""
+"""Every type from the heap through the lake and back: bit for bit what an ordinary table holds, under any session's
+settings."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from tests.twin import EVENTS_PARTITIONS, Spanning
 from tests.wild import literal
 
 from thermocline.errors import NoLakeForm
-from thermocline.ops.verify import verify
-from thermocline.postgres_server import PostgresServer
+from thermocline.ops.verify.verify_table import verify
+from thermocline.runtime.postgres_server import PostgresServer
 
 BEFORE = """
 create extension citext schema public;
@@ -46,13 +47,25 @@ VALUES = {
     "date": ["0001-01-01", "4714-11-24 BC", "99999-12-31", "1970-01-01", "1969-12-31"],
     "time": ["00:00:00", "23:59:59.999999", "12:34:56.1"],
     "timetz": ["00:00:00+15:59", "23:59:59.999999-15:59", "24:00:00+00"],
-    "timestamp": ["0001-01-01 00:00:00", "4714-11-24 00:00:00 BC", "99999-12-31 23:59:59.999999", "1969-12-31 23:59:59.999999"],
+    "timestamp": [
+        "0001-01-01 00:00:00",
+        "4714-11-24 00:00:00 BC",
+        "99999-12-31 23:59:59.999999",
+        "1969-12-31 23:59:59.999999",
+    ],
     "timestamptz": ["0001-01-01 00:00:00+00", "99999-12-31 23:59:59.999999+00", "2026-03-29 02:30:00.000001+02"],
     "uuid": ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"],
     "bytea": ["", "\\x00", "\\xdeadbeef00ff", "\\x" + "ab" * 100_000],
     "json": ['{"b": 1,  "a": [1, 2], "b": 2}', "null", '"𝄞\\u0041"', "[]"],
     "jsonb": ['{"b": 1, "a": [1.10, 2], "b": 2}', "null", '"𝄞"', "[]", '{"": {"a": null}}'],
-    "interval": ["1 year 2 mons -3 days +04:05:06.789", "-1 mons +2 days -03:00:00", "0", "178000000 years", "-1 day", "00:00:00.000001"],
+    "interval": [
+        "1 year 2 mons -3 days +04:05:06.789",
+        "-1 mons +2 days -03:00:00",
+        "0",
+        "178000000 years",
+        "-1 day",
+        "00:00:00.000001",
+    ],
     "public.mood": ["sad", "so so", 'it\'s "fine", ok'],
     "inet": ["192.168.1.5/24", "10.0.0.1", "::1", "2001:db8::/32"],
     "cidr": ["192.168.1.0/24", "::/0"],
@@ -112,16 +125,28 @@ HEIGHT = max(len(values) for values in VALUES.values())
 MIDDAY = "2026-01-15 12:00+00"
 
 
-ROWS = f"insert into events (id, ts) values (0, '{MIDDAY}'), (-1, '2026-04-15 12:00+00');\ninsert into events values " + ", ".join(
-    f"({row + 1}, '{MIDDAY}', {', '.join(literal(values[row] if row < len(values) else None) for values in VALUES.values())})"
-    for row in range(HEIGHT)
+ROWS = (
+    f"insert into events (id, ts) values (0, '{MIDDAY}'), (-1, '2026-04-15 12:00+00');\ninsert into events values "
+    + ", ".join(
+        (
+            f"({row + 1}, '{MIDDAY}', "
+            f"{', '.join(literal(values[row] if row < len(values) else None) for values in VALUES.values())})"
+        )
+        for row in range(HEIGHT)
+    )
 )
 
 
 @pytest.fixture(scope="module")
 def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
     """One column per type; a row of NULLs, then one row per value, all in the lake alone."""
-    choices: dict[str, Any] = {"before": BEFORE, "table": TABLE, "partitions": EVENTS_PARTITIONS, "rows": ROWS, "cycles": 1}
+    choices: dict[str, Any] = {
+        "before": BEFORE,
+        "table": TABLE,
+        "partitions": EVENTS_PARTITIONS,
+        "rows": ROWS,
+        "cycles": 1,
+    }
     with original(postgres, template, tmp_path_factory.mktemp("types"), **choices) as made:
         yield made
 
@@ -137,11 +162,14 @@ def wide(tiered: Original) -> Iterator[Spanning]:
 @pytest.mark.parametrize(("column", "spelled"), list(zip(COLUMNS, VALUES, strict=True)), ids=list(VALUES))
 def test_a_type_comes_back_from_the_lake_bit_for_bit(wide: Spanning, column: str, spelled: str) -> None:
     differing = wide.query(
-        f"select t.id, t.{column}::text, s.{column}::text, pg_typeof(s.{column}) from twin.events t join public_all.events s using (id, ts)"
+        f"select t.id, t.{column}::text, s.{column}::text, pg_typeof(s.{column}) from twin.events t join "
+        "public_all.events s using (id, ts)"
         f" where not record_image_eq(row(t.{column}), row(s.{column}))"
     )
     assert differing == []
-    assert wide.query(f"select count(*), count({column}) from public_all.events") == [(HEIGHT + 2, len(VALUES[spelled]))]
+    assert wide.query(f"select count(*), count({column}) from public_all.events") == [
+        (HEIGHT + 2, len(VALUES[spelled]))
+    ]
     types = f"select distinct pg_typeof({column})::text from"
     assert wide.query(f"{types} public_all.events") == wide.query(f"{types} twin.events")
 
@@ -166,7 +194,8 @@ def test_a_sessions_settings_do_not_change_what_the_lake_holds(wide: Spanning, s
     session = wide.session(autocommit=True)
     session.execute(f"set {setting}".encode())
     differing = session.execute(
-        b"select t.id from twin.events t join public_all.events s using (id, ts) where not record_image_eq(row(t.*), row(s.*))"
+        b"select t.id from twin.events t join public_all.events s using (id, ts) where not "
+        b"record_image_eq(row(t.*), row(s.*))"
     ).fetchall()
     assert differing == []
 
@@ -178,7 +207,10 @@ def test_a_cold_row_of_every_type_is_updated_and_deleted_through_the_seam(wide: 
     assert session.execute("update events set c1 = 7 where id between 0 and 99").statusmessage == f"UPDATE {HEIGHT + 1}"
     assert session.execute("update events set c2 = 8 where id between 0 and 99").statusmessage == f"UPDATE {HEIGHT + 1}"
     session.execute("update twin.events set c1 = 7, c2 = 8 where id between 0 and 99")
-    differing = "select t.id from twin.events t join public_all.events s using (id, ts) where not record_image_eq(row(t.*), row(s.*))"
+    differing = (
+        "select t.id from twin.events t join public_all.events s using (id, ts) where not "
+        "record_image_eq(row(t.*), row(s.*))"
+    )
     assert session.execute(differing.encode()).fetchall() == []
     assert session.execute("delete from events where id >= 0").statusmessage == f"DELETE {HEIGHT + 1}"
     assert session.execute("select id from events").fetchall() == [(-1,)]
@@ -238,8 +270,15 @@ NO_LAKE_FORM = {
 def test_a_value_with_no_lake_form_stops_tiering_by_name_and_changes_nothing(
     make_spanning: Callable[..., Spanning], spelled: str, value: str
 ) -> None:
-    table = "create table {schema}.events (id bigint not null, ts timestamptz not null, odd " + spelled + ", primary key (id, ts))"
-    rows = f"insert into events values (17, '{MIDDAY}', '{value}'), (18, '{MIDDAY}', null), (19, '2026-04-15 12:00+00', null)"
+    table = (
+        "create table {schema}.events (id bigint not null, ts timestamptz not null, odd "
+        + spelled
+        + ", primary key (id, ts))"
+    )
+    rows = (
+        f"insert into events values (17, '{MIDDAY}', '{value}'), (18, '{MIDDAY}', null), (19, '2026-04-15 "
+        "12:00+00', null)"
+    )
     spanning = make_spanning(table=table, rows=rows)
     before = spanning.query("select t, s, epoch from thermocline.cutline")
     with pytest.raises(NoLakeForm) as refusal:

@@ -8,13 +8,13 @@ from contextlib import closing
 import pytest
 from tests.twin import Spanning
 
-from thermocline.catalog.policies import apply_policy
-from thermocline.core.maintenance.resolve import change_policy, parse_changes
+from thermocline.catalog.maintenance.policies import apply_policy
 from thermocline.core.names import TableName
-from thermocline.ops.maintain.registry import add_table, read_list
-from thermocline.ops.maintain.run import PassReport, PassWish, run_pass
-from thermocline.ops.maintain.targets import find_target
-from thermocline.pg import connect
+from thermocline.core.policy.resolve import change_policy, parse_changes
+from thermocline.maintain.lake_tables import add_table, read_list
+from thermocline.maintain.run_pass import PassReport, PassWish, run_pass
+from thermocline.maintain.targets import find_target
+from thermocline.runtime.pg import connect
 
 OTHER = TableName("lab", "other")
 KEEP_ONE = ("snapshot_min_retained=1", "snapshot_retention_ms=1")
@@ -30,7 +30,9 @@ def delete_files(spanning: Spanning) -> int:
 
 
 @pytest.mark.conforms("M-007")
-def test_a_registered_table_has_the_bounds_of_its_readers_and_another_those_of_its_refs_and_staged_files(spanning: Spanning) -> None:
+def test_a_registered_table_has_the_bounds_of_its_readers_and_another_those_of_its_refs_and_staged_files(
+    spanning: Spanning,
+) -> None:
     """Pins are of registered tables; what an unregistered one pins is the start of its own passes."""
     spanning.tier()
     reader = spanning.session()
@@ -47,7 +49,10 @@ def test_a_registered_table_has_the_bounds_of_its_readers_and_another_those_of_i
         if key == 0:
             sql("alter table thermocline.lab.other create tag kept")
     add_table(spanning.dsn, OTHER)
-    assert [(line.table, line.registered) for line in read_list(spanning.dsn)] == [("lab.other", False), ("public.events", True)]
+    assert [(line.table, line.registered) for line in read_list(spanning.dsn)] == [
+        ("lab.other", False),
+        ("public.events", True),
+    ]
 
     bounds = maintain(spanning, spanning.name, "expire_snapshots", dry_run=True).bounds
     assert bounds is not None
@@ -59,7 +64,11 @@ def test_a_registered_table_has_the_bounds_of_its_readers_and_another_those_of_i
     with closing(connect(spanning.dsn, autocommit=True)) as conn:
         for owner in (find_target(conn, name).owner for name in (spanning.name, OTHER)):
             apply_policy(
-                conn, owner, lambda before: change_policy(before, parse_changes(["snapshot_min_retained=1", "snapshot_retention_ms=1"]))
+                conn,
+                owner,
+                lambda before: change_policy(
+                    before, parse_changes(["snapshot_min_retained=1", "snapshot_retention_ms=1"])
+                ),
             )
     assert maintain(spanning, OTHER, "expire_snapshots").results["expire_snapshots.snapshots_expired"] == 1
     assert sql("select id from thermocline.lab.other version as of 'kept'").collect() == [(0,)]

@@ -1,10 +1,11 @@
-"""Triggers of the user's that change rows after they were written: the delta ends up with the heap's last image of every key.
+"""Triggers of the user's that change rows after they were written: the delta ends up with the heap's last image of
+every key.
 
-A nested change is captured before the change that caused it, whose own image is older by then. So each of these loses a change wherever the
-capture believes the image that it was called with.
+A nested change is captured before the change that caused it, whose own image is older by then. So each of these loses a
+change wherever the capture believes the image that it was called with.
 
-No reaction depends on the order in which a statement's rows fire: the twin's rows lie in other pages, and a scan may return them in another
-order.
+No reaction depends on the order in which a statement's rows fire: the twin's rows lie in other pages, and a scan may
+return them in another order.
 """
 
 from __future__ import annotations
@@ -72,15 +73,19 @@ def _statements(note: str, spread: str = "'2026-01-20 10:00+00'") -> tuple[str, 
         f"update public.events set v = 9, note = '{note}' where id = 9001 returning id, v, note",
         f"update public.events set note = '{note}' where id in (9001, 9002, 9003) returning id, v",
         f"insert into public.events (id, ts, v, note) values (9004, {spread}, 5, '{note}') returning id, v",
-        f"insert into public.events (id, ts, v, note) values (9001, {spread}, 5, '{note}'), (9005, {spread}, 5, '{note}')"
+        f"insert into public.events (id, ts, v, note) values (9001, {spread}, 5, '{note}'), (9005, {spread}, "
+        f"5, '{note}')"
         f" on conflict (id, ts) do update set note = excluded.note, v = 3",
         f"with a as (update public.events set v = v + 1, note = '{note}' where id = 9002),"
         f" b as (insert into public.events (id, ts, v, note) values (9006, {spread}, 5, '{note}'))"
         " delete from public.events where id in (9003, 9001)",
-        f"merge into public.events e using (values (9001, {spread}::timestamptz), (9002, {spread}), (9003, {spread}), (9007, {spread}))"
+        f"merge into public.events e using (values (9001, {spread}::timestamptz), (9002, {spread}), (9003, "
+        f"{spread}), (9007, {spread}))"
         " w(id, ts)"
-        f" on e.id = w.id and e.ts = w.ts when matched and w.id = 9003 then delete when matched then update set note = '{note}', v = 4"
-        f" when not matched then insert (id, ts, v, note, serial, number) values (w.id, w.ts, 8, '{note}', 0, 0)",  # in any order
+        " on e.id = w.id and e.ts = w.ts when matched and w.id = 9003 then delete when matched then update "
+        f"set note = '{note}', v = 4"
+        # in any order
+        f" when not matched then insert (id, ts, v, note, serial, number) values (w.id, w.ts, 8, '{note}', 0, 0)",
         "update public.events set ts = ts - interval '1 hour', note = 'phoenix' where id > 9000 returning id",
         f"update public.events set ts = ts + interval '1 hour', note = '{note}' where id > 9000 returning id",
         "delete from public.events where id > 9000 returning id",
@@ -113,7 +118,9 @@ def test_a_trigger_may_change_a_row_that_was_written_through_the_seam(shapes: Sh
     for schema in ("public", "twin"):
         shapes.conn.execute(_trigger(schema))
     shapes.check_both(f"update events set note = '{note}' where id = {row} returning id")
-    shapes.check_both(f"update events set ts = ts + interval '1 hour', note = '{note}' where id = {row + 1} returning id")
+    shapes.check_both(
+        f"update events set ts = ts + interval '1 hour', note = '{note}' where id = {row + 1} returning id"
+    )
     shapes.check_both("update events set v = v + 1 where id between 20 and 23 or id > 5000 returning id, v")
     shapes.check_both("delete from events where id between 20 and 23 or id > 5000 returning id")
 
@@ -134,7 +141,9 @@ def test_a_trigger_that_puts_a_row_where_a_moved_one_was_keeps_it(shapes: Shapes
     shapes.check_both("update events set v = v + 1 where id in (21, 190, 5021, 5190) returning id, v, note")
 
 
-def test_a_before_trigger_and_a_function_in_the_statement_may_change_a_row_of_the_same_statement(shapes: Shapes) -> None:
+def test_a_before_trigger_and_a_function_in_the_statement_may_change_a_row_of_the_same_statement(
+    shapes: Shapes,
+) -> None:
     for schema in ("public", "twin"):
         shapes.conn.execute(
             f"""create function {schema}.bump(which bigint) returns integer language plpgsql as $$
@@ -155,14 +164,17 @@ def test_a_before_trigger_and_a_function_in_the_statement_may_change_a_row_of_th
     for path, schema in (("public_all, public", "public"), ("twin", "twin")):
         shapes.conn.execute("select set_config('search_path', %s, true)", [path])
         shapes.conn.execute(
-            f"insert into {schema}.events (id, ts, v) select i, {at}, case when i = 9012 then {schema}.bump(9011) else 0 end"
+            f"insert into {schema}.events (id, ts, v) select i, {at}, case when i = 9012 then "
+            f"{schema}.bump(9011) else 0 end"
             " from generate_series(9011, 9012) i".encode()
         )
     shapes.check_both("select 1")
 
 
 @pytest.mark.parametrize("keep_heap", [False, True], ids=["tiered", "keep-heap"])
-def test_the_fold_carries_what_triggers_left_into_the_lake(make_spanning: Callable[..., Spanning], keep_heap: bool) -> None:
+def test_the_fold_carries_what_triggers_left_into_the_lake(
+    make_spanning: Callable[..., Spanning], keep_heap: bool
+) -> None:
     spanning = make_spanning(table=ORDERS, rows=ORDERS_ROWS, keep_heap=keep_heap)
     spanning.tier()
     for schema in ("public", "twin"):
@@ -170,7 +182,10 @@ def test_the_fold_carries_what_triggers_left_into_the_lake(make_spanning: Callab
     for number, note in enumerate(_REACTIONS):
         base = 9000 + 20 * number
         for statement in (
-            f"insert into public.events (id, ts, v, note) values ({base}, '2026-01-10', 5, '{note}'), ({base + 1}, '2026-01-10', 5, 'x')",
+            (
+                f"insert into public.events (id, ts, v, note) values ({base}, '2026-01-10', 5, '{note}'), "
+                f"({base + 1}, '2026-01-10', 5, 'x')"
+            ),
             f"update public.events set note = '{note}', v = 6 where id = {base + 1}",
         ):
             spanning.seam.execute(statement.encode())

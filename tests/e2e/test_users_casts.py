@@ -1,4 +1,5 @@
-"""Values go to the lake by their type's output function and come back by its input function: a user's own casts change none of them."""
+"""Values go to the lake by their type's output function and come back by its input function: a user's own casts change
+none of them."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ import pytest
 from tests.e2e.test_adopt import leave
 from tests.twin import Spanning
 
-from thermocline.ops.verify import verify
-from thermocline.pg import connect
+from thermocline.ops.verify.verify_table import verify
+from thermocline.runtime.pg import connect
 
 TYPES = """
 create extension citext schema public;
@@ -48,7 +49,8 @@ select i, '2026-01-01 00:00+00'::timestamptz + i * interval '6 hours', i,
   from generate_series(1, 400) i
 """
 SHOWN = (
-    "select id, concat(m), concat(t), concat(p), p is distinct from null, concat(d), ms, concat(ps), octet_length(b), concat(b), b5,"
+    "select id, concat(m), concat(t), concat(p), p is distinct from null, concat(d), ms, concat(ps), "
+    "octet_length(b), concat(b), b5,"
     " octet_length(b5), c, n, ci, any_number, exact from events"
 )
 CONDITIONS = (
@@ -90,8 +92,14 @@ def test_users_casts_and_trailing_blanks_change_no_value_in_any_tier(cast: Spann
     cast.tier()
     assert cast.query("select count(*) from thermocline.partitions where state = 'dropped'") == [(3,)]
     assert_reads_the_same(cast)
-    cast.both("update events set m = 'happy', t = 'low', p = row(30, ' u '), b = 'x  ', ms = '{sad}' where id % 10 = 0 returning id")
-    cast.both("insert into events (id, ts, m, t, b, d) values (900, '2026-01-05 00:00+00', 'ok', 'high', 'z ', 'sad') returning *")
+    cast.both(
+        "update events set m = 'happy', t = 'low', p = row(30, ' u '), b = 'x  ', ms = '{sad}' where id % 10 "
+        "= 0 returning id"
+    )
+    cast.both(
+        "insert into events (id, ts, m, t, b, d) values (900, '2026-01-05 00:00+00', 'ok', 'high', 'z ', "
+        "'sad') returning *"
+    )
     assert_reads_the_same(cast)
     cast.fold()
     assert cast.query("select count(*) from thermocline_delta.public__events where _folded is null") == [(0,)]

@@ -1,4 +1,5 @@
-"""Triggers of the user's that say no or change a row's key: the seam does what they say to a row that only the lake holds, too."""
+"""Triggers of the user's that say no or change a row's key: the seam does what they say to a row that only the lake
+holds, too."""
 
 from __future__ import annotations
 

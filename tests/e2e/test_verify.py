@@ -16,7 +16,7 @@ from tests.twin import Spanning
 
 from thermocline.core.verification import VerifyReport
 from thermocline.ops.fold import fold
-from thermocline.ops.verify import verify
+from thermocline.ops.verify.verify_table import verify
 
 
 def _verify(spanning: Spanning) -> VerifyReport:
@@ -32,7 +32,9 @@ def test_both_tiers_agree_through_a_history_of_tiering_corrections_and_folds(spa
     assert sum(verdict.rows for verdict in report.ranges) == 359
     spanning.both("update events set v = v + 1, note = null where id % 7 = 0")
     spanning.both("delete from events where id % 11 = 0")
-    spanning.both("insert into events (id, ts, v) values (900, '2026-02-10 00:00+00', 1), (901, '2020-01-01 00:00+00', 2)")
+    spanning.both(
+        "insert into events (id, ts, v) values (900, '2026-02-10 00:00+00', 1), (901, '2020-01-01 00:00+00', 2)"
+    )
     report = _verify(spanning)
     assert report.is_exact, report.sentence
     fold(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark)
@@ -45,7 +47,8 @@ def test_both_tiers_agree_through_a_history_of_tiering_corrections_and_folds(spa
 
 @pytest.mark.conforms("C-198")
 def test_a_byte_flipped_within_a_lake_file_is_found(spanning: Spanning) -> None:
-    """The file keeps its size, and every reader of it sees the same wrong values: only the sum taken at tiering knows better."""
+    """The file keeps its size, and every reader of it sees the same wrong values: only the sum taken at tiering knows
+    better."""
     spanning.tier()
     path = max(Path(spanning.settings.dir).rglob("*.parquet"), key=lambda found: found.stat().st_size)
     column = pq.ParquetFile(path).metadata.row_group(0).column(0)
@@ -69,7 +72,9 @@ def test_files_that_do_not_hold_what_the_journal_noted_are_named_by_partition(sp
     spanning.seam.execute("update thermocline.op_log set counters = jsonb_set(counters, '{sums,1,hash}', '0')")
     told = _verify(spanning)
     assert told.is_exact
-    assert told.notes == ("public.events_2026_02: its sum was noted with another hash; it is compared with what readers see alone",)
+    assert told.notes == (
+        "public.events_2026_02: its sum was noted with another hash; it is compared with what readers see alone",
+    )
     spanning.seam.execute("update thermocline.op_log set counters = jsonb_set(counters, '{sums,1,files}', '99')")
     (problem,) = _verify(spanning).problems
     assert "of the 99 files" in problem
@@ -88,7 +93,9 @@ def test_a_file_that_is_missing_or_cut_short_is_named(spanning: Spanning) -> Non
 
 
 @pytest.mark.conforms("C-198")
-def test_a_row_that_the_heap_and_the_lake_hold_differently_is_named_by_its_key(make_spanning: Callable[..., Spanning]) -> None:
+def test_a_row_that_the_heap_and_the_lake_hold_differently_is_named_by_its_key(
+    make_spanning: Callable[..., Spanning],
+) -> None:
     """A change that slipped past the capture trigger, in a partition that is tiered and still in the heap."""
     spanning = make_spanning(reclaim_lag="365d")
     spanning.tier()
@@ -106,7 +113,9 @@ def test_a_row_that_the_heap_and_the_lake_hold_differently_is_named_by_its_key(m
 def test_the_command_prints_a_verdict_and_leaves_with_1_on_a_difference(spanning: Spanning) -> None:
     spanning.tier()
     base = [sys.executable, "-m", "thermocline", "verify"]
-    done = subprocess.run([*base, "--all", "--json", "--dsn", spanning.dsn], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*base, "--all", "--json", "--dsn", spanning.dsn], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     (document,) = json.loads(done.stdout)
     assert document["ok"]
@@ -126,11 +135,16 @@ def test_the_command_prints_a_verdict_and_leaves_with_1_on_a_difference(spanning
         ("date", ("'2026-01-01'", "'2026-02-01'", "'2026-03-01'", "'2026-04-01'")),
     ],
 )
-def test_every_kind_of_tier_key_is_compared(make_spanning: Callable[..., Spanning], kind: str, bounds: tuple[str, ...]) -> None:
-    table = "create table {schema}.events (id integer not null, k " + kind + " not null, note text, primary key (k, id))"
+def test_every_kind_of_tier_key_is_compared(
+    make_spanning: Callable[..., Spanning], kind: str, bounds: tuple[str, ...]
+) -> None:
+    table = (
+        "create table {schema}.events (id integer not null, k " + kind + " not null, note text, primary key (k, id))"
+    )
     pieces = list(pairwise(bounds))
     partitions = "".join(
-        f"create table public.e{at} partition of public.events for values from ({lo}) to ({hi});" for at, (lo, hi) in enumerate(pieces)
+        f"create table public.e{at} partition of public.events for values from ({lo}) to ({hi});"
+        for at, (lo, hi) in enumerate(pieces)
     )
     start = "date '2025-12-31' + 10 * i" if kind == "date" else "-20 + 4 * i"
     low = "where i > 0" if kind == "date" else ""

@@ -1,4 +1,5 @@
-"""The thinnest line through the whole system: register, tier, read and write across both tiers, equal to the twin at every step."""
+"""The thinnest line through the whole system: register, tier, read and write across both tiers, equal to the twin at
+every step."""
 
 from __future__ import annotations
 

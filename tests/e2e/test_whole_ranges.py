@@ -1,4 +1,5 @@
-"""The heap holds a range whole: one proof for verify, repair, restore and take-up. Where it fails, no row of the lake counts as deleted."""
+"""The heap holds a range whole: one proof for verify, repair, restore and take-up. Where it fails, no row of the lake
+counts as deleted."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from tests.e2e.test_restore import assert_heap_is_twin, partitions
 from tests.twin import Spanning
 
 from thermocline.errors import DeltaNotEmpty, HeapLacksRows, LakeNotAdoptable, LockNotGranted, WrittenMeanwhile
-from thermocline.hot.seam import SeamObjects
-from thermocline.ops import unregister as unregister_module
-from thermocline.ops.doctor import examine
-from thermocline.ops.register_plan import plan_objects
-from thermocline.ops.repair import repair as repair_ranges
-from thermocline.ops.unregister import ONLY_COPY, WHOLE_HEAP
-from thermocline.ops.verify import verify
-from thermocline.pg import Connection
+from thermocline.ops.doctor.checks import examine
+from thermocline.ops.register import unregistration as unregister_module
+from thermocline.ops.register.registration_plan import plan_objects
+from thermocline.ops.register.unregistration import ONLY_COPY, WHOLE_HEAP
+from thermocline.ops.verify.repair import repair as repair_ranges
+from thermocline.ops.verify.verify_table import verify
+from thermocline.runtime.pg import Connection
+from thermocline.seam.objects import SeamObjects
 
 TRUNCATIONS = ["public.events", "public.events_2026_02"]
 
@@ -43,12 +44,25 @@ def kept(make_spanning: Callable[..., Spanning]) -> Spanning:
 
 
 def repair(spanning: Spanning) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "thermocline", "verify", "public.events", "--dsn", spanning.dsn, "--repair", "--yes", "public.events"]
+    command = [
+        sys.executable,
+        "-m",
+        "thermocline",
+        "verify",
+        "public.events",
+        "--dsn",
+        spanning.dsn,
+        "--repair",
+        "--yes",
+        "public.events",
+    ]
     return subprocess.run(command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
 def whole(spanning: Spanning) -> list[str]:
-    return [row[0] for row in spanning.query("select name from thermocline.partitions_in_heap where is_whole order by lo")]
+    return [
+        row[0] for row in spanning.query("select name from thermocline.partitions_in_heap where is_whole order by lo")
+    ]
 
 
 def truncate(spanning: Spanning, what: str) -> None:
@@ -63,7 +77,8 @@ def detach_and_attach(spanning: Spanning, meanwhile: str) -> None:
     heap.execute("alter table public.events detach partition public.events_2026_02")
     heap.execute(meanwhile.encode())
     heap.execute(
-        "alter table public.events attach partition public.events_2026_02 for values from ('2026-02-01 00:00Z') to ('2026-03-01 00:00Z')"
+        "alter table public.events attach partition public.events_2026_02 for values from ('2026-02-01 "
+        "00:00Z') to ('2026-03-01 00:00Z')"
     )
 
 
@@ -101,7 +116,9 @@ REWRITES = ["vacuum full public.events_2026_02", "cluster public.events_2026_02 
 
 @pytest.mark.conforms("C-173", "C-199")
 @pytest.mark.parametrize("rewrite", REWRITES)
-def test_deletes_that_nothing_captured_are_not_forgiven_by_a_rewrite_of_their_partition(resting: Spanning, rewrite: str) -> None:
+def test_deletes_that_nothing_captured_are_not_forgiven_by_a_rewrite_of_their_partition(
+    resting: Spanning, rewrite: str
+) -> None:
     heap = resting.session("public", autocommit=True)
     heap.execute("alter table public.events_2026_02 disable trigger all")
     heap_and_twin(resting, "delete from events where id in (150, 151)")
@@ -109,11 +126,15 @@ def test_deletes_that_nothing_captured_are_not_forgiven_by_a_rewrite_of_their_pa
     heap.execute(rewrite.encode())
     assert whole(resting) == ["events_2026_01", "events_2026_03"]
     report = verify(resting.dsn, resting.name)
-    assert [(verdict.range, verdict.drift_rows) for verdict in report.ranges if verdict.problem] == [("public.events_2026_02", 2)]
+    assert [(verdict.range, verdict.drift_rows) for verdict in report.ranges if verdict.problem] == [
+        ("public.events_2026_02", 2)
+    ]
     assert "2 rows that the heap lacks, and nothing proves that they were deleted" in report.sentence
     done = repair(resting)
     assert (done.returncode, "2 rows that the heap lacks stay in the lake" in done.stderr) == (1, True), done.stderr
-    assert resting.query("select name from thermocline.partitions where capture_lost_at is not null") == [("events_2026_02",)]
+    assert resting.query("select name from thermocline.partitions where capture_lost_at is not null") == [
+        ("events_2026_02",)
+    ]
     resting.seam.execute("delete from public_all.events where id in (150, 151)")
     assert repair(resting).returncode == 0
     resting.assert_same_rows()
@@ -133,7 +154,9 @@ def test_history_that_a_truncate_left_comes_back_before_the_lake_goes(resting: S
 
 
 @pytest.mark.conforms("C-201")
-@pytest.mark.parametrize("way", ["truncate public.events_2026_02", "alter table public.events detach partition public.events_2026_02"])
+@pytest.mark.parametrize(
+    "way", ["truncate public.events_2026_02", "alter table public.events detach partition public.events_2026_02"]
+)
 def test_a_partition_emptied_while_history_is_brought_back_is_filled_too(resting: Spanning, way: str) -> None:
     resting.seam.execute("truncate public.events_2026_01")
     said: list[str] = []
@@ -150,7 +173,10 @@ def test_a_partition_emptied_while_history_is_brought_back_is_filled_too(resting
 
 @pytest.mark.conforms("C-201")
 def test_rows_deleted_while_their_partition_was_detached_stay_as_history_in_a_restored_heap(resting: Spanning) -> None:
-    detach_and_attach(resting, "delete from public.events_2026_02 where id < 150; update public.events_2026_02 set v = 4711 where id = 160")
+    detach_and_attach(
+        resting,
+        "delete from public.events_2026_02 where id < 150; update public.events_2026_02 set v = 4711 where id = 160",
+    )
     resting.twin.execute("update events set v = 4711 where id = 160")
     assert whole(resting) == ["events_2026_01", "events_2026_03"]
     assert verify(resting.dsn, resting.name).is_exact
@@ -172,7 +198,9 @@ def test_a_lake_is_not_taken_up_over_a_partition_that_was_out_of_the_table_for_a
 
 
 @pytest.mark.conforms("C-201")
-@pytest.mark.parametrize("way", ["drop table public.events_2026_02", "alter table public.events detach partition public.events_2026_02"])
+@pytest.mark.parametrize(
+    "way", ["drop table public.events_2026_02", "alter table public.events detach partition public.events_2026_02"]
+)
 def test_with_keep_heap_a_partition_that_left_by_hand_comes_back_before_the_lake_goes(kept: Spanning, way: str) -> None:
     kept.both("update events set v = v + 1 where id in (20, 150, 270, 390) returning *")
     kept.seam.execute(way.encode())
@@ -187,7 +215,9 @@ def test_with_keep_heap_a_partition_that_left_by_hand_comes_back_before_the_lake
 
 
 @pytest.mark.conforms("C-201")
-def test_with_keep_heap_a_partition_dropped_at_the_last_moment_keeps_the_lake(kept: Spanning, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_keep_heap_a_partition_dropped_at_the_last_moment_keeps_the_lake(
+    kept: Spanning, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lock = unregister_module._lock
 
     def drop_and_lock(conn: Connection, objects: SeamObjects) -> None:
@@ -204,7 +234,9 @@ def test_with_keep_heap_a_partition_dropped_at_the_last_moment_keeps_the_lake(ke
 
 @pytest.mark.conforms("C-201")
 @pytest.mark.parametrize("keep_heap", [True, False])
-def test_a_partition_that_a_crash_empties_is_not_whole_and_does_not_move(make_spanning: Callable[..., Spanning], keep_heap: bool) -> None:
+def test_a_partition_that_a_crash_empties_is_not_whole_and_does_not_move(
+    make_spanning: Callable[..., Spanning], keep_heap: bool
+) -> None:
     spanning = make_spanning(keep_heap=True) if keep_heap else make_spanning(reclaim_lag="400d")
     spanning.seam.execute("alter table public.events_2026_02 set unlogged")
     said = spanning.tier()
@@ -215,7 +247,9 @@ def test_a_partition_that_a_crash_empties_is_not_whole_and_does_not_move(make_sp
     assert whole(spanning) == [f"events_2026_0{month}" for month in (1, 2, 3)]
     spanning.seam.execute("alter table public.events_2026_02 set unlogged")
     # A seal over the file that is unlogged now: what a partition that was sealed unlogged has.
-    spanning.seam.execute("update thermocline.partitions set seal_file = pg_relation_filenode(relid) where state = 'tiered'")
+    spanning.seam.execute(
+        "update thermocline.partitions set seal_file = pg_relation_filenode(relid) where state = 'tiered'"
+    )
     assert whole(spanning) == ["events_2026_01", "events_2026_03"]
 
 
@@ -264,7 +298,9 @@ def test_rows_written_to_the_spill_while_its_capture_was_off_are_found_and_captu
     found = {finding.check: finding for finding in examine(resting.settings)}["capture"]
     assert (found.verdict, "public.events" in found.seen) == ("red", True)
     report = verify(resting.dsn, resting.name)
-    assert [(verdict.range, verdict.drift_rows) for verdict in report.ranges if verdict.problem] == [("before every partition", 2)]
+    assert [(verdict.range, verdict.drift_rows) for verdict in report.ranges if verdict.problem] == [
+        ("before every partition", 2)
+    ]
     done = repair(resting)
     assert done.returncode == 0, done.stderr
     resting.assert_same_rows()
@@ -275,7 +311,9 @@ def test_rows_written_to_the_spill_while_its_capture_was_off_are_found_and_captu
     assert verify(resting.dsn, resting.name).is_exact
 
 
-def test_rows_ahead_of_the_grid_that_were_not_captured_are_not_hidden_when_the_line_passes(make_spanning: Callable[..., Spanning]) -> None:
+def test_rows_ahead_of_the_grid_that_were_not_captured_are_not_hidden_when_the_line_passes(
+    make_spanning: Callable[..., Spanning],
+) -> None:
     spanning = make_spanning(reclaim_lag="400d")
     spanning.tier()
     write_uncaptured(spanning, "insert into events (id, ts, v) values (9001, '2026-05-10 00:00+00', 1)")
@@ -283,9 +321,12 @@ def test_rows_ahead_of_the_grid_that_were_not_captured_are_not_hidden_when_the_l
     assert not verify(spanning.dsn, spanning.name).is_exact
     assert repair(spanning).returncode == 0
     spanning.seam.execute(
-        "create table public.june partition of public.events for values from ('2026-06-01 00:00Z') to ('2026-07-01 00:00Z')"
+        "create table public.june partition of public.events for values from ('2026-06-01 00:00Z') to "
+        "('2026-07-01 00:00Z')"
     )
-    spanning.both("insert into events (id, ts, v) values (9004, '2026-06-10 00:00+00', 1), (9005, '2026-07-10 00:00+00', 1)")
+    spanning.both(
+        "insert into events (id, ts, v) values (9004, '2026-06-10 00:00+00', 1), (9005, '2026-07-10 00:00+00', 1)"
+    )
     assert len(spanning.tier().moved) == 2
     spanning.assert_same_rows()
 
@@ -295,9 +336,12 @@ def test_nothing_moves_over_rows_of_the_spill_that_were_not_captured(make_spanni
     spanning.tier()
     write_uncaptured(spanning, "insert into events (id, ts, v) values (9001, '2026-05-10 00:00+00', 1)")
     spanning.seam.execute(
-        "create table public.june partition of public.events for values from ('2026-06-01 00:00Z') to ('2026-07-01 00:00Z')"
+        "create table public.june partition of public.events for values from ('2026-06-01 00:00Z') to "
+        "('2026-07-01 00:00Z')"
     )
-    spanning.both("insert into events (id, ts, v) values (9004, '2026-06-10 00:00+00', 1), (9005, '2026-07-10 00:00+00', 1)")
+    spanning.both(
+        "insert into events (id, ts, v) values (9004, '2026-06-10 00:00+00', 1), (9005, '2026-07-10 00:00+00', 1)"
+    )
     said = spanning.tier()
     assert (said.moved, "nothing moves, for 1 rows of the spill" in " ".join(said.deferred)) == ([], True)
     spanning.assert_same_rows()
@@ -325,7 +369,9 @@ def test_a_heap_is_not_restored_while_the_spill_holds_rows_that_were_not_capture
 
 
 @pytest.mark.conforms("C-201")
-def test_a_row_of_the_spill_that_reads_the_same_from_the_lake_does_not_keep_a_heap_from_being_restored(resting: Spanning) -> None:
+def test_a_row_of_the_spill_that_reads_the_same_from_the_lake_does_not_keep_a_heap_from_being_restored(
+    resting: Spanning,
+) -> None:
     (spill,) = resting.query("select format('%I.%I', spill_schema, spill_name) from thermocline.tables")[0]
     resting.alter("add column f double precision")
     heap_and_twin(resting, "insert into events (id, ts, v, f) values (9001, '2025-06-01 00:00+00', 1, -'NaN'::float8)")
@@ -341,10 +387,14 @@ def test_a_row_of_the_spill_that_reads_the_same_from_the_lake_does_not_keep_a_he
 
 
 def test_a_loss_of_capture_outlives_the_binding_to_another_database(resting: Spanning) -> None:
-    resting.seam.execute("update thermocline.partitions set capture_lost_at = '2026-01-01 00:00+00' where name = 'events_2026_02'")
+    resting.seam.execute(
+        "update thermocline.partitions set capture_lost_at = '2026-01-01 00:00+00' where name = 'events_2026_02'"
+    )
     resting.seam.execute("update thermocline.tables set spill_capture_lost_at = '2026-01-01 00:00+00'")
     resting.seam.execute("select thermocline.bind_table(id) from thermocline.tables")
-    assert resting.query("select name from thermocline.partitions where capture_lost_at is not null") == [("events_2026_02",)]
+    assert resting.query("select name from thermocline.partitions where capture_lost_at is not null") == [
+        ("events_2026_02",)
+    ]
     assert resting.query("select count(*) from thermocline.tables where spill_capture_lost_at is not null") == [(1,)]
 
 
@@ -356,7 +406,9 @@ def test_an_unregistration_locks_partitions_ahead_of_the_delta_as_their_writers_
     writer.execute("set lock_timeout = '3s'; lock table public.events_2026_02 in row exclusive mode")
     waiting = threading.Thread(target=unregister_module._lock, args=(leaver, plan_objects(resting.name, None)))
     waiting.start()
-    while resting.query("select count(*) from pg_locks where not granted and relation = 'public.events_2026_02'::regclass") == [(0,)]:
+    while resting.query(
+        "select count(*) from pg_locks where not granted and relation = 'public.events_2026_02'::regclass"
+    ) == [(0,)]:
         time.sleep(0.02)
     writer.execute(change)
     writer.commit()

@@ -1,4 +1,5 @@
-"""Awkward rows through every writer of lake files, in small row groups and files: whoever asks with a condition finds every row."""
+"""Awkward rows through every writer of lake files, in small row groups and files: whoever asks with a condition finds
+every row."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from tests.outside import LakeAsked, assert_outside_readers_agree
 from tests.twin import EVENTS_PARTITIONS, Spanning
 from tests.wild import WILD, wild_changes, wild_rows
 
-from thermocline.ops.maintain.compact import run_compact
-from thermocline.postgres_server import PostgresServer
+from thermocline.maintain.operations.compact import run_compact
+from thermocline.runtime.postgres_server import PostgresServer
 
 STRATEGIES: dict[str, dict[str, object]] = {
     "binpack": {},
@@ -36,10 +37,13 @@ def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.Tem
 
 
 def heavy_rows(first_id: int) -> tuple[str, str]:
-    """Statements that make awkward rows beside long texts that nothing compresses: most bytes of a file are in pages that merge copies."""
+    """Statements that make awkward rows beside long texts that nothing compresses: most bytes of a file are in pages
+    that merge copies."""
     long = "(select left(string_agg(md5(e.id || '.' || i), ''), 6000) from generate_series(1, 190) i)"
     last_id = first_id + 239
-    return wild_rows(first_id=first_id), f"update events e set code = {long} where id % 8 > 0 and id between {first_id} and {last_id}"
+    return wild_rows(
+        first_id=first_id
+    ), f"update events e set code = {long} where id % 8 > 0 and id between {first_id} and {last_id}"
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +82,9 @@ def assert_all_agree(spanning: Spanning, each: int = 1) -> None:
     expected = spanning.twin.execute("select id from events where ts < %s", [line]).fetchall()
     found = LakeAsked.open(spanning.spark(), spanning.name).rows.column("id").to_pylist()
     assert sorted(found) == sorted(key for (key,) in expected)
-    assert_outside_readers_agree(spanning.spark(), spanning.name, turn=spanning.turn, each=each, engines=("duckdb", "pyiceberg", "spark"))
+    assert_outside_readers_agree(
+        spanning.spark(), spanning.name, turn=spanning.turn, each=each, engines=("duckdb", "pyiceberg", "spark")
+    )
 
 
 @pytest.mark.conforms("C-223")

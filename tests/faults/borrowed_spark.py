@@ -1,6 +1,8 @@
-"""A child that a test kills works in the Spark of the test: the driver dies at its point, and a Spark of its own is not waited for.
+"""A child that a test kills works in the Spark of the test: the driver dies at its point, and a Spark of its own is not
+waited for.
 
-What is killed is the driver, which holds the steps; Spark works on behind it, as the one of a killed worker does until it notices.
+What is killed is the driver, which holds the steps; Spark works on behind it, as the one of a killed worker does until
+it notices.
 """
 
 from __future__ import annotations

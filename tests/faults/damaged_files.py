@@ -1,6 +1,8 @@
-"""A disk that gives back other rows than were written: lake files are damaged after the writer has closed them, before it reads them back.
+"""A disk that gives back other rows than were written: lake files are damaged after the writer has closed them, before
+it reads them back.
 
-The functions run in Spark's Python workers, around the real kernels; they are pickled by value, because a worker does not know the tests.
+The functions run in Spark's Python workers, around the real kernels; they are pickled by value, because a worker does
+not know the tests.
 """
 
 from __future__ import annotations
@@ -77,8 +79,8 @@ def with_damage(kernel: Callable[[Any, int], Any], damage: Callable[[pa.Table], 
     """The kernel, on a disk that damages the first file it is given."""
 
     def run(task: Any, attempt: int) -> Any:
-        from thermocline.lake_files import flush_written
-        from thermocline.spark.kernels import parquet_out
+        from thermocline.parquet.encode import lake_writer as parquet_out
+        from thermocline.runtime.file_io import flush_written
 
         damaged: list[str] = []
 
@@ -87,7 +89,9 @@ def with_damage(kernel: Callable[[Any, int], Any], damage: Callable[[pa.Table], 
             if not damaged:
                 damaged.append(path)
                 table = pq.ParquetFile(path).read()
-                pq.write_table(damage(table), path, compression="zstd", store_schema=False, store_decimal_as_integer=True)
+                pq.write_table(
+                    damage(table), path, compression="zstd", store_schema=False, store_decimal_as_integer=True
+                )
 
         vars(parquet_out)["flush_written"] = flush_and_damage
         try:

@@ -8,11 +8,18 @@ from tests.faults.borrowed_spark import borrow_spark
 
 from thermocline.core.names import parse_table_name
 from thermocline.ops.fold import fold
-from thermocline.ops.sessions import spark_source
-from thermocline.settings import Settings
+from thermocline.ops.requests.spark_source import spark_source
+from thermocline.runtime.settings import Settings
 
 if __name__ == "__main__":
     settings = Settings.model_validate_json(sys.argv[1])
     assert settings.dsn is not None
     borrow_spark()
-    print(fold(settings.dsn, parse_table_name("public.events"), settings=settings, spark=spark_source(settings.dsn, settings)).sentence)
+    print(
+        fold(
+            settings.dsn,
+            parse_table_name("public.events"),
+            settings=settings,
+            spark=spark_source(settings.dsn, settings),
+        ).sentence
+    )

@@ -1,4 +1,5 @@
-"""register or unregister in a process of its own, for tests that kill it: `python lifecycle_child.py SETTINGS_JSON VERB CHOICES_JSON`."""
+"""register or unregister in a process of its own, for tests that kill it: `python lifecycle_child.py SETTINGS_JSON VERB
+CHOICES_JSON`."""
 
 from __future__ import annotations
 
@@ -6,9 +7,9 @@ import json
 import sys
 
 from thermocline.core.names import parse_table_name
-from thermocline.ops.register import RegisterRequest, register
-from thermocline.ops.unregister import unregister
-from thermocline.settings import Settings
+from thermocline.ops.register.registration import RegisterRequest, register
+from thermocline.ops.register.unregistration import unregister
+from thermocline.runtime.settings import Settings
 
 if __name__ == "__main__":
     settings = Settings.model_validate_json(sys.argv[1])

@@ -1,4 +1,5 @@
-"""A pass of maintenance in a process of its own, for tests that kill it: `python -m tests.faults.maintain_child SETTINGS_JSON`."""
+"""A pass of maintenance in a process of its own, for tests that kill it: `python -m tests.faults.maintain_child
+SETTINGS_JSON`."""
 
 from __future__ import annotations
 
@@ -7,10 +8,10 @@ import sys
 from tests.faults.borrowed_spark import borrow_spark
 
 from thermocline.core.names import parse_table_name
-from thermocline.ops.maintain import orphans
-from thermocline.ops.maintain.run import PassWish, run_pass
-from thermocline.ops.sessions import spark_source
-from thermocline.settings import Settings
+from thermocline.maintain.operations import remove_orphans as orphans
+from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.ops.requests.spark_source import spark_source
+from thermocline.runtime.settings import Settings
 
 if __name__ == "__main__":
     settings = Settings.model_validate_json(sys.argv[1])
@@ -18,4 +19,8 @@ if __name__ == "__main__":
     borrow_spark()
     orphans._SAVE_EVERY_SECONDS = 0  # so that a listing of a moment notes how far it is
     source = spark_source(settings.dsn, settings)
-    print(run_pass(settings.dsn, parse_table_name("public.events"), settings=settings, spark=source, wish=PassWish()).sentence)
+    print(
+        run_pass(
+            settings.dsn, parse_table_name("public.events"), settings=settings, spark=source, wish=PassWish()
+        ).sentence
+    )

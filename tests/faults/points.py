@@ -1,4 +1,5 @@
-"""Every point where a protocol may be killed, by protocol. `test_every_point.py` holds these against the points in the program."""
+"""Every point where a protocol may be killed, by protocol. `test_every_point.py` holds these against the points in the
+program."""
 
 from __future__ import annotations
 
@@ -38,7 +39,13 @@ RETAIN = (
     "retain-published",
 )
 REGISTER = ("register-begun", "register-file-written", "register-applied", "register-committed")
-UNREGISTER = ("restore-filled", "unregister-forgotten", "unregister-restored", "unregister-committed", "unregister-files-removed")
+UNREGISTER = (
+    "restore-filled",
+    "unregister-forgotten",
+    "unregister-restored",
+    "unregister-committed",
+    "unregister-files-removed",
+)
 SCHEMA = ("schema-followed", "schema-written", "schema-swapped")
 
 EVERY = frozenset((*TIER, *RESOLVE, *PREMAKE, *FOLD, *MAINTENANCE, *RETAIN, *REGISTER, *UNREGISTER, *SCHEMA))

@@ -1,4 +1,5 @@
-"""Orphans moved aside or back in a process that tests kill: `python -m tests.faults.quarantine_child VERB DSN LAKE_ID LOCATION`."""
+"""Orphans moved aside or back in a process that tests kill: `python -m tests.faults.quarantine_child VERB DSN LAKE_ID
+LOCATION`."""
 
 from __future__ import annotations
 
@@ -7,14 +8,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from thermocline.catalog.safety import Owner
-from thermocline.cold.listing import list_files
-from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
-from thermocline.deletion.comparison import NeededFiles
-from thermocline.ops.maintain.context import LakeTarget, PassContext
-from thermocline.ops.maintain.quarantine import empty_quarantine, quarantine_files, restore_quarantined, settle_moves
-from thermocline.pg import connect
-from thermocline.settings import Settings
+from thermocline.core.policy.policy import Policy
+from thermocline.lake.files.deletion_check import NeededFiles
+from thermocline.lake.files.listing import list_files
+from thermocline.maintain.context import LakeTarget, PassContext
+from thermocline.maintain.operations.quarantine import (
+    empty_quarantine,
+    quarantine_files,
+    restore_quarantined,
+    settle_moves,
+)
+from thermocline.runtime.pg import connect
+from thermocline.runtime.settings import Settings
 
 HOUR_MS = 3_600_000
 
@@ -39,7 +45,11 @@ def main(verb: str, dsn: str, lake_id: str, location: str) -> None:
         match verb:
             case "aside":
                 settle_moves(context)
-                print(quarantine_files(context, location, needed.judge(list(list_files(location))).deletable, lambda _: None)[0])
+                print(
+                    quarantine_files(
+                        context, location, needed.judge(list(list_files(location))).deletable, lambda _: None
+                    )[0]
+                )
             case "empty":
                 settle_moves(context)
                 print(empty_quarantine(context, needed, print))

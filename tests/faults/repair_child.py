@@ -1,4 +1,5 @@
-"""A repair of manifests in a process of its own, for tests that kill it: `python -m tests.faults.repair_child SETTINGS_JSON`."""
+"""A repair of manifests in a process of its own, for tests that kill it: `python -m tests.faults.repair_child
+SETTINGS_JSON`."""
 
 from __future__ import annotations
 
@@ -7,13 +8,17 @@ import sys
 from tests.faults.borrowed_spark import borrow_spark
 
 from thermocline.core.names import parse_table_name
-from thermocline.ops.sessions import spark_source
-from thermocline.ops.verify_manifests import repair_table_manifests
-from thermocline.settings import Settings
+from thermocline.maintain.verify_manifests import repair_table_manifests
+from thermocline.ops.requests.spark_source import spark_source
+from thermocline.runtime.settings import Settings
 
 if __name__ == "__main__":
     settings = Settings.model_validate_json(sys.argv[1])
     assert settings.dsn is not None
     borrow_spark()
     source = spark_source(settings.dsn, settings)
-    print(repair_table_manifests(settings.dsn, parse_table_name("public.events"), settings=settings, spark=source).sentence)
+    print(
+        repair_table_manifests(
+            settings.dsn, parse_table_name("public.events"), settings=settings, spark=source
+        ).sentence
+    )

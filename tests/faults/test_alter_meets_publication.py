@@ -11,9 +11,12 @@ import pytest
 from tests.at_points import at_every_point
 from tests.twin import Spanning
 
-from thermocline.pg import connect
+from thermocline.runtime.pg import connect
 
-WAITS = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and application_name = %s and datname = current_database()"
+WAITS = (
+    "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and application_name = %s and datname "
+    "= current_database()"
+)
 ALTER = "alter table {}.events add column extra integer default 7"
 
 
@@ -124,7 +127,8 @@ def test_an_alter_that_meets_an_expiry_is_followed_and_the_rows_expire(
 
 
 def test_a_column_is_added_behind_a_reader_of_the_seam_and_not_across_it(spanning: Spanning) -> None:
-    """The reader has the view and is about to lock the heap. The ALTER waits for the view first, so the heap is free for the reader."""
+    """The reader has the view and is about to lock the heap. The ALTER waits for the view first, so the heap is free
+    for the reader."""
     spanning.tier()
     meeting, reader = Meeting(spanning), spanning.session()
     reader.execute("comment on view public_all.events is 'the view alone is locked'")

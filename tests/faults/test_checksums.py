@@ -1,4 +1,5 @@
-"""The check before a lake commit: files that hold other rows than Postgres gave are never committed; the next cycle writes them anew.
+"""The check before a lake commit: files that hold other rows than Postgres gave are never committed; the next cycle
+writes them anew.
 
 `make test` damages files in a representative part of the ways, `make faults` in all of them.
 """
@@ -25,8 +26,8 @@ from tests.twin import Spanning
 from thermocline.errors import ChecksumMismatch
 from thermocline.spark.jobs import copy as copy_job
 from thermocline.spark.jobs import fold as fold_job
-from thermocline.spark.kernels.copy_in import copy_range
-from thermocline.spark.kernels.fold_in import fold_range
+from thermocline.spark.kernels.copy_partition import copy_range
+from thermocline.spark.kernels.fold_range import fold_range
 
 REPRESENTATIVE = (replace_a_row_by_its_neighbour, change_a_number, null_a_text, swap_a_column_of_two_rows)
 KINDS = DAMAGES if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else REPRESENTATIVE
@@ -34,7 +35,9 @@ FACTS = "select t, s, array(select phase from thermocline.op_log order by starte
 
 
 @pytest.mark.conforms("C-059")
-def test_files_with_other_rows_than_the_heap_are_not_committed(spanning: Spanning, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_with_other_rows_than_the_heap_are_not_committed(
+    spanning: Spanning, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ((t, _, _),) = spanning.query(FACTS)
     for number, damage in enumerate(KINDS, 1):
         monkeypatch.setattr(copy_job, "copy_range", with_damage(copy_range, damage))

@@ -17,7 +17,11 @@ _KINDS = (TIER, FOLD, RETAIN, TRUNCATE, kind_named("compact"), kind_named("rewri
 
 def test_every_point_of_the_program_is_one_that_a_test_kills_at() -> None:
     """The matrices have them all, but those that a test of its own names."""
-    points = {match[1] for path in Path(thermocline.__file__).parent.rglob("*.py") for match in _POINT.finditer(path.read_text())}
+    points = {
+        match[1]
+        for path in Path(thermocline.__file__).parent.rglob("*.py")
+        for match in _POINT.finditer(path.read_text())
+    }
     points |= {kind.point(step) for kind in _KINDS for step in STEPS}
     tests = "".join(path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py"))
     elsewhere = {point for point in points - EVERY if f'"{point}"' in tests}

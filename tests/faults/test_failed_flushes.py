@@ -1,4 +1,5 @@
-"""A commit that arrived in the lake and then failed, as when the disk is full while it is flushed: the next writer decides the op."""
+"""A commit that arrived in the lake and then failed, as when the disk is full while it is flushed: the next writer
+decides the op."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from tests.e2e.test_truncate import truncated
 from tests.twin import Spanning
 
 from thermocline.errors import LakeFileNotWritten
-from thermocline.lake_files import flush_commit
-from thermocline.spark import commit
+from thermocline.lake.commit import exact_commit as commit
+from thermocline.runtime.file_io import flush_commit
 
 VERBS: dict[str, Callable[[Spanning], object]] = {"tier": Spanning.tier, "fold": Spanning.fold, "truncate": truncated}
 
@@ -31,10 +32,14 @@ def test_an_op_whose_commit_arrived_and_could_not_be_flushed_is_decided_by_the_n
     with pytest.raises(LakeFileNotWritten):
         VERBS[verb](spanning)
     spanning.assert_same_rows()
-    ((phase,),) = spanning.query(f"select phase from thermocline.op_log where kind = '{verb}' order by started_at desc limit 1")
+    ((phase,),) = spanning.query(
+        f"select phase from thermocline.op_log where kind = '{verb}' order by started_at desc limit 1"
+    )
     assert phase not in ("published", "abandoned")
     spanning.tier()
     spanning.assert_same_rows()
     spanning.fold()
     spanning.assert_same_rows()
-    assert spanning.query("select count(*) from thermocline.op_log where phase not in ('published', 'abandoned')") == [(0,)]
+    assert spanning.query("select count(*) from thermocline.op_log where phase not in ('published', 'abandoned')") == [
+        (0,)
+    ]

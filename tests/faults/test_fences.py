@@ -1,7 +1,8 @@
-"""The publish fence: whoever lost its claim on a table publishes nothing, although its session, its op and its lake commit live on.
+"""The publish fence: whoever lost its claim on a table publishes nothing, although its session, its op and its lake
+commit live on.
 
-A writer loses the table's lock while its session lives when a connection pooler resets the session (DISCARD ALL). Another writer then
-claims the table; the first one wakes up at a fault point, with its op still open in the journal.
+A writer loses the table's lock while its session lives when a connection pooler resets the session (DISCARD ALL).
+Another writer then claims the table; the first one wakes up at a fault point, with its op still open in the journal.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from tests.twin import Spanning
 
 from thermocline.catalog import journal
 from thermocline.errors import Fenced
-from thermocline.ops.maintain.run import PassWish, run_pass
-from thermocline.pg import Connection, connect
+from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.runtime.pg import Connection, connect
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """An op that publishes: how it runs, the last fault point before its publication, and the writer that comes after it."""
+    """An op that publishes: how it runs, the last fault point before its publication, and the writer that comes after
+    it."""
 
     point: str
     run: Callable[[Spanning], object]

@@ -1,4 +1,5 @@
-"""The kill matrix of folding: SIGKILL between every two steps, writes before the restart, then equal to the twin and nothing left over."""
+"""The kill matrix of folding: SIGKILL between every two steps, writes before the restart, then equal to the twin and
+nothing left over."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from tests.faults.test_tier_kills import assert_nothing_left_over, kill_at, writ
 from tests.twin import Spanning
 
 from thermocline.errors import Fenced, LostRace
-from thermocline.pg import connect
+from thermocline.runtime.pg import connect
 
 
 @pytest.mark.conforms("C-133", "C-208", "C-210")
@@ -47,7 +48,8 @@ def test_a_fold_killed_after_its_commit_is_published_by_the_tiering_that_follows
 
 @pytest.mark.conforms("C-206")
 def test_a_fold_that_was_overtaken_can_publish_nothing(spanning: Spanning, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first fold is overtaken (its lock lost, the table claimed by another) just before its commit, and wakes up afterwards."""
+    """The first fold is overtaken (its lock lost, the table claimed by another) just before its commit, and wakes up
+    afterwards."""
     spanning.tier()
     write_everywhere(spanning, 1)
 
@@ -57,7 +59,8 @@ def test_a_fold_that_was_overtaken_can_publish_nothing(spanning: Spanning, monke
         at_every_point(monkeypatch, lambda _: None)
         with connect(spanning.dsn, autocommit=True) as conn:
             conn.execute(
-                "select pg_terminate_backend(l.pid) from pg_locks l where l.locktype = 'advisory' and l.pid <> pg_backend_pid()"
+                "select pg_terminate_backend(l.pid) from pg_locks l where l.locktype = 'advisory' and l.pid "
+                "<> pg_backend_pid()"
                 " and l.database = (select oid from pg_database where datname = current_database())"
             )
         write_everywhere(spanning, 2)
@@ -75,8 +78,14 @@ def test_a_fold_that_was_overtaken_can_publish_nothing(spanning: Spanning, monke
 def assert_all_folded(spanning: Spanning) -> None:
     """The delta is empty below the cut-line, and the lake alone holds what the twin holds there."""
     ((line,),) = spanning.query("select thermocline.key_timestamptz(t) from thermocline.cutline")
-    pending = spanning.seam.execute("select count(*) from thermocline_delta.public__events where ts < %s and _folded is null", [line])
+    pending = spanning.seam.execute(
+        "select count(*) from thermocline_delta.public__events where ts < %s and _folded is null", [line]
+    )
     assert pending.fetchall() == [(0,)]
-    lake = spanning.spark().sql("select count(*), sum(v), sum(id), count(note) from thermocline.public.events").collect()
-    expected = spanning.twin.execute("select count(*), sum(v), sum(id), count(note) from events where ts < %s", [line]).fetchall()
+    lake = (
+        spanning.spark().sql("select count(*), sum(v), sum(id), count(note) from thermocline.public.events").collect()
+    )
+    expected = spanning.twin.execute(
+        "select count(*), sum(v), sum(id), count(note) from events where ts < %s", [line]
+    ).fetchall()
     assert [tuple(row) for row in lake] == expected

@@ -1,4 +1,5 @@
-"""The kill matrix of retention, registration and unregistration: SIGKILL between every two steps, then the same again finishes the work.
+"""The kill matrix of retention, registration and unregistration: SIGKILL between every two steps, then the same again
+finishes the work.
 
 `make test` kills at every point once, `make faults` at every point of every way there.
 """
@@ -20,10 +21,10 @@ from tests.faults.points import ALL, REGISTER, RETAIN, UNREGISTER
 from tests.faults.test_tier_kills import kill_at, write_everywhere
 from tests.twin import Spanning
 
-from thermocline.ops.janitor import remove_leftover_lakes, remove_stray_files
-from thermocline.ops.register import RegisterRequest, register
-from thermocline.ops.unregister import unregister
-from thermocline.pg import connect
+from thermocline.maintain.janitor import remove_leftover_lakes, remove_stray_files
+from thermocline.ops.register.registration import RegisterRequest, register
+from thermocline.ops.register.unregistration import unregister
+from thermocline.runtime.pg import connect
 
 
 def kill_lifecycle(spanning: Spanning, point: str, verb: str, **choices: object) -> None:
@@ -42,7 +43,9 @@ def kill_lifecycle(spanning: Spanning, point: str, verb: str, **choices: object)
         timeout=120,
         check=False,
     )
-    assert done.returncode == -signal.SIGKILL, f"the child was not killed at {point}: {done.stdout}\n{done.stderr[-2000:]}"
+    assert done.returncode == -signal.SIGKILL, (
+        f"the child was not killed at {point}: {done.stdout}\n{done.stderr[-2000:]}"
+    )
 
 
 def lakes(spanning: Spanning) -> set[str]:
@@ -57,8 +60,11 @@ def sweep(spanning: Spanning) -> None:
 
 
 def assert_every_file_is_known(spanning: Spanning) -> None:
-    """Ops are finished, and what is on storage belongs to some snapshot once the janitor was there: expired files wait for maintenance."""
-    assert spanning.query("select count(*) from thermocline.op_log where phase not in ('published', 'abandoned')") == [(0,)]
+    """Ops are finished, and what is on storage belongs to some snapshot once the janitor was there: expired files wait
+    for maintenance."""
+    assert spanning.query("select count(*) from thermocline.op_log where phase not in ('published', 'abandoned')") == [
+        (0,)
+    ]
     with connect(spanning.dsn, autocommit=True) as conn:
         remove_stray_files(conn, grace_seconds=0)
     assert spanning.query("select count(*) from thermocline.staged_files") == [(0,)]
@@ -71,12 +77,17 @@ def write_history(spanning: Spanning) -> None:
     """Inserts, updates and deletes in every month, in whatever tier it is."""
     spanning.both("update events set v = v + 1, note = 'again' where id in (20, 30, 151, 271, 391) returning *")
     spanning.both("delete from events where id in (31, 152, 272, 392) returning id")
-    spanning.both("insert into events (id, ts, v) values (9001, '2026-01-17', 1), (9002, '2026-04-17', 1), (9003, '2020-01-01', 1)")
+    spanning.both(
+        "insert into events (id, ts, v) values (9001, '2026-01-17', 1), (9002, '2026-04-17', 1), (9003, "
+        "'2020-01-01', 1)"
+    )
 
 
 @pytest.mark.conforms("C-117", "C-133", "C-209", "C-210")
 @pytest.mark.parametrize("point", RETAIN)
-def test_retention_killed_at_any_step_resumes_and_takes_no_row_too_many(make_spanning: Callable[..., Spanning], point: str) -> None:
+def test_retention_killed_at_any_step_resumes_and_takes_no_row_too_many(
+    make_spanning: Callable[..., Spanning], point: str
+) -> None:
     """The layout is by year, so that whole files go and others lose rows."""
     spanning = make_spanning(lake_retention="30d", lake_partition="year")
     spanning.tier()
@@ -104,10 +115,14 @@ def test_a_registration_killed_at_any_step_leaves_no_trace_or_is_whole(spanning:
     is_there = spanning.query("select count(*) from thermocline.tables")[0][0]
     assert is_there == (point == "register-committed")
     if not is_there:
-        assert spanning.query("select to_regclass('public_all.events'), to_regclass('thermocline_delta.public__events')") == [(None, None)]
+        assert spanning.query(
+            "select to_regclass('public_all.events'), to_regclass('thermocline_delta.public__events')"
+        ) == [(None, None)]
     sweep(spanning)
     assert len(lakes(spanning)) == is_there
-    assert register(spanning.dsn, RegisterRequest(table=spanning.name, premake=0), settings=spanning.settings).already == bool(is_there)
+    assert register(
+        spanning.dsn, RegisterRequest(table=spanning.name, premake=0), settings=spanning.settings
+    ).already == bool(is_there)
     assert len(lakes(spanning)) == 1
     write_everywhere(spanning, 1)
     spanning.assert_same_rows()
@@ -131,7 +146,9 @@ def test_taking_a_lake_up_killed_at_any_step_is_done_by_the_next(spanning: Spann
 
 @pytest.mark.conforms("C-203", "C-209")
 @pytest.mark.parametrize("point", UNREGISTER)
-def test_an_unregistration_killed_at_any_step_loses_nothing_and_is_finished_by_the_next(spanning: Spanning, point: str) -> None:
+def test_an_unregistration_killed_at_any_step_loses_nothing_and_is_finished_by_the_next(
+    spanning: Spanning, point: str
+) -> None:
     """History goes back into the heap and the lake goes: the worst moment to die at."""
     spanning.tier()
     spanning.tier()
@@ -163,7 +180,9 @@ def test_an_operation_that_committed_before_a_crash_is_published_before_the_tabl
 
 @pytest.mark.conforms("C-204", "C-208")
 @pytest.mark.parametrize("point", ("sealed", "copied", "written", "committed", "published") if ALL else ("committed",))
-def test_a_partition_that_is_taken_up_is_there_once_whatever_is_killed(make_spanning: Callable[..., Spanning], point: str) -> None:
+def test_a_partition_that_is_taken_up_is_there_once_whatever_is_killed(
+    make_spanning: Callable[..., Spanning], point: str
+) -> None:
     """February was changed while nobody was registered: its rows leave the lake and come anew in one commit."""
     spanning = make_spanning(keep_heap=True, lake_partition="year")
     spanning.tier()

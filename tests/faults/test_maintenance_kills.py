@@ -1,4 +1,5 @@
-"""The kill matrix of maintenance: SIGKILL between every two steps of a pass, writes before the next one, then equal to the twin."""
+"""The kill matrix of maintenance: SIGKILL between every two steps of a pass, writes before the next one, then equal to
+the twin."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from tests.faults.points import MAINTENANCE
 from tests.faults.test_tier_kills import kill_at, write_everywhere
 from tests.twin import Spanning
 
-from thermocline.locations import without_file_scheme
-from thermocline.ops.janitor import remove_stray_files
-from thermocline.ops.maintain.run import PassReport, PassWish, run_pass
-from thermocline.pg import connect
+from thermocline.maintain.janitor import remove_stray_files
+from thermocline.maintain.run_pass import PassReport, PassWish, run_pass
+from thermocline.runtime.locations import without_file_scheme
+from thermocline.runtime.pg import connect
 
 EAGER = {
     "rewrite_min_input_files": 2,
@@ -35,7 +36,9 @@ def test_a_pass_killed_at_any_step_loses_nothing_and_the_next_one_finishes_it(sp
     spanning.tier()
     write_everywhere(spanning, 1)
     spanning.fold()
-    spanning.spark().sql("alter table thermocline.public.events set tblproperties ('history.expire.max-snapshot-age-ms'='1')")
+    spanning.spark().sql(
+        "alter table thermocline.public.events set tblproperties ('history.expire.max-snapshot-age-ms'='1')"
+    )
     assert kill_at(spanning, point, "maintain_child") == -signal.SIGKILL
     spanning.assert_same_rows()
     write_everywhere(spanning, 2)
@@ -52,7 +55,12 @@ def test_a_pass_killed_at_any_step_loses_nothing_and_the_next_one_finishes_it(sp
 
 def assert_nothing_left_over(spanning: Spanning) -> None:
     """Every op is finished, and every file on storage is in the table, or gone after the janitor."""
-    assert spanning.query("select op_id, kind, phase from thermocline.op_log where phase not in ('published', 'abandoned')") == []
+    assert (
+        spanning.query(
+            "select op_id, kind, phase from thermocline.op_log where phase not in ('published', 'abandoned')"
+        )
+        == []
+    )
     with connect(spanning.dsn, autocommit=True) as conn:
         remove_stray_files(conn, grace_seconds=0)
     assert spanning.query("select path from thermocline.staged_files") == []

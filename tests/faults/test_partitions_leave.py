@@ -1,4 +1,5 @@
-"""A partition that leaves the heap on its way to the lake takes its rows along, whatever moment it leaves at: as a DELETE on the twin."""
+"""A partition that leaves the heap on its way to the lake takes its rows along, whatever moment it leaves at: as a
+DELETE on the twin."""
 
 from __future__ import annotations
 
@@ -13,11 +14,14 @@ from tests.faults.test_tier_kills import assert_nothing_left_over, kill_at
 from tests.twin import Spanning
 
 from thermocline.errors import LockNotGranted, PartitionGone, SparkTaskFailed
-from thermocline.pg import connect
+from thermocline.runtime.pg import connect
 
 _FEBRUARY = "ts >= '2026-02-01 00:00+00' and ts < '2026-03-01 00:00+00'"
 _DETACH = "alter table public.events detach partition public.events_2026_02"
-_ATTACH = "alter table public.events attach partition public.events_2026_02 for values from ('2026-02-01 00:00Z') to ('2026-03-01 00:00Z')"
+_ATTACH = (
+    "alter table public.events attach partition public.events_2026_02 for values from ('2026-02-01 00:00Z') to "
+    "('2026-03-01 00:00Z')"
+)
 
 
 def _drop(spanning: Spanning) -> None:
@@ -33,7 +37,10 @@ def _detach(spanning: Spanning) -> None:
 
 def _change_while_detached(spanning: Spanning) -> None:
     heap(spanning, _DETACH)
-    heap(spanning, "delete from public.events_2026_02 where id < 140; update public.events_2026_02 set v = v + 1 where id < 150")
+    heap(
+        spanning,
+        "delete from public.events_2026_02 where id < 140; update public.events_2026_02 set v = v + 1 where id < 150",
+    )
     heap(spanning, _ATTACH)
     spanning.twin.execute(f"delete from events where {_FEBRUARY} and id < 140".encode())
     spanning.twin.execute(f"update events set v = v + 1 where {_FEBRUARY} and id < 150".encode())
@@ -43,7 +50,10 @@ def _make_anew(spanning: Spanning) -> None:
     _drop(spanning)
     heap(
         spanning,
-        "create table public.events_2026_02 partition of public.events for values from ('2026-02-01 00:00Z') to ('2026-03-01 00:00Z')",
+        (
+            "create table public.events_2026_02 partition of public.events for values from ('2026-02-01 00:00Z') "
+            "to ('2026-03-01 00:00Z')"
+        ),
     )
     spanning.both("insert into events (id, ts, v) values (7000, '2026-02-05 00:00+00', 1) returning *")
 
@@ -53,11 +63,18 @@ def heap(spanning: Spanning, statements: str) -> None:
         conn.execute(statements.encode())
 
 
-_WAYS = {"dropped": _drop, "detached": _detach, "changed while detached": _change_while_detached, "made anew": _make_anew}
+_WAYS = {
+    "dropped": _drop,
+    "detached": _detach,
+    "changed while detached": _change_while_detached,
+    "made anew": _make_anew,
+}
 
 
 @pytest.mark.parametrize("way", _WAYS)
-def test_a_partition_that_left_after_the_lake_commit_does_not_come_back_when_it_is_published(spanning: Spanning, way: str) -> None:
+def test_a_partition_that_left_after_the_lake_commit_does_not_come_back_when_it_is_published(
+    spanning: Spanning, way: str
+) -> None:
     kill_at(spanning, "committed")
     _WAYS[way](spanning)
     spanning.assert_same_rows()
@@ -70,14 +87,19 @@ def test_a_partition_that_left_after_the_lake_commit_does_not_come_back_when_it_
     assert_nothing_left_over(spanning)
 
 
-def test_a_partition_attached_beyond_the_cut_line_before_its_move_is_published_is_not_published(spanning: Spanning) -> None:
+def test_a_partition_attached_beyond_the_cut_line_before_its_move_is_published_is_not_published(
+    spanning: Spanning,
+) -> None:
     kill_at(spanning, "committed")
     for month in ("03", "04"):
         heap(spanning, f"alter table public.events detach partition public.events_2026_{month}")
     heap(spanning, "delete from public.events_2026_03 where id = 270")
     heap(
         spanning,
-        "alter table public.events attach partition public.events_2026_03 for values from ('2026-03-01 00:00Z') to ('2026-05-01 00:00Z')",
+        (
+            "alter table public.events attach partition public.events_2026_03 for values from ('2026-03-01 "
+            "00:00Z') to ('2026-05-01 00:00Z')"
+        ),
     )
     spanning.twin.execute("delete from events where id = 270 or ts >= '2026-04-01 00:00+00'")
     spanning.assert_same_rows()
@@ -90,7 +112,9 @@ def test_a_partition_attached_beyond_the_cut_line_before_its_move_is_published_i
 
 
 @pytest.mark.parametrize("way", _WAYS if ALL else ["dropped", "changed while detached"])
-def test_a_change_captured_before_the_partition_left_is_no_correction_once_the_cut_line_passes_it(spanning: Spanning, way: str) -> None:
+def test_a_change_captured_before_the_partition_left_is_no_correction_once_the_cut_line_passes_it(
+    spanning: Spanning, way: str
+) -> None:
     kill_at(spanning, "intent")
     spanning.both("update events set v = v + 1, note = 'sealed' where id in (125, 130, 160) returning *")
     spanning.both("insert into events (id, ts, v) values (8000, '2026-02-07 00:00+00', 1) returning *")
@@ -110,7 +134,13 @@ def test_a_partition_dropped_while_tiering_runs_is_gone_and_the_next_cycle_moves
         if at == point or at.startswith(f"{point} public.events_2026_02"):
             at_every_point(monkeypatch, lambda _: None)
             # Whoever ends our session frees the partition: nothing else holds it against a DROP.
-            heap(spanning, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'thermocline snapshot'")
+            heap(
+                spanning,
+                (
+                    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = "
+                    "'thermocline snapshot'"
+                ),
+            )
             _drop(spanning)
 
     at_every_point(monkeypatch, drop)
@@ -119,7 +149,9 @@ def test_a_partition_dropped_while_tiering_runs_is_gone_and_the_next_cycle_moves
     spanning.assert_same_rows()
     spanning.tier()
     spanning.assert_same_rows()
-    assert spanning.query("select count(*) from thermocline.partitions where state in ('sealing', 'tiering', 'hot')") == [(1,)]
+    assert spanning.query(
+        "select count(*) from thermocline.partitions where state in ('sealing', 'tiering', 'hot')"
+    ) == [(1,)]
     assert_nothing_left_over(spanning)
 
 
@@ -147,7 +179,9 @@ def test_a_drop_that_waits_for_the_move_goes_first_and_the_move_is_taken_back(
 
 
 @pytest.mark.parametrize("point", ["resolve-undone"])
-def test_a_move_that_is_being_taken_back_when_the_process_dies_is_taken_back_by_the_next(spanning: Spanning, point: str) -> None:
+def test_a_move_that_is_being_taken_back_when_the_process_dies_is_taken_back_by_the_next(
+    spanning: Spanning, point: str
+) -> None:
     kill_at(spanning, "committed")
     _drop(spanning)
     kill_at(spanning, point)

@@ -1,4 +1,5 @@
-"""Quarantine and restore killed between every two steps, on local disk and in an object store: no file is lost, and each can come back."""
+"""Quarantine and restore killed between every two steps, on local disk and in an object store: no file is lost, and
+each can come back."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ import pytest
 from tests.faults.quarantine_child import main
 from tests.object_store import BUCKET, Bucket, serve_bucket
 
-from thermocline import object_store
-from thermocline.lake_files import open_location
-from thermocline.object_store import use_store
-from thermocline.pg import connect
+from thermocline.runtime import object_store
+from thermocline.runtime.file_io import open_location
+from thermocline.runtime.object_store import use_store
+from thermocline.runtime.pg import connect
 
 ORPHANS = {"data/a b+c#d.parquet": b"first", "data/p=1/é.parquet": b"second"}
 
@@ -51,7 +52,15 @@ class Shelf:
         point = f"{verb}-moved" if point == "move-copied" and self.location.startswith("file:") else point
         point = {"aside-moved": "quarantine-moved", "back-moved": "restore-moved"}.get(point, point)
         env = {**os.environ, **self.environment, "THERMOCLINE_TEST_KILL_AT": point}
-        command = [sys.executable, "-m", "tests.faults.quarantine_child", verb, self.dsn, str(self.lake_id), self.location]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.faults.quarantine_child",
+            verb,
+            self.dsn,
+            str(self.lake_id),
+            self.location,
+        ]
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
         assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
 
@@ -82,7 +91,9 @@ class Shelf:
 def shelf(request: pytest.FixtureRequest, database: str, tmp_path: Path, bucket: Bucket) -> Iterator[Shelf]:
     location = f"file://{tmp_path}/events" if request.param == "disk" else f"s3://{BUCKET}/{tmp_path.name}/events"
     with connect(database, autocommit=True) as conn:
-        row = conn.execute("insert into thermocline.lake_tables (namespace, name) values ('lab', 'events') returning id").fetchone()
+        row = conn.execute(
+            "insert into thermocline.lake_tables (namespace, name) values ('lab', 'events') returning id"
+        ).fetchone()
         assert row is not None
         made = Shelf(database, location, row[0], conn, bucket.store.environment())
         for name, content in ORPHANS.items():

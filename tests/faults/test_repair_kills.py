@@ -1,4 +1,5 @@
-"""The kill matrix of repaired manifests: SIGKILL between every two steps, then the next writer decides the op and rows are found."""
+"""The kill matrix of repaired manifests: SIGKILL between every two steps, then the next writer decides the op and rows
+are found."""
 
 from __future__ import annotations
 
@@ -10,16 +11,18 @@ from tests.e2e.test_filtered_reads import wrong_metrics
 from tests.faults.test_tier_kills import kill_at
 from tests.twin import Spanning
 
-from thermocline.ops.verify import verify
-from thermocline.ops.verify_manifests import repair_table_manifests
-from thermocline.spark import commit
+from thermocline.lake.commit import exact_commit as commit
+from thermocline.maintain.verify_manifests import repair_table_manifests
+from thermocline.ops.verify.verify_table import verify
 
 EVERY = ("repair_manifests-intent", "repair_manifests-committed", "repair_manifests-published")
 POINTS = EVERY if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else EVERY[1:2]
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_repair_killed_at_any_step_is_decided_by_the_next_one(spanning: Spanning, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+def test_a_repair_killed_at_any_step_is_decided_by_the_next_one(
+    spanning: Spanning, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(commit, "plan_metrics", wrong_metrics)
         spanning.tier()
@@ -32,4 +35,9 @@ def test_a_repair_killed_at_any_step_is_decided_by_the_next_one(spanning: Spanni
     spanning.fold()
     spanning.assert_same_rows()
     assert verify(spanning.dsn, spanning.name).is_exact
-    assert spanning.query("select op_id, kind, phase from thermocline.op_log where phase not in ('published', 'abandoned')") == []
+    assert (
+        spanning.query(
+            "select op_id, kind, phase from thermocline.op_log where phase not in ('published', 'abandoned')"
+        )
+        == []
+    )

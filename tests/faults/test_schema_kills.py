@@ -11,8 +11,8 @@ from tests.faults.points import SCHEMA
 from tests.faults.test_tier_kills import kill_at
 from tests.twin import Spanning
 
-from thermocline.ops.verify import verify
-from thermocline.postgres_server import PostgresServer
+from thermocline.ops.verify.verify_table import verify
+from thermocline.runtime.postgres_server import PostgresServer
 
 UNWATCHED = "alter event trigger thermocline_alter_start disable; alter event trigger thermocline_alter_end disable"
 

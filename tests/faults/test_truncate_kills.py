@@ -14,7 +14,7 @@ from tests.faults.test_tier_kills import kill_at, write_everywhere
 from tests.twin import Spanning
 
 from thermocline.errors import Fenced
-from thermocline.postgres_server import PostgresServer
+from thermocline.runtime.postgres_server import PostgresServer
 
 REPRESENTATIVE = ("truncate-committed",)
 EVERY = ("truncate-intent", "truncate-emptied", "truncate-written", "truncate-committed", "truncate-committed-noted")
@@ -88,5 +88,7 @@ def test_a_truncation_that_was_overtaken_removes_nothing(spanning: Spanning, mon
 
 
 def assert_nothing_left_over_but_snapshots(spanning: Spanning) -> None:
-    assert spanning.query("select count(*) from thermocline.op_log where phase not in ('published', 'abandoned')") == [(0,)]
+    assert spanning.query("select count(*) from thermocline.op_log where phase not in ('published', 'abandoned')") == [
+        (0,)
+    ]
     assert spanning.query("select count(*) from thermocline.staged_files") == [(0,)]

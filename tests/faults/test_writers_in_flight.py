@@ -1,8 +1,9 @@
 """pgbench in flight across every step of tiering, folding and expiry: whatever moves, the sums agree.
 
-Its scripts write through the seam and on the heap's own name, at two isolation levels: each transaction adds to a row of any age, inserts a
-row of any age or deletes one, and books every amount in a ledger, an ordinary table. At every snapshot the spanning table's rows must add
-up to what the ledger says, in number and in sum. Serialization failures are pgbench's to retry; any other error fails the test.
+Its scripts write through the seam and on the heap's own name, at two isolation levels: each transaction adds to a row
+of any age, inserts a row of any age or deletes one, and books every amount in a ledger, an ordinary table. At every
+snapshot the spanning table's rows must add up to what the ledger says, in number and in sum. Serialization failures are
+pgbench's to retry; any other error fails the test.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.twin import Spanning
 
 from thermocline.errors import TryAgainError
-from thermocline.ops.verify import verify
-from thermocline.pg import connect
+from thermocline.ops.verify.verify_table import verify
+from thermocline.runtime.pg import connect
 
-TABLE = "create table {schema}.events (id bigint not null, ts timestamptz not null, v bigint not null, primary key (id, ts))"
+TABLE = (
+    "create table {schema}.events (id bigint not null, ts timestamptz not null, v bigint not null, primary key "
+    "(id, ts))"
+)
 ROWS = """
 insert into events select i, '2026-01-01 00:00+00'::timestamptz + i * interval '6 hours', i from generate_series(1, 400) i
 """
@@ -55,7 +59,10 @@ RATE = () if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else ("--rate", "150"
 
 
 def _pgbench() -> str:
-    found = [shutil.which("pgbench"), *sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin/pgbench")), reverse=True)]
+    found = [
+        shutil.which("pgbench"),
+        *sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin/pgbench")), reverse=True),
+    ]
     return next(program for program in found if program)
 
 
@@ -72,14 +79,25 @@ class Bench:
         for table in ("public_all.events", "public.events"):
             for level in ("read committed", "repeatable read"):
                 script = directory / f"{table} {level}.sql"
-                script.write_text(SCRIPT.format(table=table, level=level, first_id=1 + 4 * first_day, first_hour=24 * first_day))
+                script.write_text(
+                    SCRIPT.format(table=table, level=level, first_id=1 + 4 * first_day, first_hour=24 * first_day)
+                )
                 self._command += ["-f", str(script)]
         self._stopping = threading.Event()
         self._reader = threading.Thread(target=self._read)
 
     def __enter__(self) -> Bench:
         parts = conninfo_to_dict(self.dsn)
-        command = [*self._command, "-h", str(parts["host"]), "-p", str(parts["port"]), "-U", str(parts["user"]), str(parts["dbname"])]
+        command = [
+            *self._command,
+            "-h",
+            str(parts["host"]),
+            "-p",
+            str(parts["port"]),
+            "-U",
+            str(parts["user"]),
+            str(parts["dbname"]),
+        ]
         environment = {**os.environ, "PGPASSWORD": str(parts["password"])}
         with self._log.open("w") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
@@ -105,7 +123,12 @@ class Bench:
     def wait_for(self, booked: int) -> None:
         """Until so many more amounts are booked, so that each step has writers on both of its sides."""
         wanted, deadline = self.booked() + booked, time.monotonic() + 120
-        while self.booked() < wanted and not self.problems and self._process.poll() is None and time.monotonic() < deadline:
+        while (
+            self.booked() < wanted
+            and not self.problems
+            and self._process.poll() is None
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.02)
 
     def _read(self) -> None:
@@ -142,7 +165,9 @@ def _until_done(step: Callable[[], object]) -> None:
 
 @pytest.mark.conforms("C-057", "C-067", "C-068")
 @pytest.mark.parametrize("keep_heap", [False, True], ids=["tiered", "keep-heap"])
-def test_the_sums_agree_at_every_snapshot_and_at_the_end(make_spanning: Callable[..., Spanning], tmp_path: Path, keep_heap: bool) -> None:
+def test_the_sums_agree_at_every_snapshot_and_at_the_end(
+    make_spanning: Callable[..., Spanning], tmp_path: Path, keep_heap: bool
+) -> None:
     """Where rows leave the heap, January expires on the way: later months are written and compared."""
     choices: dict[str, Any] = {"keep_heap": True} if keep_heap else {"lake_retention": "62d"}
     spanning = make_spanning(table=TABLE, rows=ROWS, **choices)
@@ -155,8 +180,10 @@ def test_the_sums_agree_at_every_snapshot_and_at_the_end(make_spanning: Callable
             bench.wait_for(30)
         # A row far ahead makes the newest partition due as well, while it is being written to.
         spanning.seam.execute(
-            "create table public.events_ahead partition of public.events for values from ('2026-05-01') to ('2027-01-01');"
-            "with i as (insert into events values (-1, '2026-09-01', 5) returning ts, v) insert into ledger select ts, v, 1 from i"
+            "create table public.events_ahead partition of public.events for values from ('2026-05-01') to "
+            "('2027-01-01');"
+            "with i as (insert into events values (-1, '2026-09-01', 5) returning ts, v) insert into ledger "
+            "select ts, v, 1 from i"
         )
         for step in (spanning.tier, spanning.fold, spanning.tier):
             _until_done(step)

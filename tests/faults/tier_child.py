@@ -1,4 +1,5 @@
-"""A tiering cycle in a process of its own, for tests that kill it: `python -m tests.faults.tier_child SETTINGS_JSON`."""
+"""A tiering cycle in a process of its own, for tests that kill it: `python -m tests.faults.tier_child
+SETTINGS_JSON`."""
 
 from __future__ import annotations
 
@@ -7,12 +8,19 @@ import sys
 from tests.faults.borrowed_spark import borrow_spark
 
 from thermocline.core.names import parse_table_name
-from thermocline.ops.sessions import spark_source
-from thermocline.ops.tier import tier
-from thermocline.settings import Settings
+from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.tier.tiering import tier
+from thermocline.runtime.settings import Settings
 
 if __name__ == "__main__":
     settings = Settings.model_validate_json(sys.argv[1])
     assert settings.dsn is not None
     borrow_spark()
-    print(tier(settings.dsn, parse_table_name("public.events"), settings=settings, spark=spark_source(settings.dsn, settings)).sentence)
+    print(
+        tier(
+            settings.dsn,
+            parse_table_name("public.events"),
+            settings=settings,
+            spark=spark_source(settings.dsn, settings),
+        ).sentence
+    )

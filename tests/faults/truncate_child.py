@@ -1,4 +1,5 @@
-"""A truncation in a process of its own, for tests that kill it: `python -m tests.faults.truncate_child SETTINGS_JSON`."""
+"""A truncation in a process of its own, for tests that kill it: `python -m tests.faults.truncate_child
+SETTINGS_JSON`."""
 
 from __future__ import annotations
 
@@ -7,12 +8,19 @@ import sys
 from tests.faults.borrowed_spark import borrow_spark
 
 from thermocline.core.names import parse_table_name
-from thermocline.ops.sessions import spark_source
+from thermocline.ops.requests.spark_source import spark_source
 from thermocline.ops.truncate import truncate
-from thermocline.settings import Settings
+from thermocline.runtime.settings import Settings
 
 if __name__ == "__main__":
     settings = Settings.model_validate_json(sys.argv[1])
     assert settings.dsn is not None
     borrow_spark()
-    print(truncate(settings.dsn, parse_table_name("public.events"), settings=settings, spark=spark_source(settings.dsn, settings)).sentence)
+    print(
+        truncate(
+            settings.dsn,
+            parse_table_name("public.events"),
+            settings=settings,
+            spark=spark_source(settings.dsn, settings),
+        ).sentence
+    )

@@ -44,9 +44,9 @@ from tests.gateway.whole_lake import open_lake
 from tests.twin import Spanning
 
 from thermocline.catalog.migrate import apply_migrations
-from thermocline.gateway.scram import make_verifier
 from thermocline.gateway.server import GatewayThread, start_in_thread
-from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
+from thermocline.gateway.wire.scram import make_verifier
+from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 LOGIN, PASSWORD = "postgres", "correct horse"
 
@@ -83,7 +83,8 @@ def _as_written(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def _data_file(path: Path, rows: pa.Table, table: Table) -> DataFile:
-    """The file's manifest entry with exact bounds; written out here because PyIceberg cannot hold dates beyond the year 9999."""
+    """The file's manifest entry with exact bounds; written out here because PyIceberg cannot hold dates beyond the year
+    9999."""
     nulls, lower, upper = {}, {}, {}
     for field_, column in zip(table.schema().fields, rows.columns, strict=True):
         nulls[field_.field_id] = column.null_count
@@ -143,20 +144,24 @@ class Lake:
 
     def create(self, name: str, schema: Schema, properties: dict[str, str] | None = None) -> Table:
         directory = self.warehouse / name
-        metadata = new_table_metadata(schema, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, f"file://{directory}", properties or {})
+        metadata = new_table_metadata(
+            schema, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, f"file://{directory}", properties or {}
+        )
         location = f"file://{directory}/metadata/{uuid.uuid4()}.metadata.json"
         ToOutputFile.table_metadata(metadata, PyArrowFileIO().new_output(location))
         table = Table(("public", name), metadata, location, PyArrowFileIO(), _OneTableCatalog(directory))
         self.tables[name] = table
         self.conn.execute(
-            "insert into thermocline.tables (schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, lake_partition,"
+            "insert into thermocline.tables (schema_name, table_name, heap_oid, mode, pk, tier_key, "
+            "key_type, lake_partition,"
             " lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name)"
             " values ('public', %(n)s, 0, 'tiered', '{id}', 'id', 'bigint', '',"
             " 'public', %(n)s, %(u)s, %(l)s, 'public_all', %(n)s, '', '')",
             {"n": name, "u": metadata.table_uuid, "l": str(directory)},
         )
         self.conn.execute(
-            "insert into thermocline_iceberg.iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type)"
+            "insert into thermocline_iceberg.iceberg_tables (catalog_name, table_namespace, table_name, "
+            "metadata_location, iceberg_type)"
             " values ('thermocline', 'public', %s, %s, 'TABLE')",
             (name, location),
         )
@@ -168,7 +173,9 @@ class Lake:
         path = self.warehouse / name / "data" / f"{uuid.uuid4()}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         schema = schema_to_pyarrow(table.schema(), include_field_ids=True)
-        rows = pa.table([_as_written(column, field.type) for column, field in zip(rows.columns, schema, strict=True)], schema=schema)
+        rows = pa.table(
+            [_as_written(column, field.type) for column, field in zip(rows.columns, schema, strict=True)], schema=schema
+        )
         pq.write_table(rows, path, row_group_size=row_group_rows, write_page_index=True)
         with table.transaction() as change, change.update_snapshot().fast_append() as snapshot:
             snapshot.append_data_file(_data_file(path, rows, table))
@@ -202,14 +209,20 @@ class Lake:
         ids = [field_.field_id for field_ in schema.fields]
         return self._commit_deletes(name, path, DataFileContent.EQUALITY_DELETES, rows.num_rows, ids)
 
-    def _commit_deletes(self, name: str, path: Path, content: DataFileContent, count: int, ids: list[int] | None = None) -> int:
+    def _commit_deletes(
+        self, name: str, path: Path, content: DataFileContent, count: int, ids: list[int] | None = None
+    ) -> int:
         table, snapshot_id = self.tables[name], uuid.uuid4().int >> 66
         parent = table.current_snapshot()
         assert parent is not None
         sequence = (parent.sequence_number or 0) + 1
         place = f"file://{self.warehouse / name}/metadata"
         writer = _DeleteManifestWriter(
-            table.spec(), table.schema(), PyArrowFileIO().new_output(f"{place}/{uuid.uuid4()}.avro"), snapshot_id, "deflate"
+            table.spec(),
+            table.schema(),
+            PyArrowFileIO().new_output(f"{place}/{uuid.uuid4()}.avro"),
+            snapshot_id,
+            "deflate",
         )
         deletes = DataFile.from_args(
             content=content,
@@ -222,9 +235,13 @@ class Lake:
             equality_ids=ids,
         )
         with writer:
-            writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=deletes))
+            writer.add_entry(
+                ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=snapshot_id, data_file=deletes)
+            )
         listed = f"{place}/snap-{snapshot_id}.avro"
-        with write_manifest_list(2, PyArrowFileIO().new_output(listed), snapshot_id, parent.snapshot_id, sequence, "deflate") as manifests:
+        with write_manifest_list(
+            2, PyArrowFileIO().new_output(listed), snapshot_id, parent.snapshot_id, sequence, "deflate"
+        ) as manifests:
             manifests.add_manifests([*parent.manifests(PyArrowFileIO()), writer.to_manifest_file()])
         made = Snapshot.model_validate(
             {
@@ -238,13 +255,18 @@ class Lake:
         )
         ref = SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": snapshot_id})
         answer = table.catalog.commit_table(table, (), (AddSnapshotUpdate(snapshot=made), ref))
-        self.tables[name] = Table(table.name(), answer.metadata, answer.metadata_location, PyArrowFileIO(), table.catalog)
+        self.tables[name] = Table(
+            table.name(), answer.metadata, answer.metadata_location, PyArrowFileIO(), table.catalog
+        )
         self.point_at(name, answer.metadata_location)
         self.publish(name, snapshot_id)
         return snapshot_id
 
     def point_at(self, name: str, location: str) -> None:
-        self.conn.execute("update thermocline_iceberg.iceberg_tables set metadata_location = %s where table_name = %s", (location, name))
+        self.conn.execute(
+            "update thermocline_iceberg.iceberg_tables set metadata_location = %s where table_name = %s",
+            (location, name),
+        )
 
     def publish(self, name: str, snapshot_id: int) -> None:
         self.conn.execute(
@@ -313,13 +335,19 @@ class Site:
     lake: Lake
 
     def direct_dsn(self, *, user: str = LOGIN, password: str = PASSWORD) -> str:
-        return make_conninfo(host="127.0.0.1", port=self.gateway.port, user=user, password=password, dbname="lake", connect_timeout=5)
+        return make_conninfo(
+            host="127.0.0.1", port=self.gateway.port, user=user, password=password, dbname="lake", connect_timeout=5
+        )
 
 
 @contextmanager
 def open_site(postgres: PostgresServer, template: str, warehouse: Path) -> Iterator[Site]:
     """A fresh database with a gateway in front of a lake in this directory."""
-    with _fresh_database(postgres, template) as dsn, psycopg.connect(dsn, autocommit=True) as conn, start_in_thread(dsn) as gateway:
+    with (
+        _fresh_database(postgres, template) as dsn,
+        psycopg.connect(dsn, autocommit=True) as conn,
+        start_in_thread(dsn) as gateway,
+    ):
         connect_server(conn, gateway.port)
         yield Site(dsn=dsn, conn=conn, gateway=gateway, lake=Lake(warehouse=warehouse, conn=conn))
 
@@ -363,9 +391,9 @@ def connect_server(conn: psycopg.Connection[Any], port: int) -> None:
         ).format(sql.Literal(str(port)))
     )
     conn.execute(
-        sql.SQL("create user mapping for current_user server thermocline_gateway options (user {}, password {})").format(
-            sql.Literal(LOGIN), sql.Literal(PASSWORD)
-        )
+        sql.SQL(
+            "create user mapping for current_user server thermocline_gateway options (user {}, password {})"
+        ).format(sql.Literal(LOGIN), sql.Literal(PASSWORD))
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from thermocline.artifacts import jar_path
+from thermocline.runtime.artifacts import jar_path
 
 # The program is over before a second compiler has paid for itself.
 _JAVA = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")

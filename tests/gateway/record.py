@@ -11,7 +11,7 @@ import psycopg
 from tests.gateway.conftest import PASSWORD, connect_server, make_template, open_site
 from tests.gateway.recording import COLUMNS, FOLDER, MAJORS, converse, make_recorded_lake, record, write_recording
 
-from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
+from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 
 def _server(directory: Path, name: str, version: str) -> PostgresServer:
@@ -27,10 +27,13 @@ def _record(directory: Path, major: str, gateway_port: int) -> None:
         with record(gateway_port) as recorder, psycopg.connect(reader.dsn(), autocommit=True) as conn:
             conn.execute("create extension postgres_fdw")
             connect_server(conn, recorder.port)
-            conn.execute("alter server thermocline_gateway options (add sslmode 'disable', add application_name 'recorded')")
+            conn.execute(
+                "alter server thermocline_gateway options (add sslmode 'disable', add application_name 'recorded')"
+            )
             conn.execute("create schema thermocline_lake")
             conn.execute(
-                f"create foreign table thermocline_lake.recorded ({COLUMNS}, _snapshot bigint) server thermocline_gateway"
+                f"create foreign table thermocline_lake.recorded ({COLUMNS}, _snapshot bigint) server "
+                "thermocline_gateway"
                 " options (schema_name 'public', table_name 'recorded')".encode()
             )
             converse(conn)

@@ -1,7 +1,8 @@
-"""Conversations of `postgres_fdw` with the gateway, written down byte for byte: what is asked, how it is recorded, how it is read back.
+"""Conversations of `postgres_fdw` with the gateway, written down byte for byte: what is asked, how it is recorded, how
+it is read back.
 
-Everything in them is the same each time but the login, whose numbers are random by design: the lake table has fixed rows and a fixed
-snapshot id, and the questions are asked in one session.
+Everything in them is the same each time but the login, whose numbers are random by design: the lake table has fixed
+rows and a fixed snapshot id, and the questions are asked in one session.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ import psycopg
 import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadataUtil
-from pyiceberg.types import BooleanType, DateType, DecimalType, DoubleType, LongType, NestedField, StringType, TimestamptzType
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestamptzType,
+)
 
 FOLDER = Path(__file__).parent / "recordings"
 MAJORS = {"14": "14.20.0", "15": "15.15.0", "16": "16.11.0", "17": "17.7.0", "18": "18.1.0"}
@@ -91,7 +101,9 @@ def converse(conn: psycopg.Connection[Any]) -> None:
     for question in QUESTIONS:
         conn.execute(question.encode()).fetchall()
     conn.execute("set plan_cache_mode = force_generic_plan")
-    conn.execute("prepare one(bigint, bigint) as select note from thermocline_lake.recorded where id = $1 and _snapshot = $2")
+    conn.execute(
+        "prepare one(bigint, bigint) as select note from thermocline_lake.recorded where id = $1 and _snapshot = $2"
+    )
     for number in (8, 97):
         conn.execute(f"execute one({number}, {SNAPSHOT})".encode()).fetchall()
     conn.execute("reset plan_cache_mode")
@@ -113,8 +125,12 @@ def _read_nested(conn: psycopg.Connection[Any]) -> None:
         if name != "memoize" or conn.info.server_version >= 140000:
             conn.execute(f"set enable_{name} = off".encode())
     conn.execute("create temporary table outer_rows as select i as id from generate_series(1, 3) i")
-    conn.execute(f"select o.id, l.note from outer_rows o join {LAKE} l on l.id = o.id * 30 order by 1".encode()).fetchall()
-    conn.execute(f"select o.id, l.id from outer_rows o left join {LAKE} l on l.id % 40 = o.id order by 1, 2".encode()).fetchall()
+    conn.execute(
+        f"select o.id, l.note from outer_rows o join {LAKE} l on l.id = o.id * 30 order by 1".encode()
+    ).fetchall()
+    conn.execute(
+        f"select o.id, l.id from outer_rows o left join {LAKE} l on l.id % 40 = o.id order by 1, 2".encode()
+    ).fetchall()
     conn.execute("reset all")
 
 

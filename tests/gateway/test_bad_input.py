@@ -204,7 +204,9 @@ def test_filters_columns_limits_and_plain_aggregates_reach_the_gateway_which_tel
     site.lake.create("notes", NOTES)
     site.lake.foreign_table("notes", "id bigint, note text")
     for first in range(0, 1000, 100):
-        rows = pa.table({"id": pa.array(range(first, first + 100), pa.int64()), "note": [f"note {n}" for n in range(100)]})
+        rows = pa.table(
+            {"id": pa.array(range(first, first + 100), pa.int64()), "note": [f"note {n}" for n in range(100)]}
+        )
         snapshot = site.lake.append("notes", rows)
     lake = f"thermocline_lake.notes where _snapshot = {snapshot}"
     config = GatewayConfig(dsn=site.dsn, http_port=_free_port())
@@ -212,9 +214,15 @@ def test_filters_columns_limits_and_plain_aggregates_reach_the_gateway_which_tel
         site.conn.execute(f"alter server thermocline_gateway options (set port '{gateway.port}')".encode())
         site.conn.execute("analyze thermocline_lake.notes")
         for query, remote in (
-            (f"select id from {lake} and id between 250 and 260", "SELECT id FROM public.notes WHERE ((id >= 250)) AND ((id <= 260))"),
+            (
+                f"select id from {lake} and id between 250 and 260",
+                "SELECT id FROM public.notes WHERE ((id >= 250)) AND ((id <= 260))",
+            ),
             (f"select note from {lake} and id >= 800 limit 5", "LIMIT 5"),
-            (f"select count(*), min(id), max(id) from {lake} and id < 150", "SELECT count(*), min(id), max(id) FROM public.notes"),
+            (
+                f"select count(*), min(id), max(id) from {lake} and id < 150",
+                "SELECT count(*), min(id), max(id) FROM public.notes",
+            ),
         ):
             plan = "\n".join(row[0] for row in site.conn.execute(f"explain verbose {query}".encode()).fetchall())
             assert remote in plan, plan

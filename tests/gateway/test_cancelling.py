@@ -7,8 +7,8 @@ import threading
 import psycopg
 import pytest
 
-from thermocline.gateway.cancelling import HeldConnection
-from thermocline.postgres_server import PostgresServer
+from thermocline.gateway.sessions.cancellable_connection import HeldConnection
+from thermocline.runtime.postgres_server import PostgresServer
 
 
 def test_a_cancel_stops_what_runs(postgres: PostgresServer) -> None:

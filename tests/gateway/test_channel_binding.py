@@ -22,10 +22,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from psycopg.conninfo import make_conninfo
 from tests.gateway.conftest import PASSWORD
 
-from thermocline.certificates import keep_certificate
 from thermocline.gateway.config import Certificate, GatewayConfig, end_point_of, read_certificate
-from thermocline.gateway.scram import BOUND_MECHANISM, MECHANISM, ScramExchange, WrongCredentials, make_verifier
 from thermocline.gateway.server import start_in_thread
+from thermocline.gateway.wire.scram import BOUND_MECHANISM, MECHANISM, ScramExchange, WrongCredentials, make_verifier
+from thermocline.runtime.certificates import keep_certificate
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -49,7 +49,10 @@ def test_a_client_that_requires_channel_binding_gets_it(site: Any, tmp_path: Pat
 
 
 def test_a_wrong_password_stays_wrong_with_channel_binding(site: Any, tmp_path: Path) -> None:
-    with _gateway(site, _certificate(tmp_path)) as dsn, pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+    with (
+        _gateway(site, _certificate(tmp_path)) as dsn,
+        pytest.raises(psycopg.OperationalError, match="password authentication failed"),
+    ):
         psycopg.connect(make_conninfo(dsn, sslmode="require", channel_binding="require", password="wrong"))
 
 
@@ -79,7 +82,8 @@ def _sit_between(listening: socket.socket, port: int, theirs: Certificate) -> No
     unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
     with theirs.context.wrap_socket(client, server_side=True) as left, unchecked.wrap_socket(server) as right:
-        # By one thread: an SSL socket that two threads use at once is undefined in Python 3.11, up to a crash of the process.
+        # By one thread: an SSL socket that two threads use at once is undefined in Python 3.11, up to a crash of the
+        # process.
         for side in (left, right):
             side.setblocking(False)
         while True:
@@ -117,7 +121,9 @@ def test_the_binding_is_the_hash_that_other_implementations_compute(tmp_path: Pa
     assert end_point_of(cert.read_bytes()) == hashlib.sha256(der).digest()
     binding = ("tls-server-end-point", hashlib.sha256(der).digest())
     client = scramp.ScramClient([BOUND_MECHANISM], "ann", PASSWORD, channel_binding=binding)
-    exchange = ScramExchange("ann", make_verifier(PASSWORD), mechanism=BOUND_MECHANISM, end_point=end_point_of(cert.read_bytes()))
+    exchange = ScramExchange(
+        "ann", make_verifier(PASSWORD), mechanism=BOUND_MECHANISM, end_point=end_point_of(cert.read_bytes())
+    )
     client.set_server_first(exchange.first(client.get_client_first().encode()).decode())
     client.set_server_final(exchange.final(client.get_client_final().encode()).decode())
     assert base64.b64encode(binding[1])

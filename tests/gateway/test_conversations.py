@@ -36,9 +36,9 @@ def _snapshot(site: Any) -> int:
 
 
 def _cursor_over(site: Any) -> sql.Composed:
-    return sql.SQL("declare c1 cursor for select id from public.numbers where _snapshot = {} order by id asc nulls last").format(
-        sql.Literal(_snapshot(site))
-    )
+    return sql.SQL(
+        "declare c1 cursor for select id from public.numbers where _snapshot = {} order by id asc nulls last"
+    ).format(sql.Literal(_snapshot(site)))
 
 
 def test_a_wrong_password_and_an_unknown_user_hear_the_same(site: Any) -> None:
@@ -52,7 +52,9 @@ def test_a_wrong_password_and_an_unknown_user_hear_the_same(site: Any) -> None:
 
 
 def test_postgres_fdw_with_a_wrong_password_gets_an_error(numbers: Any) -> None:
-    numbers.conn.execute("alter user mapping for current_user server thermocline_gateway options (set password 'wrong')")
+    numbers.conn.execute(
+        "alter user mapping for current_user server thermocline_gateway options (set password 'wrong')"
+    )
     with pytest.raises(psycopg.Error, match="password authentication failed"):
         numbers.conn.execute("select * from thermocline_lake.numbers where _snapshot = 1")
 
@@ -110,12 +112,17 @@ def test_nested_loops_rescan_the_foreign_table(numbers: Any) -> None:
 def test_prepared_generic_plans_send_parameters(numbers: Any) -> None:
     conn, snapshot = numbers.conn, _snapshot(numbers)
     conn.execute("set plan_cache_mode = force_generic_plan")
-    conn.execute("prepare q(bigint, bigint) as select id from thermocline_lake.numbers where id < $1 and _snapshot = $2 order by id")
+    conn.execute(
+        "prepare q(bigint, bigint) as select id from thermocline_lake.numbers where id < $1 and _snapshot = "
+        "$2 order by id"
+    )
     assert conn.execute(f"execute q(3, {snapshot})").fetchall() == [(0,), (1,), (2,)]
     assert conn.execute("execute q(3, null)").fetchall() == []
 
 
-def test_a_statement_outside_the_closed_set_is_refused_and_the_session_goes_on(numbers: Any, client: psycopg.Connection[Any]) -> None:
+def test_a_statement_outside_the_closed_set_is_refused_and_the_session_goes_on(
+    numbers: Any, client: psycopg.Connection[Any]
+) -> None:
     snapshot = _snapshot(numbers)
     for text in (
         "drop table public.numbers",
@@ -148,7 +155,9 @@ def test_a_corrupt_data_file_is_an_error_and_the_gateway_goes_on(numbers: Any) -
     bad.write_bytes(data)
     with pytest.raises(psycopg.Error, match="TC501"):
         numbers.conn.execute("select id, note from thermocline_lake.numbers where _snapshot = %s", (good,))
-    found = numbers.conn.execute("select count(*) from thermocline_lake.numbers where _snapshot = %s and id >= 100", (good,)).fetchone()
+    found = numbers.conn.execute(
+        "select count(*) from thermocline_lake.numbers where _snapshot = %s and id >= 100", (good,)
+    ).fetchone()
     assert found == (5,)
 
 
@@ -165,7 +174,9 @@ def test_garbage_bytes_close_that_connection_only(numbers: Any, client: psycopg.
             raw.shutdown(socket.SHUT_WR)
             while raw.recv(4096):
                 pass
-    assert client.execute("select count(*) from public.numbers where _snapshot = %s", (_snapshot(numbers),)).fetchone() == (10,)
+    assert client.execute(
+        "select count(*) from public.numbers where _snapshot = %s", (_snapshot(numbers),)
+    ).fetchone() == (10,)
 
 
 def test_a_cancel_request_stops_a_statement_within_a_second(numbers: Any, client: psycopg.Connection[Any]) -> None:
@@ -176,7 +187,9 @@ def test_a_cancel_request_stops_a_statement_within_a_second(numbers: Any, client
     with pytest.raises(psycopg.errors.QueryCanceled):
         client.execute("select id, note from public.numbers where _snapshot = %s order by note, id desc", (snapshot,))
     timer.join()
-    assert client.execute("select count(*) from public.numbers where _snapshot = %s", (snapshot,)).fetchone() == (2_000_010,)
+    assert client.execute("select count(*) from public.numbers where _snapshot = %s", (snapshot,)).fetchone() == (
+        2_000_010,
+    )
 
 
 def test_a_client_that_stops_reading_holds_up_nobody_else(numbers: Any, client: psycopg.Connection[Any]) -> None:
@@ -185,7 +198,9 @@ def test_a_client_that_stops_reading_holds_up_nobody_else(numbers: Any, client: 
         slow.pgconn.send_query(b"select id, note from public.numbers where _snapshot = %d" % snapshot)
         slow.pgconn.flush()
         for _ in range(20):
-            assert client.execute("select id from public.numbers where _snapshot = %s and id = 5", (snapshot,)).fetchall() == [(5,)]
+            assert client.execute(
+                "select id from public.numbers where _snapshot = %s and id = 5", (snapshot,)
+            ).fetchall() == [(5,)]
 
 
 def test_postgres_gets_an_error_when_the_gateway_dies_and_works_again_when_it_is_back(numbers: Any) -> None:

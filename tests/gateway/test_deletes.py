@@ -1,4 +1,5 @@
-"""Position and equality deletes by Iceberg's rules: random histories of files, partitions and deletes against a plain model."""
+"""Position and equality deletes by Iceberg's rules: random histories of files, partitions and deletes against a plain
+model."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thermocline.cold.metadata import LakeField, LakeFile, LakeTable, SnapshotFiles
-from thermocline.cold.scan import ScanPlan, plan_scan
-from thermocline.gateway.facts import ColumnFacts, column_facts
-from thermocline.gateway.sourcing import source_of
+from thermocline.gateway.lake_arm.column_facts import ColumnFacts, column_facts
+from thermocline.gateway.lake_arm.scan_sql import source_of
+from thermocline.lake.read.scan import ScanPlan, plan_scan
+from thermocline.lake.read.table_metadata import LakeField, LakeFile, LakeTable, SnapshotFiles
 
 ID = LakeField(name="id", field_id=1, kind="long")
 KIND = LakeField(name="kind", field_id=2, kind="string")
@@ -60,7 +61,10 @@ _changes = st.one_of(
         columns=st.sampled_from([1, 2]),
         rows=st.lists(_rows, min_size=1, max_size=3).map(tuple),
     ),
-    st.builds(DeletePositions, places=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=4).map(tuple)),
+    st.builds(
+        DeletePositions,
+        places=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=4).map(tuple),
+    ),
 )
 
 
@@ -85,7 +89,11 @@ class Model:
                 partition: tuple[object, ...] = () if change.partition is None else (0, change.partition)
                 self.deletes.append(self._write(change.rows, change.columns, partition, (1, 2)[: change.columns]))
                 gone = {row[: change.columns] for row in change.rows}
-                older = [rows for file, rows in zip(self.data, self.alive, strict=True) if file.sequence_number < self.sequence]
+                older = [
+                    rows
+                    for file, rows in zip(self.data, self.alive, strict=True)
+                    if file.sequence_number < self.sequence
+                ]
                 for rows in older:
                     for at, (home, row) in list(rows.items()):
                         if change.partition in (None, home) and row[: change.columns] in gone:
@@ -100,21 +108,36 @@ class Model:
         for number, at in places:
             self.alive[number].pop(at, None)
         path = self.directory / f"{next(self.numbers)}.parquet"
-        pq.write_table(pa.table({"file_path": [self.data[number].path for number, _ in places], "pos": [at for _, at in places]}), path)
+        pq.write_table(
+            pa.table({"file_path": [self.data[number].path for number, _ in places], "pos": [at for _, at in places]}),
+            path,
+        )
         self.deletes.append(self._file(path, len(places), (), ()))
 
-    def _write(self, rows: tuple[Row, ...], columns: int, partition: tuple[object, ...], equality_ids: tuple[int, ...]) -> LakeFile:
+    def _write(
+        self, rows: tuple[Row, ...], columns: int, partition: tuple[object, ...], equality_ids: tuple[int, ...]
+    ) -> LakeFile:
         path = self.directory / f"{next(self.numbers)}.parquet"
         arrays = [pa.array([row[0] for row in rows], pa.int64()), pa.array([row[1] for row in rows], pa.string())]
-        fields = [pa.field(f.name, a.type, metadata={"PARQUET:field_id": str(f.field_id)}) for f, a in zip((ID, KIND), arrays, strict=True)]
+        fields = [
+            pa.field(f.name, a.type, metadata={"PARQUET:field_id": str(f.field_id)})
+            for f, a in zip((ID, KIND), arrays, strict=True)
+        ]
         pq.write_table(pa.table(arrays[:columns], schema=pa.schema(fields[:columns])), path)
         return self._file(path, len(rows), partition, equality_ids)
 
     def _file(self, path: Path, count: int, partition: tuple[object, ...], equality_ids: tuple[int, ...]) -> LakeFile:
         return LakeFile(
-            path=f"file://{path}", record_count=count, size_bytes=1, sequence_number=self.sequence, lower={}, upper={}, null_counts={},
-            partition=partition, equality_ids=equality_ids,
-        )  # fmt: skip
+            path=f"file://{path}",
+            record_count=count,
+            size_bytes=1,
+            sequence_number=self.sequence,
+            lower={},
+            upper={},
+            null_counts={},
+            partition=partition,
+            equality_ids=equality_ids,
+        )
 
     def expected(self) -> list[Row]:
         return sorted((row for rows in self.alive for _, row in rows.values()), key=repr)
@@ -133,7 +156,9 @@ class _Table(LakeTable):
 @pytest.mark.property
 @settings(max_examples=80, deadline=None)
 @given(changes=st.lists(st.tuples(st.booleans(), _changes), min_size=1, max_size=12))
-def test_what_random_deletes_leave_is_what_iceberg_says(changes: list[tuple[bool, Append | DeleteEqual | DeletePositions]]) -> None:
+def test_what_random_deletes_leave_is_what_iceberg_says(
+    changes: list[tuple[bool, Append | DeleteEqual | DeletePositions]],
+) -> None:
     with tempfile.TemporaryDirectory() as directory:
         model = Model(Path(directory))
         for together, change in changes:

@@ -37,9 +37,14 @@ def test_one_connection_too_many_is_told_so(site: Any) -> None:
 def test_the_statement_timeout_ends_a_statement_and_not_the_session(site: Any) -> None:
     snapshot = _fill(site, 3_000_000)
     config = GatewayConfig(dsn=site.dsn, statement_timeout_seconds=0.05, duckdb_threads=1)
-    with start_in_thread(site.dsn, config=config) as hasty, psycopg.connect(_dsn(site, hasty.port), autocommit=True) as client:
+    with (
+        start_in_thread(site.dsn, config=config) as hasty,
+        psycopg.connect(_dsn(site, hasty.port), autocommit=True) as client,
+    ):
         with pytest.raises(psycopg.errors.QueryCanceled, match="statement timeout"):
-            client.execute("select id from public.numbers where _snapshot = %s order by id %% 1000, id desc", (snapshot,))
+            client.execute(
+                "select id from public.numbers where _snapshot = %s order by id %% 1000, id desc", (snapshot,)
+            )
         assert client.execute("select count(*) from public.numbers where _snapshot = null").fetchone() == (0,)
 
 
@@ -53,7 +58,9 @@ def test_the_gateway_recovers_when_postgres_restarts(stoppable: Any) -> None:
         postgres.start()
         assert client.execute(query, (snapshot,)).fetchone() == (10,)
     with psycopg.connect(site.direct_dsn(), autocommit=True) as client:
-        assert client.execute("select count(*) from public.numbers where _snapshot = %s and id %% 2 = 0", (snapshot,)).fetchone() == (5,)
+        assert client.execute(
+            "select count(*) from public.numbers where _snapshot = %s and id %% 2 = 0", (snapshot,)
+        ).fetchone() == (5,)
 
 
 def test_a_taken_port_is_named(site: Any) -> None:

@@ -1,4 +1,5 @@
-"""postgres_fdw of every supported Postgres major reads through the gateway: scans, cursors, parameters, joins, ANALYZE, savepoints."""
+"""postgres_fdw of every supported Postgres major reads through the gateway: scans, cursors, parameters, joins, ANALYZE,
+savepoints."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 from tests.gateway.conftest import PASSWORD, connect_server
 
-from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
+from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 MAJORS = ("14.20.0", "15.15.0", "16.11.0", "17.7.0", "18.1.0")
 EVENTS = Schema(
@@ -53,14 +54,22 @@ def test_postgres_fdw_of_each_major_reads_the_lake(site: Any, version: str) -> N
     site.lake.foreign_table("events", "id bigint, ts timestamptz, note text")
     count = 5000
     times = pa.array([number * 1_000_000 for number in range(count)], pa.timestamp("us", "UTC"))
-    rows = pa.table({"id": pa.array(range(count), pa.int64()), "ts": times, "note": [f"note {number % 7}" for number in range(count)]})
+    rows = pa.table(
+        {
+            "id": pa.array(range(count), pa.int64()),
+            "ts": times,
+            "note": [f"note {number % 7}" for number in range(count)],
+        }
+    )
     snapshot = site.lake.append("events", rows)
     with _reader(version, site.gateway.port) as conn:
         conn.execute(
             "create foreign table thermocline_lake.events (id bigint, ts timestamptz, note text, _snapshot bigint)"
             " server thermocline_gateway options (schema_name 'public', table_name 'events')"
         )
-        conn.execute("create table plain as select id, ts, note from thermocline_lake.events where _snapshot = %s", (snapshot,))
+        conn.execute(
+            "create table plain as select id, ts, note from thermocline_lake.events where _snapshot = %s", (snapshot,)
+        )
         _compare(conn, snapshot)
         conn.execute("analyze thermocline_lake.events")
         seen = conn.execute("select reltuples from pg_class where oid = 'thermocline_lake.events'::regclass").fetchone()
@@ -90,7 +99,9 @@ def _compare(conn: psycopg.Connection[Any], snapshot: int) -> None:
         asked = asked.replace("{} a", f"{lake} a").replace("{} b", f"{lake} b").replace("{}", f"{lake} l")
         assert conn.execute(asked).fetchall() == expected, query
     conn.execute("set plan_cache_mode = force_generic_plan")
-    conn.execute("prepare one(bigint, bigint) as select note from thermocline_lake.events where id = $1 and _snapshot = $2")
+    conn.execute(
+        "prepare one(bigint, bigint) as select note from thermocline_lake.events where id = $1 and _snapshot = $2"
+    )
     assert conn.execute(f"execute one(8, {snapshot})").fetchall() == [("note 1",)]
     conn.execute("deallocate one; reset plan_cache_mode")
     query = "select count(*) from thermocline_lake.events where _snapshot = %s"

@@ -15,7 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from thermocline.gateway.config import GatewayConfig
-from thermocline.gateway.memory import MemoryLimits
+from thermocline.gateway.lake_arm.memory_limits import MemoryLimits
 from thermocline.gateway.server import start_in_thread
 
 ROWS = 1_100_000
@@ -45,7 +45,11 @@ def _connected(dsn: str) -> psycopg.Connection[Any]:
 
 def test_a_sort_past_the_connections_limit_is_refused_and_nobody_else_notices(shared_site: Any, notes: int) -> None:
     everything = f"select id, note from public.notes where _snapshot = {notes}"
-    with _limited(shared_site, connection_bytes=20_000_000, spill_bytes=0) as dsn, _connected(dsn) as greedy, _connected(dsn) as other:
+    with (
+        _limited(shared_site, connection_bytes=20_000_000, spill_bytes=0) as dsn,
+        _connected(dsn) as greedy,
+        _connected(dsn) as other,
+    ):
         streaming = other.cursor()
         rows = streaming.stream(everything)
         assert next(rows)
@@ -53,7 +57,9 @@ def test_a_sort_past_the_connections_limit_is_refused_and_nobody_else_notices(sh
             greedy.execute(f"{everything} order by id")
         assert refused.value.sqlstate == "53200"
         assert sum(1 for _ in rows) == ROWS - 1
-        assert greedy.execute(f"{everything} order by id limit 3").fetchall() == [(i, f"note number {i} of many") for i in range(3)]
+        assert greedy.execute(f"{everything} order by id limit 3").fetchall() == [
+            (i, f"note number {i} of many") for i in range(3)
+        ]
         assert greedy.execute(f"select count(*) from public.notes where _snapshot = {notes}").fetchone() == (ROWS,)
 
 
@@ -65,7 +71,9 @@ def test_a_sort_past_the_limit_goes_on_on_disk_where_it_may(shared_site: Any, no
         assert sum(1 for _ in rows) == ROWS - 1
 
 
-def test_two_cursors_of_one_connection_share_its_memory_and_two_connections_take_turns(shared_site: Any, notes: int) -> None:
+def test_two_cursors_of_one_connection_share_its_memory_and_two_connections_take_turns(
+    shared_site: Any, notes: int
+) -> None:
     sort = f"cursor for select id from public.notes where _snapshot = {notes} order by id"
     limits = {"whole_bytes": 300_000_000, "connection_bytes": 300_000_000, "wait_seconds": 0.5}
     with _limited(shared_site, **limits) as dsn, _connected(dsn) as first, _connected(dsn) as second:

@@ -1,4 +1,5 @@
-"""The gateway under load and in operation: queues, limits, cancels in time, stalled clients, many clients, TLS, probes."""
+"""The gateway under load and in operation: queues, limits, cancels in time, stalled clients, many clients, TLS,
+probes."""
 
 from __future__ import annotations
 
@@ -36,9 +37,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from thermocline.gateway.config import GatewayConfig, read_certificate
-from thermocline.gateway.lookup import EvaluationLimits
+from thermocline.gateway.lake_arm.lake_directory import EvaluationLimits
 from thermocline.gateway.server import start_in_thread
-from thermocline.postgres_server import free_port
+from thermocline.runtime.postgres_server import free_port
 
 NUMBERS = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "note", StringType(), required=False))
 EVALUATED = "select id, upper(note) from public.numbers where _snapshot = {} and length(note) = 20"
@@ -47,7 +48,9 @@ EVALUATED = "select id, upper(note) from public.numbers where _snapshot = {} and
 def _fill(site: Any, count: int) -> int:
     site.lake.create("numbers", NUMBERS)
     site.lake.foreign_table("numbers", "id bigint, note text")
-    return int(site.lake.append("numbers", pa.table({"id": pa.array(np.arange(count)), "note": pa.repeat("x" * 20, count)})))
+    return int(
+        site.lake.append("numbers", pa.table({"id": pa.array(np.arange(count)), "note": pa.repeat("x" * 20, count)}))
+    )
 
 
 def _connected(site: Any, port: int) -> psycopg.Connection[Any]:
@@ -111,14 +114,19 @@ def _wait_for(port: int) -> None:
 def test_open_cursors_that_postgres_evaluates_keep_no_login_and_no_look_up_waiting(site: Any) -> None:
     snapshot = _fill(site, 50_000)
     limits = EvaluationLimits(at_once=2, queued=4, wait_seconds=0.5)
-    with start_in_thread(site.dsn, config=GatewayConfig(dsn=site.dsn, evaluations=limits)) as gateway, ExitStack() as held:
+    with (
+        start_in_thread(site.dsn, config=GatewayConfig(dsn=site.dsn, evaluations=limits)) as gateway,
+        ExitStack() as held,
+    ):
         dsn = make_conninfo(site.direct_dsn(), port=gateway.port)
         for number in range(2):
             conn = held.enter_context(psycopg.connect(dsn))
             conn.execute(f"declare c{number} cursor for {EVALUATED.format(snapshot)}")
             assert len(conn.execute(f"fetch 10 from c{number}").fetchall()) == 10
         with psycopg.connect(dsn, autocommit=True) as other:
-            assert other.execute("select id from public.numbers where _snapshot = %s and id = 7", (snapshot,)).fetchall() == [(7,)]
+            assert other.execute(
+                "select id from public.numbers where _snapshot = %s and id = 7", (snapshot,)
+            ).fetchall() == [(7,)]
             with pytest.raises(psycopg.Error, match="TC507") as busy:
                 other.execute(EVALUATED.format(snapshot))
             assert busy.value.sqlstate == "53000"
@@ -163,7 +171,9 @@ def test_a_cancelled_statement_ends_within_a_second_in_the_lake_and_in_postgres(
                 conn.execute(f"select id, note from public.numbers where _snapshot = {snapshot} order by {order}")
             assert time.monotonic() - asked_at[0] < 1
             timer.join()
-        assert conn.execute(f"select count(*) from public.numbers where _snapshot = {snapshot} and id < 5").fetchone() == (5,)
+        assert conn.execute(
+            f"select count(*) from public.numbers where _snapshot = {snapshot} and id < 5"
+        ).fetchone() == (5,)
 
 
 def _cancel(conn: psycopg.Connection[Any], asked_at: list[float]) -> None:
@@ -179,7 +189,9 @@ def test_a_client_that_stops_reading_makes_the_gateway_hold_no_more_than_a_few_b
         assert other.execute(query, (snapshot,)).fetchall() == [(5,)]
         before = program.rss_bytes()
         with psycopg.connect(program.dsn(), autocommit=True) as stalled:
-            stalled.pgconn.send_query(b"select id, note, note, note from public.numbers where _snapshot = %d" % snapshot)
+            stalled.pgconn.send_query(
+                b"select id, note, note, note from public.numbers where _snapshot = %d" % snapshot
+            )
             stalled.pgconn.flush()
             time.sleep(3)
             assert program.rss_bytes() - before < 150_000_000, "the answer is 300 MB"
@@ -260,7 +272,9 @@ def test_tls_is_verified_required_and_read_again_on_request(site: Any, tmp_path:
         verified = program.dsn(sslmode="verify-full", sslrootcert=str(cert))
         with psycopg.connect(verified, autocommit=True) as conn:
             assert conn.pgconn.ssl_in_use
-            assert conn.execute("select count(*) from public.numbers where _snapshot = %s", (snapshot,)).fetchone() == (10,)
+            assert conn.execute("select count(*) from public.numbers where _snapshot = %s", (snapshot,)).fetchone() == (
+                10,
+            )
         with pytest.raises(psycopg.OperationalError, match="over TLS only"):
             psycopg.connect(program.dsn(sslmode="disable"))
         with psycopg.connect(program.dsn(sslmode="require"), autocommit=True) as conn:
@@ -299,7 +313,11 @@ def test_postgres_fdw_reads_over_tls_and_verifies_the_certificate(site: Any) -> 
     cert, key = _make_certificate(directory, "gateway")
     with _program(site, tls_cert=str(cert), tls_key=str(key), tls_required="true") as program:
         for option, value in (("port", str(program.port)),):
-            site.conn.execute(sql.SQL("alter server thermocline_gateway options (set {} {})").format(sql.SQL(option), sql.Literal(value)))
+            site.conn.execute(
+                sql.SQL("alter server thermocline_gateway options (set {} {})").format(
+                    sql.SQL(option), sql.Literal(value)
+                )
+            )
         more = sql.SQL("alter server thermocline_gateway options (add sslmode 'verify-full', add sslrootcert {})")
         site.conn.execute(more.format(sql.Literal(str(cert))))
         query = "select count(*) from thermocline_lake.numbers where _snapshot = %s"

@@ -16,9 +16,12 @@ from psycopg import sql
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from thermocline.postgres_server import free_port
+from thermocline.runtime.postgres_server import free_port
 
-PROGRAM = "import sys; from thermocline.gateway.server import run_gateway; from thermocline.settings import Settings; "
+PROGRAM = (
+    "import sys; from thermocline.gateway.server import run_gateway; from thermocline.runtime.settings import "
+    "Settings; "
+)
 PROGRAM += "run_gateway(Settings(dsn=sys.argv[1], gateway_listen=sys.argv[2]))"
 
 
@@ -54,7 +57,9 @@ def test_a_kill_in_the_middle_of_a_scan_is_an_error_and_the_next_statement_works
             reader.rollback()
             cursor.close()
         process = _start(site.dsn, port)
-        found = site.conn.execute("select count(*) from thermocline_lake.numbers where _snapshot = %s", (snapshot,)).fetchone()
+        found = site.conn.execute(
+            "select count(*) from thermocline_lake.numbers where _snapshot = %s", (snapshot,)
+        ).fetchone()
         assert found == (500_000,)
     finally:
         process.terminate()

@@ -37,7 +37,10 @@ def events(site: Any) -> Any:
 
 def _ids(conn: psycopg.Connection[Any], snapshot: int | None) -> list[int]:
     return [
-        row[0] for row in conn.execute("select id from thermocline_lake.events where _snapshot = %s order by id", (snapshot,)).fetchall()
+        row[0]
+        for row in conn.execute(
+            "select id from thermocline_lake.events where _snapshot = %s order by id", (snapshot,)
+        ).fetchall()
     ]
 
 
@@ -74,7 +77,9 @@ def test_position_deletes_hide_their_rows_in_later_snapshots_only(events: Any) -
     assert _ids(events.conn, after) == [0, 2, 4]
     later = events.lake.append("events", _rows(5, 2))
     assert _ids(events.conn, later) == [0, 2, 4, 5, 6]
-    assert events.conn.execute("select count(*) from thermocline_lake.events where _snapshot = %s and id > 0", (later,)).fetchone() == (4,)
+    assert events.conn.execute(
+        "select count(*) from thermocline_lake.events where _snapshot = %s and id > 0", (later,)
+    ).fetchone() == (4,)
 
 
 def test_position_deletes_count_rows_over_the_whole_file_not_over_what_a_filter_left(events: Any) -> None:
@@ -102,7 +107,9 @@ def test_equality_deletes_hide_equal_rows_of_strictly_older_files_only(events: A
 def test_equality_deletes_over_several_columns_compare_nulls_as_equal(events: Any) -> None:
     rows = _rows(0, 3).set_column(2, "note", pa.array([None, "a", None]))
     events.lake.append("events", rows)
-    events.lake.delete_equal("events", pa.table({"id": pa.array([0, 1, 2], pa.int64()), "note": pa.array([None, "b", "x"])}))
+    events.lake.delete_equal(
+        "events", pa.table({"id": pa.array([0, 1, 2], pa.int64()), "note": pa.array([None, "b", "x"])})
+    )
     after = events.lake.delete_positions("events", events.lake.files("events")[0], [])
     assert _ids(events.conn, after) == [1, 2]
 
@@ -118,14 +125,18 @@ def test_position_and_equality_deletes_together_give_what_duckdbs_own_reader_giv
 
 
 def _ids_by_iceberg_scan(location: str, snapshot: int) -> list[int]:
-    conn = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
+    conn = duckdb.connect(
+        ":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    )
     for name in ("avro", "iceberg"):
         spec = importlib.util.find_spec(f"duckdb_extension_{name}")
         assert spec is not None
         assert spec.origin is not None
         conn.load_extension(str(next(Path(spec.origin).parent.glob(f"extensions/*/{name}.duckdb_extension"))))
     place = location.removeprefix("file://")
-    found = conn.execute("select id from iceberg_scan(?, snapshot_from_id => CAST(? AS UBIGINT)) order by id", [place, snapshot])
+    found = conn.execute(
+        "select id from iceberg_scan(?, snapshot_from_id => CAST(? AS UBIGINT)) order by id", [place, snapshot]
+    )
     return [row[0] for row in found.fetchall()]
 
 

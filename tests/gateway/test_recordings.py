@@ -1,4 +1,5 @@
-"""Recorded conversations of `postgres_fdw` of each Postgres major, gone through again: every byte of the gateway must be the same.
+"""Recorded conversations of `postgres_fdw` of each Postgres major, gone through again: every byte of the gateway must
+be the same.
 
 `python -m tests.gateway.record` records them anew; replaying needs no Postgres of that major.
 """
@@ -18,9 +19,9 @@ from hypothesis import strategies as st
 from tests.gateway.conftest import LOGIN, PASSWORD
 from tests.gateway.recording import FOLDER, MAJORS, Turn, make_recorded_lake, read_recording, split_messages
 
-from thermocline.gateway.scram import ScramExchange
 from thermocline.gateway.wire.messages import FrontendMessage, Terminate
 from thermocline.gateway.wire.protocol import ServerProtocol
+from thermocline.gateway.wire.scram import ScramExchange
 
 LOGIN_TURNS = 6
 ASKED_BY_EVERY_MAJOR = (
@@ -118,7 +119,9 @@ def test_a_recorded_login_with_its_own_numbers_gets_the_same_bytes_again(major: 
 
 
 def _verifier(salt: str, iterations: int) -> str:
-    made = scramp.ScramMechanism("SCRAM-SHA-256").make_auth_info(PASSWORD, iteration_count=iterations, salt=base64.b64decode(salt))
+    made = scramp.ScramMechanism("SCRAM-SHA-256").make_auth_info(
+        PASSWORD, iteration_count=iterations, salt=base64.b64decode(salt)
+    )
     stored, server = (base64.b64encode(key).decode() for key in (made[1], made[2]))
     return f"SCRAM-SHA-256${iterations}:{salt}${stored}:{server}"
 
@@ -129,7 +132,10 @@ def test_a_recording_holds_what_postgres_fdw_can_ask(major: str) -> None:
     assert [text for text in ASKED_BY_EVERY_MAJOR if text not in asked] == []
 
 
-@given(major=st.sampled_from(list(MAJORS)), cuts=st.lists(st.integers(min_value=1, max_value=4000), min_size=1, max_size=40))
+@given(
+    major=st.sampled_from(list(MAJORS)),
+    cuts=st.lists(st.integers(min_value=1, max_value=4000), min_size=1, max_size=40),
+)
 def test_any_split_of_a_recorded_stream_gives_the_same_messages(major: str, cuts: list[int]) -> None:
     data = b"".join(turn.data for turn in _recording(major) if turn.who == "client")
     assert list(_messages(data, cuts)) == list(_messages(data, [len(data)]))

@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from thermocline.errors import GatewayNotStarted
+from thermocline.gateway.lake_arm.spill_directory import SpillDirectory
 from thermocline.gateway.server import start_in_thread
-from thermocline.gateway.spill import SpillDirectory
 
-KILLED = "import os, signal; from thermocline.gateway.spill import SpillDirectory; made = SpillDirectory(); "
+KILLED = (
+    "import os, signal; from thermocline.gateway.lake_arm.spill_directory import SpillDirectory; made = "
+    "SpillDirectory(); "
+)
 KILLED += "(made.path / 'rows.tmp').touch(); print(made.path, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
 
 
@@ -28,7 +31,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_next_gateway_removes_what_a_killed_one_left_and_nothing_of_one_that_lives(place: Path) -> None:
     living = SpillDirectory()
     (living.path / "rows.tmp").touch()
-    killed = Path(subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, check=False).stdout.strip())
+    killed = Path(
+        subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, check=False).stdout.strip()
+    )
     assert set(place.iterdir()) == {living.path, killed}
     later = SpillDirectory()
     assert set(place.iterdir()) == {living.path, later.path}

@@ -1,4 +1,5 @@
-"""Hundreds of plain statements and random ones: whoever answers, names, types, bytes, tags and errors are those of an ordinary table."""
+"""Hundreds of plain statements and random ones: whoever answers, names, types, bytes, tags and errors are those of an
+ordinary table."""
 
 from __future__ import annotations
 
@@ -16,7 +17,11 @@ from tests.twin import Spanning
 
 from thermocline.gateway import metrics
 
-STATEMENTS = [line for line in Path(__file__).with_name("plain_statements.sql").read_text().splitlines() if not line.startswith("--")]
+STATEMENTS = [
+    line
+    for line in Path(__file__).with_name("plain_statements.sql").read_text().splitlines()
+    if not line.startswith("--")
+]
 PIECES = 8
 RANDOM = max(250, int(os.environ.get("THERMOCLINE_TEST_HISTORIES", "0")))
 FEWEST_BY_DUCKDB = 130

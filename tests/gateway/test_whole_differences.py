@@ -66,7 +66,10 @@ def test_cursors_and_pipelines_are_answered_by_postgres(lake: Spanning) -> None:
             cursor.execute("select id, price from public_all.events order by id")
             assert cursor.fetchall() == expected
         with conn.pipeline():
-            answers = [conn.execute("select count(*) from public_all.events where id < %s", (limit,)) for limit in (5, 10, 3000)]
+            answers = [
+                conn.execute("select count(*) from public_all.events where id < %s", (limit,))
+                for limit in (5, 10, 3000)
+            ]
             assert [answer.fetchone() for answer in answers] == [(4,), (9,), (2995,)]
 
 
@@ -105,7 +108,8 @@ def test_asyncpg_asks_whole_queries(lake: Spanning) -> None:
             await conn.execute("set thermocline.engine = duckdb")
             await conn.execute("set timezone = 'UTC'")
             query = (
-                "select kind, count(*), sum(price), avg(qty), max(ts) from public_all.events where shop = $1 group by kind order by kind"
+                "select kind, count(*), sum(price), avg(qty), max(ts) from public_all.events where shop = $1 "
+                "group by kind order by kind"
             )
             first = [tuple(row) for row in await conn.fetch(query, 3)]
             assert [tuple(row) for row in await conn.fetch(query, 3)] == first
@@ -113,7 +117,9 @@ def test_asyncpg_asks_whole_queries(lake: Spanning) -> None:
         finally:
             await conn.close()
 
-    query = "select kind, count(*), sum(price), avg(qty), max(ts) from events where shop = 3 group by kind order by kind"
+    query = (
+        "select kind, count(*), sum(price), avg(qty), max(ts) from events where shop = 3 group by kind order by kind"
+    )
     assert asyncio.run(ask()) == lake.twin.execute(query).fetchall()
 
 
@@ -154,7 +160,8 @@ def test_jdbc_asks_whole_queries_again_and_again(lake: Spanning, tmp_path: Path)
         f"{kind}|{count}|{'null' if average is None else average}|{day}"
         for shop in range(7)
         for kind, count, average, day in lake.twin.execute(
-            "select kind, count(*), avg(price), max(day) from events where shop < %s group by kind order by kind", (shop,)
+            "select kind, count(*), avg(price), max(day) from events where shop < %s group by kind order by kind",
+            (shop,),
         )
     ]
     lines = done.stdout.splitlines()
@@ -165,7 +172,12 @@ def test_jdbc_asks_whole_queries_again_and_again(lake: Spanning, tmp_path: Path)
 def test_an_orm_reflects_the_database_and_asks_it(lake: Spanning) -> None:
     parts = conninfo_to_dict(through(lake))
     url = sqlalchemy.URL.create(
-        "postgresql+psycopg", str(parts["user"]), str(parts["password"]), "127.0.0.1", int(str(parts["port"])), str(parts["dbname"])
+        "postgresql+psycopg",
+        str(parts["user"]),
+        str(parts["password"]),
+        "127.0.0.1",
+        int(str(parts["port"])),
+        str(parts["dbname"]),
     )
     engine = sqlalchemy.create_engine(url)
     try:
@@ -186,7 +198,8 @@ def test_an_orm_reflects_the_database_and_asks_it(lake: Spanning) -> None:
         assert (
             ours
             == lake.twin.execute(
-                "select region, count(*), avg(price) from events join shops on shops.id = events.shop group by region order by region"
+                "select region, count(*), avg(price) from events join shops on shops.id = events.shop group "
+                "by region order by region"
             ).fetchall()
         )
     finally:

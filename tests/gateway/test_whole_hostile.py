@@ -1,4 +1,5 @@
-"""What an unfriendly client sends on its own login: Postgres' own answer comes back, never an internal error or a dropped connection."""
+"""What an unfriendly client sends on its own login: Postgres' own answer comes back, never an internal error or a
+dropped connection."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ EXTREME = {
     "1500 and": "select count(*) from events where " + " and ".join(f"id <> {number}" for number in range(1500)),
     "5000 in a list": "select count(*) from events where id in (" + ",".join(map(str, range(5000))) + ")",
     "a thousand parentheses": "select count(*) from events where " + "(" * 1000 + "id=1" + ")" * 1000,
-    "300 nested cases": "select " + "case when ok then 1 else " * 300 + "2" + " end" * 300 + " from events where id < 5",
+    "300 nested cases": "select "
+    + "case when ok then 1 else " * 300
+    + "2"
+    + " end" * 300
+    + " from events where id < 5",
     "a thousand texts joined": "select " + "||".join(["kind"] * 1000) + " from events where id < 3",
     "5000 digits": "select count(*) from events where id < " + "9" * 5000,
     "5000 digits beside a decimal": "select count(*) from events where price < " + "9" * 5000,
@@ -49,14 +54,19 @@ EXTREME = {
     "a limit beyond 64 bits": "select id from events order by id limit 99999999999999999999",
     "explain and many spaces": "explain" + " " * 20_000 + "x events",
     "explain analyze and many spaces": "explain" + " analyze" * 5_000 + " " * 20_000 + "x events",
-    "many open dollar quotes": "select count(*) from events where kind = " + "".join(f"$a{at}$" for at in range(20_000)),
+    "many open dollar quotes": "select count(*) from events where kind = "
+    + "".join(f"$a{at}$" for at in range(20_000)),
     "a number of 150000 digits that ends in a letter": "select count(*) from events where f = '" + "9" * 150_000 + "x'",
     **{
-        f"thirty nested {word}{bracket[0]}": f"select count(*) from events where id = {(word + bracket[0]) * 30}1{bracket[1] * 30}"
+        f"thirty nested {word}{bracket[0]}": (
+            f"select count(*) from events where id = {(word + bracket[0]) * 30}1{bracket[1] * 30}"
+        )
         for word in ("array", "date ", "decimal", "timestamp ", "id::int", "f", "")
         for bracket in ("()", "[]")
     },
-    "a CTE elsewhere": "select count(*) from shops, (with shops as (select id from events where id < 3) select id from shops) s",
+    "a CTE elsewhere": (
+        "select count(*) from shops, (with shops as (select id from events where id < 3) select id from shops) s"
+    ),
 }
 
 
@@ -118,7 +128,17 @@ def test_a_refused_parse_is_not_taken_for_the_statement_of_that_name(lake: Spann
             if side is conn:
                 ours = heard
         assert ours == heard
-        assert [state for _, state, _, _ in heard] == [None, b"42P05", None, b"42703", b"26000", None, None, b"26000", None]
+        assert [state for _, state, _, _ in heard] == [
+            None,
+            b"42P05",
+            None,
+            b"42703",
+            b"26000",
+            None,
+            None,
+            b"26000",
+            None,
+        ]
 
 
 def test_an_error_in_a_transaction_ends_it_as_in_postgres_and_a_declined_statement_does_not(lake: Spanning) -> None:
@@ -130,7 +150,13 @@ def test_an_error_in_a_transaction_ends_it_as_in_postgres_and_a_declined_stateme
         "rollback",
     )
     with person(lake) as conn:
-        for statement in (*statements, "begin", "select sum(f) from events where id = 3", "select count(*) from events", "commit"):
+        for statement in (
+            *statements,
+            "begin",
+            "select sum(f) from events where id = 3",
+            "select count(*) from events",
+            "commit",
+        ):
             assert outcome(conn, statement) == outcome(lake.twin, statement), statement
 
 
@@ -175,11 +201,16 @@ MALFORMED = {
     "an empty query message": _frame(b"Q", b""),
     "a Parse without its end": _frame(b"P", b"s\0select count(*) from events") + SYNC,
     "a Parse of bytes that are no text": _frame(b"P", b"\xff\xfe\0select '\xff' from events\0\0\0") + SYNC,
-    "a Bind that is too short": _frame(b"P", b"\0select 1 from events\0\0\0") + _frame(b"B", b"\0") + _frame(b"E", b"\0\0\0\0\0") + SYNC,
-    "a Bind of a statement nobody prepared": _frame(b"B", b"\0nobody\0\0\0\0\0\0\0") + _frame(b"E", b"\0\0\0\0\0") + SYNC,
+    "a Bind that is too short": _frame(b"P", b"\0select 1 from events\0\0\0")
+    + _frame(b"B", b"\0")
+    + _frame(b"E", b"\0\0\0\0\0")
+    + SYNC,
+    "a Bind of a statement nobody prepared": _frame(b"B", b"\0nobody\0\0\0\0\0\0\0")
+    + _frame(b"E", b"\0\0\0\0\0")
+    + SYNC,
     "an Execute of no portal": _frame(b"E", b"none\0\0\0\0\0") + SYNC,
     "a Describe of neither": _frame(b"D", b"Xs\0") + SYNC,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MALFORMED)
@@ -241,7 +272,10 @@ def test_a_constant_that_cannot_be_computed_alone_leaves_the_transaction_as_it_w
 @pytest.mark.parametrize("form", [0, 1], ids=["simple", "extended"])
 @pytest.mark.parametrize("begin", ["select 1", "begin"], ids=["outside a transaction", "in a transaction"])
 def test_a_constant_that_fails_leaves_no_prepared_statement_behind(lake: Spanning, begin: str, form: int) -> None:
-    never = "select case when id > 0 then ts else '2026-01-01'::timestamptz + interval '300000 years' end from events where id < 5"
+    never = (
+        "select case when id > 0 then ts else '2026-01-01'::timestamptz + interval '300000 years' end from "
+        "events where id < 5"
+    )
     following = "select count(*) from events where ts < '2026-01-05'::timestamptz - interval '1 day'"
     with person(lake) as conn:
         conn.execute(begin.encode())
@@ -255,7 +289,8 @@ def test_a_constant_that_fails_leaves_no_prepared_statement_behind(lake: Spannin
 
 @pytest.fixture
 def slow_sums(lake: Spanning) -> Iterator[str]:
-    """A search path on which the first sum of a moment and an interval takes a minute: constants are computed on it, then it is judged."""
+    """A search path on which the first sum of a moment and an interval takes a minute: constants are computed on it,
+    then it is judged."""
     with psycopg.connect(lake.dsn, autocommit=True) as conn:
         conn.execute("""
             create schema slow; create sequence slow.calls;
@@ -275,7 +310,9 @@ def slow_sums(lake: Spanning) -> Iterator[str]:
 def _wait_until_it_sleeps(lake: Spanning, pid: int) -> None:
     with psycopg.connect(lake.dsn, autocommit=True) as watching:
         for _ in range(300):
-            if watching.execute("select 1 from pg_stat_activity where pid = %s and wait_event = 'PgSleep'", (pid,)).fetchone():
+            if watching.execute(
+                "select 1 from pg_stat_activity where pid = %s and wait_event = 'PgSleep'", (pid,)
+            ).fetchone():
                 return
             time.sleep(0.1)
     raise AssertionError("no constant is computed")
@@ -283,7 +320,9 @@ def _wait_until_it_sleeps(lake: Spanning, pid: int) -> None:
 
 @pytest.mark.parametrize("form", [0, 1], ids=["simple", "extended"])
 @pytest.mark.parametrize("begin", ["select 1", "begin"], ids=["outside a transaction", "in a transaction"])
-def test_a_cancel_while_constants_are_computed_ends_the_statement(lake: Spanning, slow_sums: str, begin: str, form: int) -> None:
+def test_a_cancel_while_constants_are_computed_ends_the_statement(
+    lake: Spanning, slow_sums: str, begin: str, form: int
+) -> None:
     counted = "select count(*) from events where ts < '2026-01-05'::timestamptz + interval '1 day'"
     with person(lake, path=slow_sums) as conn, ThreadPoolExecutor(1) as threads:
         pid = conn.execute("select pg_backend_pid()").fetchone()
@@ -292,7 +331,9 @@ def test_a_cancel_while_constants_are_computed_ends_the_statement(lake: Spanning
         _wait_until_it_sleeps(lake, pid[0] if pid else 0)
         conn.cancel_safe()
         assert "57014" in str(running.result())
-        assert conn.info.transaction_status == (pq.TransactionStatus.INERROR if begin == "begin" else pq.TransactionStatus.IDLE)
+        assert conn.info.transaction_status == (
+            pq.TransactionStatus.INERROR if begin == "begin" else pq.TransactionStatus.IDLE
+        )
         conn.execute("rollback")
         assert conn.execute("select name from pg_prepared_statements").fetchall() == []
         assert conn.execute("select count(*) from events where id < 10").fetchone() == (9,)
@@ -310,7 +351,9 @@ def test_a_session_that_is_terminated_while_constants_are_computed_hears_why(lak
 
 
 def test_constants_are_computed_within_a_transaction_and_leave_no_savepoint(lake: Spanning) -> None:
-    counted = "select count(*) from events where ts < now() - interval '1 day' or ts > date '2026-01-01' + interval '1' month"
+    counted = (
+        "select count(*) from events where ts < now() - interval '1 day' or ts > date '2026-01-01' + interval '1' month"
+    )
     with person(lake, engine="duckdb") as conn:
         for begin in ("begin", "begin isolation level repeatable read"):
             conn.execute(begin.encode())
@@ -324,7 +367,9 @@ PREPARED = {
     "a moment with a type": "select count(*) from events where ts < timestamptz '2026-01-02 00:00'",
     "a day in the place of a moment": "select count(*) from events where ts between '2026-01-02' and '2026-01-04'",
     "the last step": "select max(ts) - timestamptz '2026-01-02 00:00', avg(qty) from events",
-    "an interval": "select count(*) from events where ts < timestamptz '2026-01-04 00:00+00' - interval '-1 day 2 hours'",
+    "an interval": (
+        "select count(*) from events where ts < timestamptz '2026-01-04 00:00+00' - interval '-1 day 2 hours'"
+    ),
     "a moment with a zone": "select count(*) from events where ts < '2026-01-02 00:00+00'",
     "a comparison with null": "select count(*) from events where qty = null",
     "a backslash": r"select 'a\\b' as word, count(*) from events",
@@ -360,7 +405,10 @@ def test_a_prepared_statement_keeps_its_literals_as_they_were_read(lake: Spannin
 
 
 def test_a_prepared_statement_of_lasting_literals_and_parameters_is_answered_here(lake: Spanning) -> None:
-    query = b"select count(*) from events where ts < '2026-01-02 00:00+00' and day < date '2026-01-02' and id < $1 and ts < now()"
+    query = (
+        b"select count(*) from events where ts < '2026-01-02 00:00+00' and day < date '2026-01-02' and id < $1 "
+        b"and ts < now()"
+    )
     with person(lake, engine="duckdb") as conn, psycopg.connect(lake.dsn, autocommit=True) as twin:
         twin.execute("set search_path = twin")
         for side in (conn, twin):
@@ -369,7 +417,9 @@ def test_a_prepared_statement_of_lasting_literals_and_parameters_is_answered_her
 
 
 def test_a_session_that_reads_null_in_arrays_as_text_is_answered_by_postgres(lake: Spanning) -> None:
-    statement = "select qty, nullif(kind, '') as word, avg(price) from events where id < 90 group by qty, nullif(kind, '')"
+    statement = (
+        "select qty, nullif(kind, '') as word, avg(price) from events where id < 90 group by qty, nullif(kind, '')"
+    )
     with person(lake, engine="duckdb") as conn:
         assert outcome(conn, statement) == outcome(lake.twin, statement)
         conn.execute("set array_nulls = off; set thermocline.engine = auto")
@@ -413,7 +463,9 @@ def test_a_session_is_not_ended_as_idle_while_duckdb_answers(lake: Spanning, beg
     with person(lake, engine="duckdb") as conn, _raw(conn) as line:
         conn.execute("set idle_session_timeout = '2s'; set idle_in_transaction_session_timeout = '2s'")
         conn.execute(begin.encode())
-        line.sendall(_frame(b"Q", b"select a.id, a.ts, a.u, a.raw, b.u from events a cross join events b where b.id < 300\0"))
+        line.sendall(
+            _frame(b"Q", b"select a.id, a.ts, a.u, a.raw, b.u from events a cross join events b where b.id < 300\0")
+        )
         time.sleep(4)
         heard = _heard(line, b"")
         assert heard[-2][0] == b"C"

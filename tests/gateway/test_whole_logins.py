@@ -14,9 +14,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from thermocline.certificates import keep_certificate
 from thermocline.gateway.config import GatewayConfig, read_certificate
 from thermocline.gateway.server import start_in_thread
+from thermocline.runtime.certificates import keep_certificate
 
 NAMES = ("127.0.0.1", "localhost")
 
@@ -63,15 +63,21 @@ def test_a_login_works_with_tls_on_either_side_and_on_both(shared_site: Any, dat
         settings(conn, ssl="on", ssl_cert_file=certificate.name, ssl_key_file=key.name),
     ):
         for mode in ("disable", "require", "verify-full"):
-            dsn = make_conninfo(shared_site.dsn, sslmode=mode, **({"sslrootcert": str(certificate)} if mode == "verify-full" else {}))
+            dsn = make_conninfo(
+                shared_site.dsn, sslmode=mode, **({"sslrootcert": str(certificate)} if mode == "verify-full" else {})
+            )
             with start_in_thread(dsn, config=GatewayConfig(dsn=dsn, certificate=theirs)) as gateway:
                 for client in ("disable", "require"):
-                    asked = make_conninfo(shared_site.dsn, port=gateway.port, user="tessa", password="in secret", sslmode=client)
+                    asked = make_conninfo(
+                        shared_site.dsn, port=gateway.port, user="tessa", password="in secret", sslmode=client
+                    )
                     with closing(psycopg.connect(asked)) as tessa:
                         found = tessa.execute("select ssl from pg_stat_ssl where pid = pg_backend_pid()").fetchone()
                         assert found == (mode != "disable",)
                         assert tessa.pgconn.ssl_in_use == (client == "require")
-                    with pytest.raises(psycopg.OperationalError, match='password authentication failed for user "tessa"'):
+                    with pytest.raises(
+                        psycopg.OperationalError, match='password authentication failed for user "tessa"'
+                    ):
                         psycopg.connect(asked, password="guessed")
 
 

@@ -1,4 +1,5 @@
-"""Whole queries: a person asks the gateway about a spanning table, and gets what an ordinary table would give, byte for byte."""
+"""Whole queries: a person asks the gateway about a spanning table, and gets what an ordinary table would give, byte for
+byte."""
 
 from __future__ import annotations
 
@@ -13,11 +14,15 @@ from tests.gateway.whole_lake import person, raw
 from tests.twin import Spanning
 
 
-def assert_same(lake: Spanning, statements: Sequence[str], *, engine: str, form: int = 0, ordered: bool = False) -> None:
+def assert_same(
+    lake: Spanning, statements: Sequence[str], *, engine: str, form: int = 0, ordered: bool = False
+) -> None:
     lake.twin.execute("set timezone = 'UTC'")
     with person(lake, engine=engine) as conn:
         for statement in statements:
-            assert raw(conn, statement, form, ordered=ordered) == raw(lake.twin, statement, form, ordered=ordered), statement
+            assert raw(conn, statement, form, ordered=ordered) == raw(lake.twin, statement, form, ordered=ordered), (
+                statement
+            )
 
 
 @pytest.mark.parametrize("form", [0, 1], ids=["text", "binary"])
@@ -27,7 +32,9 @@ def test_rows_and_conditions_give_the_bytes_of_an_ordinary_table(lake: Spanning,
 
 @pytest.mark.parametrize("form", [0, 1], ids=["text", "binary"])
 def test_aggregates_joins_and_queries_within_give_the_bytes_of_an_ordinary_table(lake: Spanning, form: int) -> None:
-    assert_same(lake, whole_battery.AGGREGATES if form == 0 else whole_battery.AGGREGATES[:20], engine="duckdb", form=form)
+    assert_same(
+        lake, whole_battery.AGGREGATES if form == 0 else whole_battery.AGGREGATES[:20], engine="duckdb", form=form
+    )
 
 
 def test_ordered_answers_come_in_the_order_of_an_ordinary_table(lake: Spanning) -> None:
@@ -38,7 +45,9 @@ def test_what_is_not_known_to_be_equal_is_answered_by_postgres(lake: Spanning) -
     assert_same(lake, whole_battery.LEFT_TO_POSTGRES, engine="auto")
     with person(lake, engine="duckdb") as conn:
         for statement in whole_battery.LEFT_TO_POSTGRES:
-            with pytest.raises(psycopg.errors.FeatureNotSupported, match="TC510: DuckDB does not answer this statement"):
+            with pytest.raises(
+                psycopg.errors.FeatureNotSupported, match="TC510: DuckDB does not answer this statement"
+            ):
                 conn.execute(statement.encode())
 
 
@@ -54,7 +63,10 @@ def test_parameters_and_prepared_statements_are_answered_alike(lake: Spanning) -
                 values = (low, kind, "2026-01-03 00:00:00+00", 7)
                 ours = conn.execute(query, values, prepare=prepare, binary=prepare).fetchall()
                 assert ours == lake.twin.execute(query, values).fetchall()
-        query = "select kind, avg(price), sum(qty) from events where shop = any(array[1, 2]) or shop = %s group by kind order by kind"
+        query = (
+            "select kind, avg(price), sum(qty) from events where shop = any(array[1, 2]) or shop = %s group by "
+            "kind order by kind"
+        )
         with pytest.raises(psycopg.errors.FeatureNotSupported):
             conn.execute(query, (3,))
         conn.execute("set thermocline.engine = auto")
@@ -79,7 +91,9 @@ def test_errors_are_postgres_own(lake: Spanning) -> None:
             for side in (conn, lake.twin):
                 with pytest.raises(psycopg.Error) as problem:
                     side.execute(statement.encode())
-                told.append((problem.value.sqlstate, problem.value.diag.message_primary, problem.value.diag.statement_position))
+                told.append(
+                    (problem.value.sqlstate, problem.value.diag.message_primary, problem.value.diag.statement_position)
+                )
             assert told[0] == told[1]
         assert conn.execute("select count(*) from shops").fetchone() == (9,)
 
@@ -93,7 +107,12 @@ def test_a_session_in_another_time_zone_or_style_sees_what_postgres_shows(lake: 
         "select raw, f from events where id < 20",
     ]
     with person(lake) as conn:
-        for setting in ("timezone = 'Asia/Kolkata'", "datestyle = 'German'", "bytea_output = 'escape'", "extra_float_digits = -3"):
+        for setting in (
+            "timezone = 'Asia/Kolkata'",
+            "datestyle = 'German'",
+            "bytea_output = 'escape'",
+            "extra_float_digits = -3",
+        ):
             for side in (conn, lake.twin):
                 side.execute(f"set {setting}".encode())
             for statement in statements:
@@ -128,18 +147,32 @@ def test_explain_says_which_engine_runs_and_why(lake: Spanning) -> None:
 
 def test_a_role_reads_what_postgres_lets_it_read_and_nothing_more(lake: Spanning) -> None:
     owner = lake.session(autocommit=True)
-    owner.execute("create role narrow login password 'n'; create role blind login password 'b'; create role wide login password 'w'")
-    owner.execute("grant usage on schema public_all, public to narrow, wide, blind; grant select on public_all.events to wide")
+    owner.execute(
+        "create role narrow login password 'n'; create role blind login password 'b'; create role wide login "
+        "password 'w'"
+    )
+    owner.execute(
+        "grant usage on schema public_all, public to narrow, wide, blind; grant select on public_all.events to wide"
+    )
     owner.execute("grant select (id, shop) on public_all.events to narrow; grant narrow to wide")
     try:
         with person(lake, user="narrow", password="n", engine="duckdb") as conn:
             assert conn.execute("select count(id), max(shop) from events").fetchall() == [(3297, 6)]
         with person(lake, user="narrow", password="n") as conn:
-            for statement in ("select price from events", "select count(*) from events where kind = 'buy'", "select count(*) from shops"):
-                with pytest.raises(psycopg.errors.InsufficientPrivilege, match=r"permission denied for (view events|table shops)"):
+            for statement in (
+                "select price from events",
+                "select count(*) from events where kind = 'buy'",
+                "select count(*) from shops",
+            ):
+                with pytest.raises(
+                    psycopg.errors.InsufficientPrivilege, match=r"permission denied for (view events|table shops)"
+                ):
                     conn.execute(statement.encode())
         with person(lake, user="wide", password="w", engine="duckdb") as conn:
-            assert conn.execute("select sum(qty) from events").fetchall() == lake.twin.execute("select sum(qty) from events").fetchall()
+            assert (
+                conn.execute("select sum(qty) from events").fetchall()
+                == lake.twin.execute("select sum(qty) from events").fetchall()
+            )
             conn.execute("set role narrow; set thermocline.engine = auto")
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 conn.execute("select sum(qty) from events")
@@ -154,7 +187,9 @@ def test_a_role_reads_what_postgres_lets_it_read_and_nothing_more(lake: Spanning
 
 def test_a_function_or_table_of_the_sessions_own_is_meant_when_it_comes_first(lake: Spanning) -> None:
     owner = lake.session(autocommit=True)
-    owner.execute("create schema mine; create function mine.round(integer) returns integer language sql immutable as 'select 42'")
+    owner.execute(
+        "create schema mine; create function mine.round(integer) returns integer language sql immutable as 'select 42'"
+    )
     try:
         with person(lake, path="mine, public_all, public") as conn:
             assert conn.execute("select round(max(shop)) from events").fetchone() == (42,)
@@ -171,12 +206,16 @@ def test_a_function_that_only_the_parser_knows_is_the_users_own(lake: Spanning) 
     """`len` is no function of Postgres': the parser takes it for LENGTH, the user made one that says something else."""
     owner = lake.session(autocommit=True)
     owner.execute("create function public.len(text) returns integer language sql immutable as 'select 42'")
-    owner.execute("create function public.ifnull(integer, integer) returns integer language sql immutable as 'select 43'")
+    owner.execute(
+        "create function public.ifnull(integer, integer) returns integer language sql immutable as 'select 43'"
+    )
     owner.execute("create function public.\"LOWER\"(text) returns text language sql immutable as $$select 'mine'$$")
     try:
         with person(lake) as conn:
             for condition in ("len(kind) = 42", "ifnull(shop, 1) = 43", "\"LOWER\"(kind) = 'mine'"):
-                assert conn.execute(f"select count(*) from events where {condition}".encode()).fetchone() == (3297,), condition
+                assert conn.execute(f"select count(*) from events where {condition}".encode()).fetchone() == (3297,), (
+                    condition
+                )
     finally:
         owner.execute('drop function public.len(text), public.ifnull(integer, integer), public."LOWER"(text)')
 
@@ -203,7 +242,9 @@ def test_a_column_in_the_place_of_a_unit_is_read_as_a_column(lake: Spanning) -> 
 def test_row_level_security_of_a_joined_table_is_kept(lake: Spanning) -> None:
     owner = lake.session(autocommit=True)
     owner.execute("create table public.secret (shop int); insert into public.secret values (1), (2)")
-    owner.execute("alter table public.secret enable row level security; create policy one on public.secret using (shop = 1)")
+    owner.execute(
+        "alter table public.secret enable row level security; create policy one on public.secret using (shop = 1)"
+    )
     owner.execute("create role guest login password 'g'; grant usage on schema public_all, public to guest")
     owner.execute("grant select on public.secret, public_all.events to guest")
     try:
@@ -220,7 +261,9 @@ def test_a_transaction_sees_its_own_writes_and_keeps_its_snapshot(lake: Spanning
         (before,) = conn.execute(count).fetchall()
         conn.execute("begin")
         assert conn.execute(count).fetchone() == before
-        conn.execute("insert into events (id, ts, day, shop, qty) values (9100, '2026-02-02 02:00+00', '2026-02-02', 1, 1)")
+        conn.execute(
+            "insert into events (id, ts, day, shop, qty) values (9100, '2026-02-02 02:00+00', '2026-02-02', 1, 1)"
+        )
         assert conn.execute(count).fetchone() == (before[0] + 1, before[1] + 1)
         conn.execute("rollback")
         steady.execute("begin isolation level repeatable read")
@@ -266,8 +309,15 @@ def test_every_answer_is_of_one_point_in_time_while_amounts_move_across_the_line
 
 
 def test_values_that_only_postgres_holds_send_the_statement_there(lake: Spanning) -> None:
-    odd = ("insert into events (id, ts, day, at, price, shop) values (9300, '2026-04-29', 'infinity', '-infinity', 'NaN', 1)",
-           "delete from events where id = 9300")  # fmt: skip
+    odd = (
+        (
+            "insert into events (id, ts, day, at, "
+            "price, shop) values "
+            "(9300, '2026-04-29', 'infinity', '-infinity', "
+            "'NaN', 1)"
+        ),
+        "delete from events where id = 9300",
+    )
     lake.both(odd[0])
     try:
         statements = [

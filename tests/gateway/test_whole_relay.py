@@ -1,4 +1,5 @@
-"""A person's own login at the gateway: Postgres decides, and everything that is no whole query is Postgres' own answer."""
+"""A person's own login at the gateway: Postgres decides, and everything that is no whole query is Postgres' own
+answer."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def person(shared_site: Any) -> Iterator[str]:
     shared_site.conn.execute("create role ann login password 'ann''s own'")
     shared_site.conn.execute("create table public.things (id int primary key, name text default 'x')")
     shared_site.conn.execute("grant select, insert, update, delete on public.things to ann")
-    yield make_conninfo(host="127.0.0.1", port=shared_site.gateway.port, user="ann", password="ann's own", dbname=parts["dbname"])
+    yield make_conninfo(
+        host="127.0.0.1", port=shared_site.gateway.port, user="ann", password="ann's own", dbname=parts["dbname"]
+    )
     shared_site.conn.execute("drop owned by ann")
     shared_site.conn.execute("drop role ann")
 
@@ -32,7 +35,9 @@ def relayed(person: str) -> Iterator[psycopg.Connection[Any]]:
         yield conn
 
 
-def test_a_person_is_let_in_by_postgres_with_the_persons_own_role_and_parameters(relayed: psycopg.Connection[Any]) -> None:
+def test_a_person_is_let_in_by_postgres_with_the_persons_own_role_and_parameters(
+    relayed: psycopg.Connection[Any],
+) -> None:
     assert relayed.execute("select current_user, session_user").fetchone() == ("ann", "ann")
     assert relayed.info.server_version // 10000 == 18
     assert relayed.info.parameter_status("is_superuser") == "off"
@@ -66,14 +71,20 @@ def test_transactions_savepoints_errors_and_notices_are_postgres_own(relayed: ps
     relayed.commit()
 
 
-def test_copy_runs_in_both_directions_and_a_failed_one_leaves_the_session_well(relayed: psycopg.Connection[Any]) -> None:
+def test_copy_runs_in_both_directions_and_a_failed_one_leaves_the_session_well(
+    relayed: psycopg.Connection[Any],
+) -> None:
     with relayed.cursor() as cursor:
         with cursor.copy("copy things (id, name) from stdin") as copy:
             for number in range(50_000):
                 copy.write_row((number, f"name {number}"))
         with cursor.copy("copy (select id from things order by id) to stdout") as copy:
             assert [row[0] for row in copy.rows()] == [str(number) for number in range(50_000)]
-        with pytest.raises(psycopg.errors.BadCopyFileFormat), relayed.transaction(), cursor.copy("copy things from stdin") as copy:
+        with (
+            pytest.raises(psycopg.errors.BadCopyFileFormat),
+            relayed.transaction(),
+            cursor.copy("copy things from stdin") as copy,
+        ):
             copy.write(b"not\ta\tthing\n")
         assert cursor.execute("select count(*) from things").fetchone() == (50_000,)
     relayed.rollback()
@@ -82,7 +93,9 @@ def test_copy_runs_in_both_directions_and_a_failed_one_leaves_the_session_well(r
 def test_a_large_value_passes_in_both_directions(relayed: psycopg.Connection[Any]) -> None:
     large = "ä" * 3_000_000
     assert relayed.execute("select %s::text", (large,)).fetchone() == (large,)
-    assert relayed.execute("select count(*) from (select repeat('x', 100000) from generate_series(1, 20)) t").fetchone() == (20,)
+    assert relayed.execute(
+        "select count(*) from (select repeat('x', 100000) from generate_series(1, 20)) t"
+    ).fetchone() == (20,)
     assert len(relayed.execute("select repeat('x', 1000000) from generate_series(1, 20)").fetchall()) == 20
 
 
@@ -119,14 +132,19 @@ def test_a_session_that_postgres_ends_ends_at_the_gateway_too(person: str, share
 
 
 def test_the_closed_set_stays_closed_for_the_foreign_servers_login(shared_site: Any) -> None:
-    with psycopg.connect(shared_site.direct_dsn(), autocommit=True) as conn, pytest.raises(psycopg.errors.FeatureNotSupported):
+    with (
+        psycopg.connect(shared_site.direct_dsn(), autocommit=True) as conn,
+        pytest.raises(psycopg.errors.FeatureNotSupported),
+    ):
         conn.execute("create table x ()")
 
 
 def test_psql_describes_tables_through_the_gateway(person: str, shared_site: Any) -> None:
     for command in (r"\dt", r"\d things", r"\d+ things", r"\dn", r"\df pg_catalog.abs", r"\du ann"):
         here, there = (
-            subprocess.run(["psql", "-X", "-c", command, dsn], capture_output=True, text=True, check=True, timeout=60).stdout
+            subprocess.run(
+                ["psql", "-X", "-c", command, dsn], capture_output=True, text=True, check=True, timeout=60
+            ).stdout
             for dsn in (person, make_conninfo(shared_site.dsn, user="ann", password="ann's own"))
         )
         assert here == there
@@ -159,9 +177,12 @@ def test_a_crawl_of_jdbc_metadata_sees_what_it_sees_in_postgres(person: str, sha
     heard = [
         subprocess.run(
             [*command, f"jdbc:postgresql://127.0.0.1:{port}/{parts['dbname']}"],
-            capture_output=True, text=True, check=True, timeout=120,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
         ).stdout
         for port in (shared_site.gateway.port, parts["port"])
-    ]  # fmt: skip
+    ]
     assert heard[0] == heard[1]
     assert len(heard[0].splitlines()) == 7

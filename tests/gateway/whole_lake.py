@@ -1,4 +1,5 @@
-"""A spanning table of every native type, its twin, and two small tables beside it: what the batteries of whole queries run on."""
+"""A spanning table of every native type, its twin, and two small tables beside it: what the batteries of whole queries
+run on."""
 
 from __future__ import annotations
 
@@ -72,7 +73,8 @@ insert into {schema}.rates values ('click', 0.125, true), ('view', 1.5, false), 
 
 @contextmanager
 def open_lake(dsn: str, directory: Path) -> Iterator[Spanning]:
-    """Three months in the lake, one in the heap, corrections in the delta; its twin; and two plain tables on each side."""
+    """Three months in the lake, one in the heap, corrections in the delta; its twin; and two plain tables on each
+    side."""
     made = Spanning.make(dsn, directory, table=TABLE, partitions=PARTITIONS, rows=ROWS)
     try:
         made.tier()
@@ -93,10 +95,14 @@ def through(lake: Spanning, **changes: Any) -> str:
 
 
 @contextmanager
-def person(lake: Spanning, *, engine: str = "auto", path: str = "public_all, public", **changes: Any) -> Iterator[psycopg.Connection[Any]]:
+def person(
+    lake: Spanning, *, engine: str = "auto", path: str = "public_all, public", **changes: Any
+) -> Iterator[psycopg.Connection[Any]]:
     """A person's session, in UTC."""
     with psycopg.connect(through(lake, **changes), autocommit=True) as conn:
-        conn.execute("select set_config('search_path', %s, false), set_config('thermocline.engine', %s, false)", (path, engine))
+        conn.execute(
+            "select set_config('search_path', %s, false), set_config('thermocline.engine', %s, false)", (path, engine)
+        )
         conn.execute("set timezone = 'UTC'")
         yield conn
 
@@ -114,7 +120,9 @@ def raw(conn: psycopg.Connection[Any], statement: str, form: int = 0, *, ordered
     return fields, rows if ordered else sorted(rows, key=repr)
 
 
-def outcome(conn: psycopg.Connection[Any], statement: str | bytes, form: int = 0, *, ordered: bool = False) -> tuple[Any, ...]:
+def outcome(
+    conn: psycopg.Connection[Any], statement: str | bytes, form: int = 0, *, ordered: bool = False
+) -> tuple[Any, ...]:
     """All that a client hears of a statement: tag, names, types and bytes; or the error's state, message and place."""
     text = statement.encode() if isinstance(statement, str) else statement
     result = conn.pgconn.exec_params(text, [], result_format=form) if form else conn.pgconn.exec_(text)

@@ -37,7 +37,9 @@ class Mutant:
     def changed(self, text: str) -> str:
         """The file's text with the change made."""
         if (count := text.count(self.find)) != 1:
-            raise MutantDoesNotApply(f"{self.name}: its text occurs {count} times in {self.file}, not once:\n{self.find}")
+            raise MutantDoesNotApply(
+                f"{self.name}: its text occurs {count} times in {self.file}, not once:\n{self.find}"
+            )
         return text.replace(self.find, self.replace)
 
 

@@ -1,7 +1,8 @@
-"""Run mutants: `python -m tests.mutants.run [NAME…]`. Each is applied alone to a copy of the tree, and its tests must fail there.
+"""Run mutants: `python -m tests.mutants.run [NAME…]`. Each is applied alone to a copy of the tree, and its tests must
+fail there.
 
-The work tree is never touched: sources, tests and settings are copied once, and the copy is what runs. First all tests that mutants name
-pass on the unchanged copy, for a test that fails anyhow notices nothing. A mutant is
+The work tree is never touched: sources, tests and settings are copied once, and the copy is what runs. First all tests
+that mutants name pass on the unchanged copy, for a test that fails anyhow notices nothing. A mutant is
 
     killed      one of its tests failed, or ran into the time limit
     survived    all of its tests passed: a guard that nobody would miss
@@ -90,13 +91,21 @@ def copied_tree(root: Path = ROOT) -> Iterator[Path]:
 
 def choose(mutants: Sequence[Mutant], wanted: Sequence[str]) -> tuple[Mutant, ...]:
     """The mutants whose names or files contain one of the texts; all without any."""
-    return tuple(mutant for mutant in mutants if not wanted or any(text in mutant.name or text in mutant.file for text in wanted))
+    return tuple(
+        mutant for mutant in mutants if not wanted or any(text in mutant.name or text in mutant.file for text in wanted)
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description="Show that each mutant is noticed by its tests.")
-    parser.add_argument("wanted", nargs="*", metavar="NAME", help="part of a mutant's name or file; all mutants without any")
-    parser.add_argument("--no-baseline", action="store_true", help="do not run the tests on the unchanged sources first")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants.run", description="Show that each mutant is noticed by its tests."
+    )
+    parser.add_argument(
+        "wanted", nargs="*", metavar="NAME", help="part of a mutant's name or file; all mutants without any"
+    )
+    parser.add_argument(
+        "--no-baseline", action="store_true", help="do not run the tests on the unchanged sources first"
+    )
     given = parser.parse_args(arguments)
     mutants = choose(read_mutants(), given.wanted)
     if not mutants:
@@ -110,10 +119,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcomes = []
         for number, mutant in enumerate(mutants, 1):
             outcomes.append(outcome := run_mutant(tree, mutant))
-            print(f"{number:>3}/{len(mutants)} {outcome.verdict:<8} {outcome.seconds:5.0f} s  {mutant.file}: {mutant.name}", flush=True)
+            print(
+                (
+                    f"{number:>3}/{len(mutants)} {outcome.verdict:<8} {outcome.seconds:5.0f} s  {mutant.file}: "
+                    f"{mutant.name}"
+                ),
+                flush=True,
+            )
             if outcome.verdict != "killed":
                 print(outcome.said, flush=True)
-    counts = {verdict: sum(outcome.verdict == verdict for outcome in outcomes) for verdict in ("killed", "survived", "broken")}
+    counts = {
+        verdict: sum(outcome.verdict == verdict for outcome in outcomes) for verdict in ("killed", "survived", "broken")
+    }
     print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     return 0 if counts["killed"] == len(outcomes) else 1
 

@@ -17,11 +17,11 @@ from tests.postgres.traces import read_traces
 
 from thermocline.core.names import TableName, parse_table_name
 from thermocline.gateway.server import start_in_thread
-from thermocline.ops.register import RegisterReport, RegisterRequest, register
-from thermocline.ops.unregister import UnregisterReport, unregister
-from thermocline.pg import connect, with_database
-from thermocline.postgres_server import PostgresServer
-from thermocline.settings import Settings
+from thermocline.ops.register.registration import RegisterReport, RegisterRequest, register
+from thermocline.ops.register.unregistration import UnregisterReport, unregister
+from thermocline.runtime.pg import connect, with_database
+from thermocline.runtime.postgres_server import PostgresServer
+from thermocline.runtime.settings import Settings
 
 
 @dataclass(slots=True)
@@ -49,11 +49,15 @@ class Shop:
         self.made.append(conn)
         return conn
 
-    def register(self, table: str | TableName = "public.events", dsn: str | None = None, **request: Any) -> RegisterReport:
+    def register(
+        self, table: str | TableName = "public.events", dsn: str | None = None, **request: Any
+    ) -> RegisterReport:
         name = table if isinstance(table, TableName) else parse_table_name(table)
         return register(dsn or self.dsn, RegisterRequest(table=name, **request), settings=self.settings)
 
-    def unregister(self, table: str | TableName = "public.events", dsn: str | None = None, **choices: Any) -> UnregisterReport:
+    def unregister(
+        self, table: str | TableName = "public.events", dsn: str | None = None, **choices: Any
+    ) -> UnregisterReport:
         name = table if isinstance(table, TableName) else parse_table_name(table)
         return unregister(dsn or self.dsn, name, settings=self.settings, **choices)
 
@@ -88,7 +92,9 @@ def shop(make_role: Callable[[], str], database: str, tmp_path: Path) -> Iterato
     """A fresh database with our catalog in it; a warehouse with a space in its name."""
     gateway = start_in_thread(database)
     listen = f"127.0.0.1:{gateway.port}"
-    settings = Settings(dir=tmp_path, warehouse=str(tmp_path / "lake house"), gateway_listen=listen, lock_timeout_ms=300)
+    settings = Settings(
+        dir=tmp_path, warehouse=str(tmp_path / "lake house"), gateway_listen=listen, lock_timeout_ms=300
+    )
     opened = Shop(dsn=database, settings=settings, conn=connect(database, autocommit=True))
     yield opened
     for conn in (*opened.made, opened.conn):

@@ -1,4 +1,5 @@
-"""A format of lake tables that the program knows nothing of: a ledger is a JSON document with pages, and too many pages are squashed."""
+"""A format of lake tables that the program knows nothing of: a ledger is a JSON document with pages, and too many pages
+are squashed."""
 
 from __future__ import annotations
 
@@ -8,16 +9,16 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from thermocline.catalog.lake_stats import StatsRow
-from thermocline.core.maintenance.formats import Format, OperationSpec
+from thermocline.catalog.maintenance.lake_stats import StatsRow
 from thermocline.core.maintenance.outcome import Operation, Outcome
-from thermocline.core.maintenance.policy import Policy
-from thermocline.core.maintenance.spellings import Spelling
 from thermocline.core.names import TableName
+from thermocline.core.policy.formats import Format, OperationSpec
+from thermocline.core.policy.key_types import Spelling
+from thermocline.core.policy.policy import Policy
 from thermocline.errors import LakeTableMissing
-from thermocline.ops.maintain.context import PassContext
-from thermocline.ops.maintain.formats import Located, Looked, Target
-from thermocline.pg import Connection
+from thermocline.maintain.context import PassContext
+from thermocline.maintain.formats import Located, Looked, Target
+from thermocline.runtime.pg import Connection
 
 PLACE = "LEDGER_TEST_FOLDER"
 
@@ -62,7 +63,9 @@ class Ledgers:
     def engine(self, _name: str) -> Ledgers:
         return self
 
-    def why_not_yet(self, _operation: Operation, _context: PassContext, _last_done: Callable[[], datetime | None]) -> str | None:
+    def why_not_yet(
+        self, _operation: Operation, _context: PassContext, _last_done: Callable[[], datetime | None]
+    ) -> str | None:
         return None
 
     def look(self, _conn: Connection, target: Target, policy: Policy, _before: StatsRow | None) -> Looked:
@@ -76,9 +79,14 @@ class Ledgers:
         pages = told["pages"]
         if operation == "audit_pages" or len(pages) <= int(str(context.policy.own["page_limit"])):
             return Outcome(operation=operation, status="skipped", sentence=f"{len(pages)} pages are well")
-        path.write_text(json.dumps({**told, "version": told["version"] + 1, "pages": [[line for page in pages for line in page]]}))
+        path.write_text(
+            json.dumps({**told, "version": told["version"] + 1, "pages": [[line for page in pages for line in page]]})
+        )
         return Outcome(
-            operation=operation, status="done", sentence=f"squashed {len(pages)} pages into 1", counters={"pages_squashed": len(pages)}
+            operation=operation,
+            status="done",
+            sentence=f"squashed {len(pages)} pages into 1",
+            counters={"pages_squashed": len(pages)},
         )
 
 

@@ -13,7 +13,7 @@ from tests.postgres.test_register_options import MONTHS
 
 from thermocline.core.advice import Mode, Wishes, advise
 from thermocline.core.names import parse_table_name
-from thermocline.ops.advise import advise_table
+from thermocline.ops.inspect.advise import advise_table
 
 _EVENTS = "create table public.events (id bigint, ts timestamptz, primary key (id, ts)) partition by range (ts)"
 _ENTITY = "create table public.customers (id bigint primary key, name text)"
@@ -50,8 +50,10 @@ def test_each_answer_follows_from_the_table_and_from_what_is_wanted(
 
 def test_what_is_not_built_yet_says_what_serves_today() -> None:
     advice = advise("public.events", "ts", None, Wishes(trail_seconds=True))
-    assert advice.lines[-1].endswith("until then tiered serves it with a lake that trails by the tiering lag: "
-                                     "thermocline register public.events --mode tiered")  # fmt: skip
+    assert advice.lines[-1].endswith(
+        "until then tiered serves it with a lake that trails by the tiering lag: "
+        "thermocline register public.events --mode tiered"
+    )
     assert "stays in Postgres alone" in advise("public.customers", None, "it is not partitioned", Wishes()).lines[-1]
 
 
@@ -72,11 +74,18 @@ def test_the_command_prints_the_mode_the_reason_and_what_to_type(shop: Shop) -> 
     ("keep_everything", "said"),
     [
         (True, ("it is registered so already",)),
-        (False, ("it is registered already, as tiered keep-heap: unregister it first",
-                 "register it by: thermocline register public.events --mode tiered")),
+        (
+            False,
+            (
+                "it is registered already, as tiered keep-heap: unregister it first",
+                "register it by: thermocline register public.events --mode tiered",
+            ),
+        ),
     ],
-)  # fmt: skip
-def test_a_table_that_is_registered_already_is_told_so(shop: Shop, keep_everything: bool, said: tuple[str, ...]) -> None:
+)
+def test_a_table_that_is_registered_already_is_told_so(
+    shop: Shop, keep_everything: bool, said: tuple[str, ...]
+) -> None:
     shop.run(*MONTHS)
     shop.register(keep_heap=True)
     advice = advise_table(shop.dsn, parse_table_name("public.events"), Wishes(keep_everything=keep_everything))

@@ -50,8 +50,21 @@ def test_every_date_comes_back_from_the_axis(shop: Shop, place: int) -> None:
         ("smallint", ["-32768", "0", "32767"]),
         ("bigint", ["-9223372036854775808", "-1", "9223372036854775807"]),
         ("date", ["-infinity", "4714-11-24 BC", "0001-01-01", "5874897-12-31", "infinity"]),
-        ("timestamp", ["-infinity", "4714-11-24 00:00 BC", "2026-01-01", "294246-12-31", "294276-12-31 23:59:59.999999", "infinity"]),
-        ("timestamptz", ["-infinity", "2026-01-01 00:00+02", "2026-01-01 00:00+00", "294276-12-31 23:59:59.999999+00", "infinity"]),
+        (
+            "timestamp",
+            [
+                "-infinity",
+                "4714-11-24 00:00 BC",
+                "2026-01-01",
+                "294246-12-31",
+                "294276-12-31 23:59:59.999999",
+                "infinity",
+            ],
+        ),
+        (
+            "timestamptz",
+            ["-infinity", "2026-01-01 00:00+02", "2026-01-01 00:00+00", "294276-12-31 23:59:59.999999+00", "infinity"],
+        ),
     ],
 )
 def test_the_axis_keeps_the_order_up_to_the_last_year_postgres_knows(shop: Shop, kind: str, values: list[str]) -> None:

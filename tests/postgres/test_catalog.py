@@ -13,7 +13,7 @@ from thermocline.catalog.migrate import apply_migrations, read_migrations, read_
 from thermocline.catalog.tables import find_table
 from thermocline.core.names import TableName
 from thermocline.errors import CatalogTooNew, NotRegistered
-from thermocline.pg import connect
+from thermocline.runtime.pg import connect
 
 from .conftest import Shop
 
@@ -41,7 +41,10 @@ def test_migrating_twice_changes_nothing(bare_database: str) -> None:
         assert (read_version(conn), apply_migrations(conn)) == (0, newest)
         before = conn.execute("select version, name, applied_at from thermocline.schema_version order by 1").fetchall()
         assert apply_migrations(conn) == newest
-        assert conn.execute("select version, name, applied_at from thermocline.schema_version order by 1").fetchall() == before
+        assert (
+            conn.execute("select version, name, applied_at from thermocline.schema_version order by 1").fetchall()
+            == before
+        )
         assert [row[0] for row in before] == list(range(1, newest + 1))
 
 
@@ -64,8 +67,14 @@ def test_a_failed_migration_leaves_no_trace(bare_database: str) -> None:
 def test_a_newer_catalog_is_refused_with_both_versions(shop: Shop) -> None:
     newest = len(read_migrations())
     shop.conn.execute("insert into thermocline.schema_version (version, name) values (%s, 'future')", [newest + 3])
-    for refuse in (lambda: apply_migrations(shop.conn), lambda: find_table(shop.conn, TableName("a", "b")), shop.unregister):
-        with pytest.raises(CatalogTooNew, match=rf"has version {newest + 3}, and this program knows versions up to {newest}\."):
+    for refuse in (
+        lambda: apply_migrations(shop.conn),
+        lambda: find_table(shop.conn, TableName("a", "b")),
+        shop.unregister,
+    ):
+        with pytest.raises(
+            CatalogTooNew, match=rf"has version {newest + 3}, and this program knows versions up to {newest}\."
+        ):
             refuse()
 
 

@@ -19,17 +19,17 @@ from tests.object_store import BUCKET, Bucket, serve_bucket
 from tests.postgres.conftest import Shop
 from tests.postgres.test_register import EVENTS
 
-from thermocline import object_store
 from thermocline.gateway.server import start_in_thread
-from thermocline.object_store import use_store
-from thermocline.ops import warehouse_rights
-from thermocline.ops.doctor import examine, judge_clock
-from thermocline.ops.findings import Finding
-from thermocline.ops.init_database import GatewayAddress, init_database
-from thermocline.ops.profiles import add_profile
-from thermocline.pg import Connection, connect
-from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
-from thermocline.settings import Settings, split_address
+from thermocline.ops.admin.init_database import GatewayAddress, init_database
+from thermocline.ops.admin.profiles import add_profile
+from thermocline.ops.doctor import warehouse_rights
+from thermocline.ops.doctor.checks import examine, judge_clock
+from thermocline.ops.doctor.findings import Finding
+from thermocline.runtime import object_store
+from thermocline.runtime.object_store import use_store
+from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
+from thermocline.runtime.settings import Settings, split_address
 
 SERVER = "foreign server thermocline_gateway"
 
@@ -73,7 +73,9 @@ def test_jars_that_cannot_be_had_are_red(ready: Shop, monkeypatch: pytest.Monkey
     assert found("java and jars", ready.settings).verdict == "red"
 
 
-def test_a_warehouse_that_is_missing_full_or_not_writable_is_told(ready: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_warehouse_that_is_missing_full_or_not_writable_is_told(
+    ready: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert found("warehouse", ready.settings).verdict == "ok"
     missing = found("warehouse", ready.settings, warehouse=str(tmp_path / "nowhere"))
     assert (missing.verdict, missing.fix) == ("warning", "`thermocline up` makes it.")
@@ -102,9 +104,16 @@ def store(bucket: Bucket) -> Iterator[Bucket]:
 @pytest.mark.conforms("O-025")
 @pytest.mark.parametrize(
     ("method", "right"),
-    [("PUT", "s3:PutObject"), ("GET /lake?", "s3:ListBucket"), ("GET /lake/", "s3:GetObject"), ("DELETE", "s3:DeleteObject")],
+    [
+        ("PUT", "s3:PutObject"),
+        ("GET /lake?", "s3:ListBucket"),
+        ("GET /lake/", "s3:GetObject"),
+        ("DELETE", "s3:DeleteObject"),
+    ],
 )
-def test_a_right_that_is_missing_in_the_object_store_is_named(ready: Shop, store: Bucket, method: str, right: str) -> None:
+def test_a_right_that_is_missing_in_the_object_store_is_named(
+    ready: Shop, store: Bucket, method: str, right: str
+) -> None:
     location, before = f"s3://{BUCKET}/ware house", store.files()
     good = found("warehouse", ready.settings, warehouse=location)
     assert (good.verdict, good.seen) == ("ok", f"{location}: a file was written, listed, read and deleted")
@@ -184,7 +193,8 @@ def test_a_catalog_of_another_version_is_red(ready: Shop) -> None:
     newer = found("catalog", ready.settings)
     assert (newer.verdict, newer.fix) == ("red", "Upgrade thermocline.")
     ready.run(
-        "delete from thermocline.schema_version where version = (select max(version) from thermocline.schema_version where version < 9999)"
+        "delete from thermocline.schema_version where version = (select max(version) from "
+        "thermocline.schema_version where version < 9999)"
     )
     ready.run("delete from thermocline.schema_version where version = 9999")
     older = found("catalog", ready.settings)
@@ -295,7 +305,10 @@ def test_the_way_of_postgres_to_the_gateway_is_tried(ready: Shop) -> None:
     nobody = str(free_port())
     ready.run(f"alter server thermocline_gateway options (set port '{nobody}')")
     away = found(SERVER, ready.settings, gateway_listen=f"{host}:{nobody}")
-    assert (away.verdict, f"Start the gateway where Postgres can reach it at {host} port {nobody}" in str(away.fix)) == ("red", True)
+    assert (
+        away.verdict,
+        f"Start the gateway where Postgres can reach it at {host} port {nobody}" in str(away.fix),
+    ) == ("red", True)
     ready.run(f"alter server thermocline_gateway options (set port '{port}')")
     ready.run("alter user mapping for current_user server thermocline_gateway options (set password 'wrong')")
     refused = found(SERVER, ready.settings)

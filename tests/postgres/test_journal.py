@@ -1,4 +1,5 @@
-"""The journal's guards, each by itself: whoever lost the table, looked at another S, or finished the op already changes nothing."""
+"""The journal's guards, each by itself: whoever lost the table, looked at another S, or finished the op already changes
+nothing."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from thermocline.catalog import journal
 from thermocline.catalog.safety import Owner
 from thermocline.core.observation import CutLine
 from thermocline.errors import AnotherWriter, Fenced, Paused
-from thermocline.ops.pause import pause
-from thermocline.pg import Connection
+from thermocline.ops.admin.pause import pause
+from thermocline.runtime.pg import Connection
 
 JANUARY, FEBRUARY, MARCH = 1_767_225_600_000_000, 1_769_904_000_000_000, 1_772_323_200_000_000
 EVERYTHING = (
@@ -52,7 +53,9 @@ def _begun(conn: Connection, *, kind: str = "tier", t: int | None = None) -> jou
     return op
 
 
-def _publish(conn: Connection, op: journal.Op, *, snapshot: int | None, paths: tuple[str, ...] = (), **more: Any) -> tuple[str, ...]:
+def _publish(
+    conn: Connection, op: journal.Op, *, snapshot: int | None, paths: tuple[str, ...] = (), **more: Any
+) -> tuple[str, ...]:
     return journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message="done", **more)
 
 
@@ -150,14 +153,19 @@ def test_an_op_that_is_finished_stays_as_it_ended(events: Shop, end: str) -> Non
 def test_a_publication_takes_the_partitions_below_t_and_the_files_it_names(events: Shop) -> None:
     op, other = _begun(events.conn, t=FEBRUARY), uuid.uuid4()
     for path, op_id in (("/taken", op.op_id), ("/retried", op.op_id), ("/theirs", other)):
-        events.conn.execute("insert into thermocline.staged_files (path, table_id, op_id) values (%s, 1, %s)", [path, op_id])
+        events.conn.execute(
+            "insert into thermocline.staged_files (path, table_id, op_id) values (%s, 1, %s)", [path, op_id]
+        )
     assert _publish(events.conn, op, snapshot=101, paths=("/taken", "/theirs")) == ("e1",)
     assert events.rows("select name, state, tiered_xid is not null from thermocline.partitions order by lo") == [
         ("e1", "tiered", True),
         ("e2", "sealing", False),
     ]
     assert events.rows("select path from thermocline.staged_files order by path") == [("/retried",), ("/theirs",)]
-    assert events.rows("select snapshot_id, superseded_xid is null from thermocline.published order by 1") == [(100, False), (101, True)]
+    assert events.rows("select snapshot_id, superseded_xid is null from thermocline.published order by 1") == [
+        (100, False),
+        (101, True),
+    ]
 
 
 def test_a_snapshot_is_superseded_once_by_the_publication_that_replaced_it(events: Shop) -> None:
@@ -178,7 +186,9 @@ def test_only_a_fold_moves_the_mark_that_writers_compare(events: Shop) -> None:
     assert events.rows("select folding_xid from thermocline.cutline") == before
     op = _begun(events.conn, kind="fold")
     _publish(events.conn, op, snapshot=102)
-    assert events.rows("select folding_xid = (select max(published_xid) from thermocline.published) from thermocline.cutline") == [(True,)]
+    assert events.rows(
+        "select folding_xid = (select max(published_xid) from thermocline.published) from thermocline.cutline"
+    ) == [(True,)]
     assert op.op_id in {op_id for op_id, _ in journal.read_unpurged(events.conn, 1)}
     journal.note_purged(events.conn, op.op_id, op.fence)
     assert op.op_id not in {op_id for op_id, _ in journal.read_unpurged(events.conn, 1)}
@@ -199,7 +209,10 @@ def test_unfinished_ops_are_those_of_the_table_that_are_no_pass(events: Shop) ->
 def test_one_session_at_a_time_has_the_tables_lock(events: Shop) -> None:
     other = events.session()
     with journal.table_lock(events.conn, 1, "public.events"):
-        with pytest.raises(AnotherWriter, match=r"working on public\.events"), journal.table_lock(other, 1, "public.events"):
+        with (
+            pytest.raises(AnotherWriter, match=r"working on public\.events"),
+            journal.table_lock(other, 1, "public.events"),
+        ):
             pass
         with journal.table_lock(other, 2, "public.others"):
             pass
@@ -244,7 +257,10 @@ def test_a_staged_file_is_stray_once_its_op_is_finished_and_both_are_past_the_gr
             [op_id, phase, changed_ago],
         )
     events.conn.execute(
-        "insert into thermocline.staged_files (path, table_id, op_id, at) values ('/file', 1, %s, now() - make_interval(secs => %s))",
+        (
+            "insert into thermocline.staged_files (path, table_id, op_id, at) values ('/file', 1, %s, now() - "
+            "make_interval(secs => %s))"
+        ),
         [op_id, staged_ago],
     )
     assert journal.read_stray_files(events.conn, Owner(table_id=1), GRACE) == (("/file",) if is_stray else ())

@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from thermocline.core.maintenance.pacing import Pace
-from thermocline.core.maintenance.policy import Policy
-from thermocline.ops.maintain.latency import LatencyProbe
-from thermocline.ops.maintain.pacing import Pacing
+from thermocline.core.policy.policy import Policy
+from thermocline.maintain.latency import LatencyProbe
+from thermocline.maintain.pacing import Pacing
 
 
 class Source:
@@ -45,7 +45,10 @@ class Source:
 
     def prometheus(self) -> str:
         return json.dumps(
-            {"status": "success", "data": {"resultType": "vector", "result": [{"metric": {}, "value": [0, str(self.value)]}]}}
+            {
+                "status": "success",
+                "data": {"resultType": "vector", "result": [{"metric": {}, "value": [0, str(self.value)]}]},
+            }
         )
 
 
@@ -93,6 +96,8 @@ def test_a_prometheus_query_is_asked_when_the_policy_has_one(source: Source) -> 
 
 
 def test_a_source_that_cannot_be_reached_changes_nothing() -> None:
-    pacing = Pacing(policy=Policy(latency_threshold_ms=1), probe=LatencyProbe(gateway_http="127.0.0.1:1"), look_every_seconds=0)
+    pacing = Pacing(
+        policy=Policy(latency_threshold_ms=1), probe=LatencyProbe(gateway_http="127.0.0.1:1"), look_every_seconds=0
+    )
     assert pacing.why_pause() is None
     assert pacing.pace() == Pace()

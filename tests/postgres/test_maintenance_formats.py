@@ -17,17 +17,17 @@ from tests.told import Told
 from thermocline.api.catalog_metrics import catalog_registry
 from thermocline.catalog.tables import insert_lake_table
 from thermocline.cli.main import run
-from thermocline.cold.create import create_lake_table
-from thermocline.core.coltypes import LakeColumn
-from thermocline.core.maintenance import formats
 from thermocline.core.names import TableName
-from thermocline.maintenance_errors import PolicyKeyUnknown
-from thermocline.ops.maintain import plugins
-from thermocline.ops.maintain.ask import wish_from_data
-from thermocline.ops.maintain.health import collect_health
-from thermocline.ops.maintain.targets import environment_layer
-from thermocline.pg import connect
-from thermocline.settings import Settings, load_settings
+from thermocline.core.policy import formats
+from thermocline.core.types import LakeColumn
+from thermocline.errors.maintenance import PolicyKeyUnknown
+from thermocline.lake.commit.create_table import create_lake_table
+from thermocline.maintain import plugins
+from thermocline.maintain.health import collect_health
+from thermocline.maintain.requests import wish_from_data
+from thermocline.maintain.targets import environment_layer
+from thermocline.runtime.pg import connect
+from thermocline.runtime.settings import Settings, load_settings
 
 BOOK = "lab.book"
 
@@ -38,7 +38,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     described = tmp_path / "site" / "ledger_format-1.0.dist-info"
     described.mkdir(parents=True)
     (described / "METADATA").write_text("Metadata-Version: 2.1\nName: ledger-format\nVersion: 1.0\n")
-    (described / "entry_points.txt").write_text("[thermocline.formats]\nledger = tests.postgres.ledger_format:Ledgers\n")
+    (described / "entry_points.txt").write_text(
+        "[thermocline.formats]\nledger = tests.postgres.ledger_format:Ledgers\n"
+    )
     monkeypatch.syspath_prepend(str(described.parent))
     monkeypatch.setattr(formats, "_ADDED", {})
     monkeypatch.setattr(plugins, "_ADDED", {})
@@ -59,11 +61,17 @@ def told(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> C
         seen = capsys.readouterr()
         return Told(int(leaving.value.code or 0), seen.out, seen.err)
 
-    column = LakeColumn(name="id", field_id=1, base_type="int8", pg_type="bigint", lake_type="long", form="native", required=True)
-    made = create_lake_table(str(tmp_path), TableName("lab", "readings"), (column,), "id", "none", table_uuid=uuid.uuid4())
+    column = LakeColumn(
+        name="id", field_id=1, base_type="int8", pg_type="bigint", lake_type="long", form="native", required=True
+    )
+    made = create_lake_table(
+        str(tmp_path), TableName("lab", "readings"), (column,), "id", "none", table_uuid=uuid.uuid4()
+    )
     with closing(connect(database, autocommit=True)) as conn:
         insert_lake_table(conn, "lab", "readings", made.metadata_location)
-    (tmp_path / f"{BOOK}.json").write_text(json.dumps({"version": 1, "properties": {}, "pages": [[1], [2], [3], [4], [5]]}))
+    (tmp_path / f"{BOOK}.json").write_text(
+        json.dumps({"version": 1, "properties": {}, "pages": [[1], [2], [3], [4], [5]]})
+    )
     assert command("lake", "add", "lab.readings").code == 0
     return command
 
@@ -82,14 +90,19 @@ def test_a_second_format_brings_its_operations_keys_and_counters_and_is_seen_eve
     ]
     check_keys(told)
     done = told("maintain", BOOK, "--local", "--json").document()
-    assert (done["status"], done["sentence"]) == ("done", "squash_pages: squashed 5 pages into 1; audit_pages: disabled by policy")
+    assert (done["status"], done["sentence"]) == (
+        "done",
+        "squash_pages: squashed 5 pages into 1; audit_pages: disabled by policy",
+    )
     assert done["results"].items() >= {"pages_gone": 5, "squash_pages.pages_squashed": 5}.items()
     again = told("maintain", BOOK, "--local", "--operations", "squash_pages", "--json").document()
     assert (again["status"], again["sentence"]) == ("skipped", "squash_pages: 1 pages are well")
     check_catalog(database)
     shown = told("show", BOOK)
     assert "pages        1\n" in shown.out
-    assert [line.split()[:2] for line in shown.out.splitlines() if line.startswith("squash_pages")] == [["squash_pages", "successful"]]
+    assert [line.split()[:2] for line in shown.out.splitlines() if line.startswith("squash_pages")] == [
+        ["squash_pages", "successful"]
+    ]
     assert told("show", BOOK, "--json").document()["lake_health"]["stats"] == {"pages": 1}
     with closing(connect(database, autocommit=True)) as conn:
         collect_health(conn, Settings(dsn=database, warehouse=str(tmp_path)))
@@ -107,13 +120,16 @@ def test_a_worker_knows_every_installed_format_when_it_reads_a_request() -> None
 
 
 def check_keys(told: Callable[..., Told]) -> None:
-    """The policy has the ledger's keys and those that all formats share, with spellings, presets and refusals as ever."""
+    """The policy has the ledger's keys and those that all formats share, with spellings, presets and refusals as
+    ever."""
     lines = {line["key"]: (line["value"], line["source"]) for line in told("policy", BOOK, "--json").document()["keys"]}
     assert lines["page_limit"] == ("9", "preset modak")
     assert "quiet_windows" in lines
     assert "rewrite_target_bytes" not in lines
     assert told("policy", BOOK, "--preset", "artemis", "--json").document()["own"] == {"preset": "artemis"}
-    assert ["page_limit", "2", "(default)", "preset", "artemis"] in [line.split() for line in told("policy", BOOK).out.splitlines()]
+    assert ["page_limit", "2", "(default)", "preset", "artemis"] in [
+        line.split() for line in told("policy", BOOK).out.splitlines()
+    ]
     changed = told("policy", BOOK, "--set", "page_limit_dozens=1", "--json").document()
     assert changed["own"] == {"preset": "artemis", "page_limit": 12}
     assert told("policy", BOOK, "--set", "page_limit=3").code == 0
@@ -128,12 +144,14 @@ def check_catalog(database: str) -> None:
     """The journal, the policy in force and the last status of each operation are the ledger's own."""
     with closing(connect(database, autocommit=True)) as conn:
         passes = conn.execute(
-            "select o.counters ->> 'squash_pages.pages_squashed', o.policy ->> 'page_limit', o.policy ? 'rewrite_target_bytes'"
+            "select o.counters ->> 'squash_pages.pages_squashed', o.policy ->> 'page_limit', o.policy ? "
+            "'rewrite_target_bytes'"
             " from thermocline.op_log o where kind = 'maintain' order by started_at limit 1"
         ).fetchone()
         assert passes == ("5", "3", False)
         statuses = conn.execute(
-            "select name, array_agg(operation || ' ' || status order by place) from thermocline.maintenance_status group by name order by 1"
+            "select name, array_agg(operation || ' ' || status order by place) from "
+            "thermocline.maintenance_status group by name order by 1"
         ).fetchall()
     assert statuses[0] == ("book", ["squash_pages successful", "audit_pages disabled"])
     assert statuses[1][1][1] == "compact not yet run"

@@ -15,29 +15,32 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from thermocline.catalog import maintenance_requests as queue
-from thermocline.catalog.lake_tables import add_lake_table, read_maintained
-from thermocline.catalog.passes import pass_lock
-from thermocline.catalog.policies import NamespaceScope, apply_policy
+from thermocline.catalog.maintenance import forced_passes as queue
+from thermocline.catalog.maintenance.lake_tables import add_lake_table, read_maintained
+from thermocline.catalog.maintenance.passes import pass_lock
+from thermocline.catalog.maintenance.policies import NamespaceScope, apply_policy
 from thermocline.catalog.safety import Owner
 from thermocline.catalog.tables import insert_lake_table
-from thermocline.cold.create import create_lake_table
-from thermocline.core.coltypes import LakeColumn
-from thermocline.core.maintenance.operations import ALL_DISABLED
-from thermocline.core.maintenance.resolve import change_policy, parse_changes
 from thermocline.core.names import TableName
-from thermocline.maintenance_errors import FolderInUse, StillWaiting
-from thermocline.ops.janitor import remove_leftover_lakes
-from thermocline.ops.maintain.ask import force_pass
-from thermocline.ops.maintain.health import collect_health, read_health
-from thermocline.ops.maintain.run import PassWish
-from thermocline.pg import connect
-from thermocline.settings import Settings
+from thermocline.core.policy.operations import ALL_DISABLED
+from thermocline.core.policy.resolve import change_policy, parse_changes
+from thermocline.core.types import LakeColumn
+from thermocline.errors.maintenance import FolderInUse, StillWaiting
+from thermocline.lake.commit.create_table import create_lake_table
+from thermocline.maintain.health import collect_health, read_health
+from thermocline.maintain.janitor import remove_leftover_lakes
+from thermocline.maintain.requests import force_pass
+from thermocline.maintain.run_pass import PassWish
+from thermocline.runtime.pg import connect
+from thermocline.runtime.settings import Settings
 from thermocline.worker.loop import Worker
 from thermocline.worker.maintenance import MaintenanceThreads, serve_due, serve_forced
 
 NAMES = [TableName("lab", name) for name in ("a", "b", "c")]
-OFF = [f"{key}_enabled=false" for key in ("rewrite", "delete_compaction", "manifest_rewrite", "snapshot_expiry", "orphan_sweep")]
+OFF = [
+    f"{key}_enabled=false"
+    for key in ("rewrite", "delete_compaction", "manifest_rewrite", "snapshot_expiry", "orphan_sweep")
+]
 
 
 def no_spark() -> SparkSession:
@@ -47,7 +50,9 @@ def no_spark() -> SparkSession:
 @pytest.fixture
 def conn(database: str, tmp_path: Path) -> Iterator[psycopg.Connection[Any]]:
     """Three lake tables under maintenance, with every operation switched off, so that passes need no Spark."""
-    column = LakeColumn(name="id", field_id=1, base_type="int8", pg_type="bigint", lake_type="long", form="native", required=True)
+    column = LakeColumn(
+        name="id", field_id=1, base_type="int8", pg_type="bigint", lake_type="long", form="native", required=True
+    )
     with closing(connect(database, autocommit=True)) as conn:
         for name in NAMES:
             made = create_lake_table(str(tmp_path), name, (column,), "id", "none", table_uuid=uuid.uuid4())
@@ -108,7 +113,9 @@ def test_of_many_workers_one_claims_a_request_and_no_scheduled_pass_runs_beside_
     assert ran == (0,)
     seen = queue.read_forced_pass(conn, request)
     assert seen is not None
-    assert seen.state == "pending"  # taken up again from a worker that is no more, and given back while the table is busy
+    assert (
+        seen.state == "pending"
+    )  # taken up again from a worker that is no more, and given back while the table is busy
 
 
 @pytest.mark.conforms("M-041", "M-106")
@@ -124,11 +131,15 @@ def test_with_maintenance_off_health_is_collected_and_files_of_failed_work_are_d
         op_id = uuid.uuid4()
         conn.execute(
             "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker, started_at, changed_at)"
-            " values (%s, %s, 'load', 'abandoned', 'w', now() - make_interval(hours => %s), now() - make_interval(hours => %s))",
+            " values (%s, %s, 'load', 'abandoned', 'w', now() - make_interval(hours => %s), now() - "
+            "make_interval(hours => %s))",
             [op_id, owners(conn)[name].lake_id, hours, hours],
         )
         conn.execute(
-            "insert into thermocline.staged_files (path, lake_id, op_id, at) values (%s, %s, %s, now() - make_interval(hours => %s))",
+            (
+                "insert into thermocline.staged_files (path, lake_id, op_id, at) values (%s, %s, %s, now() - "
+                "make_interval(hours => %s))"
+            ),
             [f"file:{path}", owners(conn)[name].lake_id, op_id, hours],
         )
     queue.schedule_new_tables(conn, 3600)
@@ -144,13 +155,21 @@ def test_with_maintenance_off_health_is_collected_and_files_of_failed_work_are_d
     assert read_health(database, NAMES[0], settings).stats["orphan_estimate"] == 1
 
 
-def test_a_leftover_folder_that_a_table_uses_under_another_spelling_stays(conn: psycopg.Connection[Any], tmp_path: Path) -> None:
+def test_a_leftover_folder_that_a_table_uses_under_another_spelling_stays(
+    conn: psycopg.Connection[Any], tmp_path: Path
+) -> None:
     (place,) = [path.parent for path in tmp_path.rglob("metadata") if path.parent.name.startswith("a-")]
     (tmp_path / "way").symlink_to(tmp_path)
     free = tmp_path / "gone"
     free.mkdir()
-    for spelled in (f"file:{place.parent}//{place.name}", f"file://{tmp_path}/way/{place.relative_to(tmp_path)}", f"file://{free}"):
-        conn.execute("insert into thermocline.lake_leftovers (location, at) values (%s, now() - interval '1 day')", [spelled])
+    for spelled in (
+        f"file:{place.parent}//{place.name}",
+        f"file://{tmp_path}/way/{place.relative_to(tmp_path)}",
+        f"file://{free}",
+    ):
+        conn.execute(
+            "insert into thermocline.lake_leftovers (location, at) values (%s, now() - interval '1 day')", [spelled]
+        )
     with pytest.raises(FolderInUse, match="lies in it"):
         remove_leftover_lakes(conn, 0)
     assert list(place.glob("metadata/*.json"))
@@ -158,7 +177,9 @@ def test_a_leftover_folder_that_a_table_uses_under_another_spelling_stays(conn: 
     assert conn.execute("select count(*) from thermocline.lake_leftovers").fetchone() == (2,)
 
 
-def test_a_request_of_a_dead_worker_is_pending_again(conn: psycopg.Connection[Any], database: str, tmp_path: Path) -> None:
+def test_a_request_of_a_dead_worker_is_pending_again(
+    conn: psycopg.Connection[Any], database: str, tmp_path: Path
+) -> None:
     owner = owners(conn)["a"]
     request = queue.file_forced_pass(conn, owner, {})
     assert queue.take_forced_pass(conn, "a worker that is no more")
@@ -175,7 +196,9 @@ def test_a_forced_pass_waits_for_its_worker_and_the_request_stays_past_the_limit
 ) -> None:
     worker = threads(database, tmp_path)
     with closing(connect(database, autocommit=True, application_name="thermocline worker")) as alive:
-        alive.execute("insert into thermocline.workers (name, pid, host, backend_pid) values ('w1', 1, 'h', pg_backend_pid())")
+        alive.execute(
+            "insert into thermocline.workers (name, pid, host, backend_pid) values ('w1', 1, 'h', pg_backend_pid())"
+        )
         with pytest.raises(StillWaiting) as waited:
             force_pass(database, NAMES[0], settings=worker.settings, wish=PassWish(), timeout_seconds=0.3)
         assert waited.value.exit_code == 124
@@ -193,7 +216,9 @@ def _serve(worker: MaintenanceThreads, database: str) -> None:
 
 
 @pytest.mark.conforms("M-146")
-def test_every_table_gets_a_pass_per_interval_at_times_of_its_own(conn: psycopg.Connection[Any], database: str, tmp_path: Path) -> None:
+def test_every_table_gets_a_pass_per_interval_at_times_of_its_own(
+    conn: psycopg.Connection[Any], database: str, tmp_path: Path
+) -> None:
     worker = threads(database, tmp_path)
     assert serve_due(worker, conn) == 0
     first = conn.execute("select next_at, now() from thermocline.maintenance_schedule").fetchall()
@@ -203,23 +228,32 @@ def test_every_table_gets_a_pass_per_interval_at_times_of_its_own(conn: psycopg.
     assert serve_due(worker, conn) == 3
     assert serve_due(worker, conn) == 0
     waits = [
-        (at - now).total_seconds() for at, now in conn.execute("select next_at, now() from thermocline.maintenance_schedule").fetchall()
+        (at - now).total_seconds()
+        for at, now in conn.execute("select next_at, now() from thermocline.maintenance_schedule").fetchall()
     ]
     assert len(set(waits)) == 3
     assert all(3600 * 0.89 <= wait <= 3600 * 1.1 for wait in waits)
 
 
 @pytest.mark.conforms("M-145")
-def test_tables_that_gain_most_per_byte_come_first(conn: psycopg.Connection[Any], database: str, tmp_path: Path) -> None:
+def test_tables_that_gain_most_per_byte_come_first(
+    conn: psycopg.Connection[Any], database: str, tmp_path: Path
+) -> None:
     for name, gain in (("a", 0.1), ("b", 7.5), ("c", 2)):
         conn.execute(
-            "insert into thermocline.lake_stats (lake_id, stats) values (%s, jsonb_build_object('gain_per_mb', %s::float8))",
+            (
+                "insert into thermocline.lake_stats (lake_id, stats) values (%s, "
+                "jsonb_build_object('gain_per_mb', %s::float8))"
+            ),
             [owners(conn)[name].lake_id, gain],
         )
     queue.schedule_new_tables(conn, 3600)
     conn.execute("update thermocline.maintenance_schedule set next_at = now()")
     assert serve_due(threads(database, tmp_path), conn) == 3
-    ran = conn.execute("select l.name from thermocline.op_log o join thermocline.lake_tables l on l.id = o.lake_id order by o.started_at")
+    ran = conn.execute(
+        "select l.name from thermocline.op_log o join thermocline.lake_tables l on l.id = o.lake_id order by "
+        "o.started_at"
+    )
     assert [row[0] for row in ran] == ["b", "c", "a"]
 
 
@@ -228,11 +262,15 @@ def test_switched_off_by_the_environment_no_scheduled_pass_runs_but_on_the_table
     conn: psycopg.Connection[Any], database: str, tmp_path: Path
 ) -> None:
     worker = threads(database, tmp_path, maintenance_enabled=False)
-    apply_policy(conn, owners(conn)["b"], lambda before: change_policy(before, parse_changes(["maintenance_enabled=true"])))
+    apply_policy(
+        conn, owners(conn)["b"], lambda before: change_policy(before, parse_changes(["maintenance_enabled=true"]))
+    )
     queue.schedule_new_tables(conn, 3600)
     conn.execute("update thermocline.maintenance_schedule set next_at = now()")
     serve_due(worker, conn)
-    ran = conn.execute("select l.name from thermocline.op_log o join thermocline.lake_tables l on l.id = o.lake_id").fetchall()
+    ran = conn.execute(
+        "select l.name from thermocline.op_log o join thermocline.lake_tables l on l.id = o.lake_id"
+    ).fetchall()
     assert ran == [("b",)]
 
 
@@ -241,7 +279,10 @@ def test_health_is_collected_for_lake_tables_also_with_maintenance_off_and_an_un
     conn: psycopg.Connection[Any], database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = Settings(dsn=database, warehouse=str(tmp_path), maintenance_enabled=False)
-    conn.execute("update thermocline_iceberg.iceberg_tables set metadata_location = '/nowhere/v1.metadata.json' where table_name = 'b'")
+    conn.execute(
+        "update thermocline_iceberg.iceberg_tables set metadata_location = '/nowhere/v1.metadata.json' where "
+        "table_name = 'b'"
+    )
     with caplog.at_level(logging.INFO, logger="thermocline.health"):
         for _ in range(2):
             assert collect_health(conn, settings) == 3

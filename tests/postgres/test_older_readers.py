@@ -1,4 +1,5 @@
-"""Who may still need what a transaction replaced: every snapshot that cannot see it, to the very transaction, wherever it is held."""
+"""Who may still need what a transaction replaced: every snapshot that cannot see it, to the very transaction, wherever
+it is held."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from tests.postgres.test_journal import _begun, _publish
 from tests.postgres.test_register_options import MONTHS
 
 from thermocline.catalog.safety import Owner, read_needs
-from thermocline.hot.floor import plan_floor
-from thermocline.hot.partitions import note_compared, read_watched, why_not_drop, why_not_forget
-from thermocline.hot.seam import CAPTURE_TRIGGER
-from thermocline.maintenance_errors import SafetyInputsUnreadable
-from thermocline.pg import Connection
+from thermocline.errors.maintenance import SafetyInputsUnreadable
+from thermocline.runtime.pg import Connection
+from thermocline.seam.heap_floor import plan_floor
+from thermocline.seam.objects import CAPTURE_TRIGGER
+from thermocline.seam.partitions import note_compared, read_watched, why_not_drop, why_not_forget
 
 
 @pytest.fixture
@@ -82,12 +83,18 @@ def test_a_partition_waits_for_readers_and_for_its_capture_trigger(events: Shop)
         _seal_and_publish(events, "e2")
         assert f"session {reader.info.backend_pid}" in str(why_not_drop(events.conn, 1, _oid(events, "public.e2"), 0))
     assert why_not_drop(events.conn, 1, _oid(events, "public.e2"), 0) is None
-    for change in (f"disable trigger {CAPTURE_TRIGGER}", f"enable trigger {CAPTURE_TRIGGER}", f"enable replica trigger {CAPTURE_TRIGGER}"):
+    for change in (
+        f"disable trigger {CAPTURE_TRIGGER}",
+        f"enable trigger {CAPTURE_TRIGGER}",
+        f"enable replica trigger {CAPTURE_TRIGGER}",
+    ):
         events.run(f"alter table public.e2 {change}")
         reason = str(why_not_drop(events.conn, 1, _oid(events, "public.e2"), 0))
         assert "capture trigger is gone or disabled" in reason
         first, then = f"ENABLE ALWAYS TRIGGER {CAPTURE_TRIGGER} first", "then run `thermocline verify --repair`"
-        assert -1 < reason.find(first) < reason.find(then), "a change between a repair and the enabling would slip past both"
+        assert -1 < reason.find(first) < reason.find(then), (
+            "a change between a repair and the enabling would slip past both"
+        )
     events.run(f"alter table public.e2 enable always trigger {CAPTURE_TRIGGER}")
     reason = str(why_not_drop(events.conn, 1, _oid(events, "public.e2"), 0))
     assert "run `thermocline verify --repair`" in reason
@@ -126,7 +133,10 @@ def test_a_capture_disabled_before_a_comparison_and_committed_after_it_stays_los
 
 def test_the_floor_of_the_seam_waits_for_readers_of_an_older_t(events: Shop) -> None:
     ((t,),) = events.rows("select t from thermocline.cutline")
-    events.run(f"update thermocline.cutline set seam_line = {t + 10}", "select thermocline.capture_partition(1, 'public.e1'::regclass)")
+    events.run(
+        f"update thermocline.cutline set seam_line = {t + 10}",
+        "select thermocline.capture_partition(1, 'public.e1'::regclass)",
+    )
     with _reading(events):
         _publish(events.conn, _begun(events.conn, t=t + 10), snapshot=101)
         assert plan_floor(events.conn, 1, 0) is None
@@ -154,11 +164,15 @@ def test_the_base_and_the_result_of_an_unfinished_op_are_needed(events: Shop) ->
     op = _begun(events.conn)
     _publish(events.conn, op, snapshot=101)
     later = _begun(events.conn)
-    events.conn.execute("update thermocline.op_log set base_snapshot = 100, result_snapshot = 102 where op_id = %s", [later.op_id])
+    events.conn.execute(
+        "update thermocline.op_log set base_snapshot = 100, result_snapshot = 102 where op_id = %s", [later.op_id]
+    )
     needed = read_needs(events.conn, Owner(table_id=1), None, 0).snapshots
     assert needed.keys() == {100, 101, 102}
     assert str(later.op_id) in needed[100]
-    assert read_needs(events.conn, Owner(table_id=1), later.op_id, 0).snapshots.keys() == {101}, "the asking pass itself is no one else"
+    assert read_needs(events.conn, Owner(table_id=1), later.op_id, 0).snapshots.keys() == {101}, (
+        "the asking pass itself is no one else"
+    )
     events.run("update thermocline.op_log set phase = 'abandoned' where phase = 'intent'")
     assert read_needs(events.conn, Owner(table_id=1), None, 0).snapshots.keys() == {101}
 
@@ -185,10 +199,14 @@ def _seal_and_publish(shop: Shop, name: str = "e1") -> None:
     """A partition as tiering leaves it: captured, and published below T."""
     ((function,),) = shop.rows("select oid::regproc from pg_proc where proname = 'public__events_capture'")
     shop.run(
-        f"create trigger {CAPTURE_TRIGGER} after insert or update or delete on public.{name} for each row execute function {function}()",
+        (
+            f"create trigger {CAPTURE_TRIGGER} after insert or update or delete on public.{name} for each row "
+            f"execute function {function}()"
+        ),
         f"alter table public.{name} enable always trigger {CAPTURE_TRIGGER}",
         "insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi, state, seal)"
-        f" select 1, 'public', '{name}', g.tgrelid, 0, (select t from thermocline.cutline), 'tiering', g.oid from pg_trigger g"
+        f" select 1, 'public', '{name}', g.tgrelid, 0, (select t from thermocline.cutline), 'tiering', g.oid "
+        "from pg_trigger g"
         f" where g.tgrelid = 'public.{name}'::regclass and g.tgname = '{CAPTURE_TRIGGER}'",
     )
     _publish(shop.conn, _begun(shop.conn), snapshot=None)

@@ -1,4 +1,5 @@
-"""Passes over a plain Iceberg table: the journal, the order, the sentences, and what a failure or a disabled key does."""
+"""Passes over a plain Iceberg table: the journal, the order, the sentences, and what a failure or a disabled key
+does."""
 
 from __future__ import annotations
 
@@ -14,27 +15,27 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from thermocline.catalog.lake_tables import add_lake_table, read_lake_table_entry
-from thermocline.catalog.maintenance_requests import schedule_new_tables
-from thermocline.catalog.passes import close_dead_passes, pass_lock, prune_passes
-from thermocline.catalog.policies import apply_policy
+from thermocline.catalog.maintenance.forced_passes import schedule_new_tables
+from thermocline.catalog.maintenance.lake_tables import add_lake_table, read_lake_table_entry
+from thermocline.catalog.maintenance.passes import close_dead_passes, pass_lock, prune_passes
+from thermocline.catalog.maintenance.policies import apply_policy
 from thermocline.catalog.safety import Owner
 from thermocline.catalog.tables import insert_lake_table
-from thermocline.cold.create import create_lake_table
-from thermocline.core.coltypes import LakeColumn
-from thermocline.core.maintenance.operations import ALL_DISABLED
 from thermocline.core.maintenance.outcome import Operation, Outcome
-from thermocline.core.maintenance.resolve import change_policy, parse_changes
 from thermocline.core.names import TableName
+from thermocline.core.policy.operations import ALL_DISABLED
+from thermocline.core.policy.resolve import change_policy, parse_changes
+from thermocline.core.types import LakeColumn
 from thermocline.errors import Paused
-from thermocline.maintenance_errors import EngineUnknown, LakeTableUnknown, PassRunning
-from thermocline.ops.maintain import engines
-from thermocline.ops.maintain.context import PassContext
-from thermocline.ops.maintain.policies import PolicyWish, policy_of
-from thermocline.ops.maintain.run import PassReport, PassWish, run_pass
-from thermocline.ops.pause import pause, resume
-from thermocline.pg import connect
-from thermocline.settings import Settings
+from thermocline.errors.maintenance import EngineUnknown, LakeTableUnknown, PassRunning
+from thermocline.lake.commit.create_table import create_lake_table
+from thermocline.maintain.context import PassContext
+from thermocline.maintain.engines import engine as engines
+from thermocline.maintain.policies import PolicyWish, policy_of
+from thermocline.maintain.run_pass import PassReport, PassWish, run_pass
+from thermocline.ops.admin.pause import pause, resume
+from thermocline.runtime.pg import connect
+from thermocline.runtime.settings import Settings
 
 LAKE = TableName("lab", "readings")
 
@@ -90,7 +91,9 @@ def no_spark() -> SparkSession:
 
 @pytest.fixture
 def lab(database: str, tmp_path: Path) -> Lab:
-    column = LakeColumn(name="id", field_id=1, base_type="int8", pg_type="bigint", lake_type="long", form="native", required=True)
+    column = LakeColumn(
+        name="id", field_id=1, base_type="int8", pg_type="bigint", lake_type="long", form="native", required=True
+    )
     made = create_lake_table(str(tmp_path), LAKE, (column,), "id", "none", table_uuid=uuid.uuid4())
     with closing(connect(database, autocommit=True)) as conn:
         insert_lake_table(conn, LAKE.schema, LAKE.table, made.metadata_location)
@@ -111,12 +114,23 @@ def test_a_failing_operation_does_not_stop_the_next_and_the_pass_shows_what_succ
     assert report.status == "failed"
     assert report.sentence == "compact: error: by nought; expire_snapshots: did one thing"
     ((phase, message, error, forced, policy, started, ended),) = lab.rows(
-        "select phase, message, error, forced, policy ->> 'preset', started_at, ended_at from thermocline.op_log where kind = 'maintain'"
+        "select phase, message, error, forced, policy ->> 'preset', started_at, ended_at from "
+        "thermocline.op_log where kind = 'maintain'"
     )
-    assert (phase, message, error, forced, policy) == ("abandoned", report.sentence, "compact: error: by nought", True, "modak")
+    assert (phase, message, error, forced, policy) == (
+        "abandoned",
+        report.sentence,
+        "compact: error: by nought",
+        True,
+        "modak",
+    )
     assert started <= ended
     statuses = dict(lab.rows("select operation, status from thermocline.maintenance_status where lake_id is not null"))
-    assert (statuses["compact"], statuses["expire_snapshots"], statuses["remove_orphans"]) == ("failed", "successful", "not yet run")
+    assert (statuses["compact"], statuses["expire_snapshots"], statuses["remove_orphans"]) == (
+        "failed",
+        "successful",
+        "not yet run",
+    )
 
 
 @pytest.mark.conforms("M-150")
@@ -138,7 +152,9 @@ def test_a_started_row_is_there_while_the_pass_runs(lab: Lab) -> None:
 @pytest.mark.conforms("M-120")
 def test_an_operation_that_did_nothing_and_says_no_reason_is_no_success(lab: Lab) -> None:
     lab.script(
-        compact=lambda _: Outcome(operation="compact", status="done", sentence="compacted", counters={"files_merged": 0}),
+        compact=lambda _: Outcome(
+            operation="compact", status="done", sentence="compacted", counters={"files_merged": 0}
+        ),
         expire_snapshots=lambda _: Outcome(operation="expire_snapshots", status="skipped", sentence=""),
     )
     report = lab.run(("compact", "expire_snapshots"))
@@ -169,7 +185,11 @@ def test_the_orphan_sweep_is_opt_in_per_table_and_part_of_all_under_seaweedfs(la
     lab.script()
     lab.policy(preset="seaweedfs")
     lab.run()
-    assert [name for name in lab.engine.ran if name in ("compact", "expire_snapshots", "remove_orphans", "rewrite_manifests")] == [
+    assert [
+        name
+        for name in lab.engine.ran
+        if name in ("compact", "expire_snapshots", "remove_orphans", "rewrite_manifests")
+    ] == [
         "compact",
         "expire_snapshots",
         "remove_orphans",
@@ -207,7 +227,9 @@ def test_a_weekly_manifest_rewrite_waits_for_its_week_unless_it_is_named(lab: La
 
 
 def seconds_to_the_next_pass(lab: Lab) -> float:
-    ((seconds,),) = lab.rows("select extract(epoch from next_at - now()) from thermocline.maintenance_schedule where lake_id is not null")
+    ((seconds,),) = lab.rows(
+        "select extract(epoch from next_at - now()) from thermocline.maintenance_schedule where lake_id is not null"
+    )
     return float(seconds)
 
 
@@ -219,12 +241,17 @@ def test_under_artemis_passes_follow_each_other_while_there_is_work_and_wait_for
     lab.run(("compact",), forced=False)
     assert seconds_to_the_next_pass(lab) > 3000, "modak keeps to the worker's interval"
     view = policy_of(
-        lab.dsn, str(LAKE), PolicyWish(changes=parse_changes(["quiet_windows=", "latency_threshold_ms=0"], "artemis")), lab.settings
+        lab.dsn,
+        str(LAKE),
+        PolicyWish(changes=parse_changes(["quiet_windows=", "latency_threshold_ms=0"], "artemis")),
+        lab.settings,
     )
     assert (view.preset, seconds_to_the_next_pass(lab) <= 0) == ("artemis", True), "it begins at once"
     lab.run(("compact",), forced=False)
     assert 30 < seconds_to_the_next_pass(lab) <= 60
-    lab.script(compact=lambda _: Outcome(operation="compact", status="skipped", sentence="no files eligible for compaction"))
+    lab.script(
+        compact=lambda _: Outcome(operation="compact", status="skipped", sentence="no files eligible for compaction")
+    )
     lab.run(("compact",), forced=False)
     assert 500 < seconds_to_the_next_pass(lab) <= 600, "with nothing to do it is looked at less often"
     lab.policy("quiet_windows=00:00-24:00 UTC")
@@ -242,7 +269,9 @@ def test_in_a_quiet_window_no_compaction_starts_and_the_rest_runs(lab: Lab) -> N
     assert report.outcomes[0].status == "paused"
     assert report.outcomes[0].sentence.startswith("paused: quiet window 00:00-24:00 UTC, resumes ")
     assert lab.engine.ran == ["expire_snapshots"]
-    kept = lab.rows("select status, message from thermocline.maintenance_status where operation = 'compact' and lake_id is not null")
+    kept = lab.rows(
+        "select status, message from thermocline.maintenance_status where operation = 'compact' and lake_id is not null"
+    )
     assert kept == [("paused", report.outcomes[0].sentence)]
     assert lab.run(("compact",), ignore_pacing=True).status == "done"
 
@@ -272,7 +301,9 @@ def test_the_journal_is_pruned_by_age_but_keeps_the_last_pass(lab: Lab) -> None:
 
 
 def test_a_dry_run_leaves_no_trace(lab: Lab) -> None:
-    lab.script(compact=lambda c: Outcome(operation="compact", status="skipped", sentence="nothing", details=(str(c.pass_id),)))
+    lab.script(
+        compact=lambda c: Outcome(operation="compact", status="skipped", sentence="nothing", details=(str(c.pass_id),))
+    )
     report = lab.run(("compact",), dry_run=True)
     assert report.outcomes[0].details == ("None",)
     assert lab.rows("select count(*) from thermocline.op_log") == [(0,)]

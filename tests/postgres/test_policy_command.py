@@ -1,4 +1,5 @@
-"""policy, lake, maintain on the command line, without Spark: what is printed, what is refused, and by which exit code."""
+"""policy, lake, maintain on the command line, without Spark: what is printed, what is refused, and by which exit
+code."""
 
 from __future__ import annotations
 
@@ -13,17 +14,21 @@ from tests.told import Told
 
 from thermocline.catalog.tables import insert_lake_table
 from thermocline.cli.main import run
-from thermocline.cold.create import create_lake_table
-from thermocline.core.coltypes import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.pg import connect
+from thermocline.core.types import LakeColumn
+from thermocline.lake.commit.create_table import create_lake_table
+from thermocline.runtime.pg import connect
 
 
 @pytest.fixture
 def told(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
     """Runs a command on a database with the lake table lab.readings, which is not under maintenance yet."""
-    column = LakeColumn(name="id", field_id=1, base_type="int8", pg_type="bigint", lake_type="long", form="native", required=True)
-    made = create_lake_table(str(tmp_path), TableName("lab", "readings"), (column,), "id", "none", table_uuid=uuid.uuid4())
+    column = LakeColumn(
+        name="id", field_id=1, base_type="int8", pg_type="bigint", lake_type="long", form="native", required=True
+    )
+    made = create_lake_table(
+        str(tmp_path), TableName("lab", "readings"), (column,), "id", "none", table_uuid=uuid.uuid4()
+    )
     with closing(connect(database, autocommit=True)) as conn:
         insert_lake_table(conn, "lab", "readings", made.metadata_location)
 
@@ -58,7 +63,10 @@ def test_the_policy_view_shows_origins_and_follows_set_unset_and_reset(added: Ca
     wrong = added("policy", "lab.readings", "--set", "snapshot_retention_hours=7", "--set", "min_input_files=1")
     assert wrong.code == 2
     assert added("policy", "lab.readings").line("snapshot_retention_hours")[1] == "6"
-    assert added("policy", "lab.readings", "--unset", "snapshot_retention_hours").line("snapshot_retention_hours")[2] == "(default)"
+    assert (
+        added("policy", "lab.readings", "--unset", "snapshot_retention_hours").line("snapshot_retention_hours")[2]
+        == "(default)"
+    )
     assert "(table)" not in added("policy", "lab.readings", "--reset").out
 
 
@@ -83,7 +91,10 @@ WRONG = [
     (("policy", "lab.readings", "--set", "quiet_windows=25:00-26:00"), "no time of day"),
     (("policy", "lab.readings", "--set", "quiet_windows=09:00-09:00"), "ends when it begins"),
     (("policy", "lab.readings", "--set", "quiet_windows=09:00-10:00 Mars/X"), "not known"),
-    (("policy", "lab.readings", "--set", "rewrite_target_bytes=5", "--set", "target_file_size_mb=1"), "different values"),
+    (
+        ("policy", "lab.readings", "--set", "rewrite_target_bytes=5", "--set", "target_file_size_mb=1"),
+        "different values",
+    ),
     (("policy", "lab.readings", "--preset", "oracle"), "unknown preset 'oracle'"),
     (("maintain", "lab.readings", "--operations", "compact,foo"), "unknown operation 'foo'"),
     (("maintain", "lab.readings", "--engine", "flink"), "unknown THERMOCLINE_MAINTENANCE_ENGINE 'flink'"),
@@ -105,7 +116,9 @@ def test_a_where_that_no_pass_could_run_is_neither_stored_nor_run(added: Callabl
         refused = added("policy", scope, "--set", "where=id = 3")
         assert (refused.code, "expire_snapshots is of the whole table" in refused.err) == (2, True)
         assert added("policy", scope, "--json").document()["own"] == {}
-    stored = added("policy", "lab.readings", "--set", "where=id = 3", "--set", "operations=compact", "--json").document()
+    stored = added(
+        "policy", "lab.readings", "--set", "where=id = 3", "--set", "operations=compact", "--json"
+    ).document()
     assert stored["own"] == {"where": "id = 3", "operations": ["compact"]}
     refused = added("maintain", "lab.readings", "--local", "--operations", "expire_snapshots", "--where", "id = 3")
     assert (refused.code, "of the whole table" in refused.err) == (2, True)
@@ -129,7 +142,9 @@ def test_settings_in_the_s3_tables_style_come_from_a_file(added: Callable[..., T
     assert "warning: snapshot expiry is off" in seen.out
 
 
-def test_a_request_that_is_not_waited_for_is_filed_once_and_refreshed(added: Callable[..., Told], database: str) -> None:
+def test_a_request_that_is_not_waited_for_is_filed_once_and_refreshed(
+    added: Callable[..., Told], database: str
+) -> None:
     first = added("maintain", "lab.readings", "--no-wait", "--json").document()
     again = added("maintain", "lab.readings", "--no-wait", "--json", "--operations", "compact").document()
     assert (first["state"], again["request"]) == ("pending", first["request"])

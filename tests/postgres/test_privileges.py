@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 from thermocline.errors import MissingPrivilege
 from thermocline.gateway.server import start_in_thread
-from thermocline.pg import connect
+from thermocline.runtime.pg import connect
 
 from .conftest import Shop
 from .test_register import EVENTS
@@ -34,7 +34,9 @@ def test_an_owner_who_is_no_superuser_registers_and_a_reader_needs_select_on_the
 ) -> None:
     owner, reader, stranger = make_role(), make_role(), make_role()
     grant_all_that_register_needs(bare_database, owner)
-    as_owner, as_reader, as_stranger = (make_conninfo(bare_database, user=role, password="secret") for role in (owner, reader, stranger))
+    as_owner, as_reader, as_stranger = (
+        make_conninfo(bare_database, user=role, password="secret") for role in (owner, reader, stranger)
+    )
     gateway = start_in_thread(as_owner)
     try:
         conn = shop.session(as_owner)
@@ -64,7 +66,9 @@ def test_an_owner_who_is_no_superuser_registers_and_a_reader_needs_select_on_the
 
 
 @pytest.mark.conforms("C-036", "C-037", "O-117")
-def test_grants_of_the_heap_are_the_seams_column_grants_and_grant_options_included(shop: Shop, make_role: Callable[[], str]) -> None:
+def test_grants_of_the_heap_are_the_seams_column_grants_and_grant_options_included(
+    shop: Shop, make_role: Callable[[], str]
+) -> None:
     one, other = make_role(), make_role()
     shop.run(
         *EVENTS,
@@ -76,7 +80,8 @@ def test_grants_of_the_heap_are_the_seams_column_grants_and_grant_options_includ
     granted = (
         "select grantee, privilege_type, is_grantable, null from information_schema.table_privileges"
         " where table_schema = '{0}' and table_name = 'events' and grantee <> 'postgres' union all"
-        " select a.grantee::regrole::text, a.privilege_type, a.is_grantable::text, t.attname from pg_attribute t, aclexplode(t.attacl) a"
+        " select a.grantee::regrole::text, a.privilege_type, a.is_grantable::text, t.attname from "
+        "pg_attribute t, aclexplode(t.attacl) a"
         " where t.attrelid = '{0}.events'::regclass order by 1, 2, 4"
     )
     assert shop.rows(granted.format("public_all")) == shop.rows(granted.format("public"))
@@ -102,7 +107,9 @@ def test_the_login_and_the_rights_of_an_owner_go_with_its_last_table(shop: Shop,
     assert shop.rows(held) == [(0, False, False, 0)]
 
 
-def test_a_role_without_the_rights_is_refused_and_told_which(shop: Shop, bare_database: str, make_role: Callable[[], str]) -> None:
+def test_a_role_without_the_rights_is_refused_and_told_which(
+    shop: Shop, bare_database: str, make_role: Callable[[], str]
+) -> None:
     role = make_role()
     shop.run(*EVENTS)
     before = shop.traces()
@@ -114,7 +121,10 @@ def test_a_role_without_the_rights_is_refused_and_told_which(shop: Shop, bare_da
     with pytest.raises(MissingPrivilege, match=f"Role {role} may not use postgres_fdw"):
         shop.register(dsn=shop.as_role(role))
     shop.run(f"grant usage on foreign data wrapper postgres_fdw to {role}")
-    with pytest.raises(MissingPrivilege, match=f"The catalog in this database belongs to role postgres, and role {role} may not write it"):
+    with pytest.raises(
+        MissingPrivilege,
+        match=f"The catalog in this database belongs to role postgres, and role {role} may not write it",
+    ):
         shop.register(dsn=shop.as_role(role))
     assert shop.traces() == before
     grant_all_that_register_needs(bare_database, role)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thermocline.errors import AlreadyRegistered, ProfileTaken, UnknownProfile, UsageError
-from thermocline.ops.profiles import add_profile, list_profiles
+from thermocline.ops.admin.profiles import add_profile, list_profiles
 
 from .conftest import Shop
 from .test_register import EVENTS
@@ -32,7 +32,10 @@ def test_a_named_profile_is_used_else_the_default_else_the_settings_warehouse(sh
     add_profile(shop.dsn, "cheap", str(shop.settings.dir / "cheap"), is_default=True)
     shop.register()
     assert _location(shop).startswith(f"file://{shop.settings.dir}/cheap/")
-    assert [(p.name, p.is_default, p.tables) for p in list_profiles(shop.dsn)] == [("archive", False, 0), ("cheap", True, 1)]
+    assert [(p.name, p.is_default, p.tables) for p in list_profiles(shop.dsn)] == [
+        ("archive", False, 0),
+        ("cheap", True, 1),
+    ]
 
 
 @pytest.mark.conforms("C-022")
@@ -71,7 +74,13 @@ def test_one_profile_is_the_default_and_none_changes_its_place(shop: Shop) -> No
 
 
 def test_the_seam_carries_the_comments_of_the_table_and_its_columns(shop: Shop) -> None:
-    shop.run(*EVENTS, "comment on table public.events is 'what happened'", "comment on column public.events.id is 'its number'")
+    shop.run(
+        *EVENTS,
+        "comment on table public.events is 'what happened'",
+        "comment on column public.events.id is 'its number'",
+    )
     shop.register()
-    described = "select obj_description('public_all.events'::regclass), col_description('public_all.events'::regclass, 1)"
+    described = (
+        "select obj_description('public_all.events'::regclass), col_description('public_all.events'::regclass, 1)"
+    )
     assert shop.rows(described) == [("what happened", "its number")]

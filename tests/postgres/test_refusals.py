@@ -28,10 +28,25 @@ REFUSALS: list[tuple[list[str], str, dict[str, Any], int]] = [
     ([events(COLUMNS, "range (lower(kind))")], r"by an expression: RANGE \(lower\(kind\)\)", {}, 3),
     ([events(COLUMNS), PART], "has no primary key", {}, 3),
     ([events(f"{COLUMNS}, primary key (id, ts) deferrable"), PART], "has a deferrable primary key", {}, 3),
-    ([events(f"{COLUMNS}, primary key (kind)", "range (kind)")], "partitioned by kind, whose type text cannot be a tier key", {}, 3),
+    (
+        [events(f"{COLUMNS}, primary key (kind)", "range (kind)")],
+        "partitioned by kind, whose type text cannot be a tier key",
+        {},
+        3,
+    ),
     ([events()], "has no partitions yet", {}, 3),
-    ([events(), PART.replace("create", "create unlogged")], r"Partition public.p1 of public.events is unlogged: a crash empties it", {}, 3),
-    ([events(), PART, "create table public.mine partition of public.events default"], "a DEFAULT partition of its own, mine", {}, 3),
+    (
+        [events(), PART.replace("create", "create unlogged")],
+        r"Partition public.p1 of public.events is unlogged: a crash empties it",
+        {},
+        3,
+    ),
+    (
+        [events(), PART, "create table public.mine partition of public.events default"],
+        "a DEFAULT partition of its own, mine",
+        {},
+        3,
+    ),
     ([events(), PART, "alter table public.events enable row level security"], "has row-level security", {}, 3),
     ([], r"There is no table public.events\.", {}, 2),
     (["create view public.events as select 1 as id"], "public.events is a view, not a table", {}, 3),
@@ -54,14 +69,24 @@ REFUSALS: list[tuple[list[str], str, dict[str, Any], int]] = [
         {},
         3,
     ),
-    ([events(f"{COLUMNS}, _op int, primary key (id, ts)"), PART], "has a column _op, a name Thermocline needs itself", {}, 3),
+    (
+        [events(f"{COLUMNS}, _op int, primary key (id, ts)"), PART],
+        "has a column _op, a name Thermocline needs itself",
+        {},
+        3,
+    ),
     (
         [events(f"{COLUMNS}, twice bigint generated always as (id * 2) virtual, primary key (id, ts)"), PART],
         "virtual generated column",
         {},
         3,
     ),
-    ([*EVENTS, "create schema public_all", "create table public_all.events ()"], "A relation public_all.events exists already", {}, 3),
+    (
+        [*EVENTS, "create schema public_all", "create table public_all.events ()"],
+        "A relation public_all.events exists already",
+        {},
+        3,
+    ),
     (list(EVENTS), "A relation public.events exists already", {"seam_schema": "public"}, 3),
     (list(EVENTS), "'7' has no unit", {"tiering_lag": "7"}, 2),
     (list(EVENTS), "'' is not a duration", {"reclaim_lag": ""}, 2),
@@ -75,7 +100,10 @@ REFUSALS: list[tuple[list[str], str, dict[str, Any], int]] = [
     (
         [
             events(),
-            "create table public.p partition of public.events for values from ('2026-01-01') to ('2026-02-01') partition by range (id)",
+            (
+                "create table public.p partition of public.events for values from ('2026-01-01') to "
+                "('2026-02-01') partition by range (id)"
+            ),
         ],
         "Partition public.p of public.events is itself partitioned or foreign",
         {},
@@ -85,7 +113,9 @@ REFUSALS: list[tuple[list[str], str, dict[str, Any], int]] = [
 
 
 @pytest.mark.conforms("C-025", "C-026", "C-027", "C-032", "C-033", "C-013", "O-118")
-@pytest.mark.parametrize(("made", "sentence", "request_", "exit_code"), REFUSALS, ids=[case[1][:40] for case in REFUSALS])
+@pytest.mark.parametrize(
+    ("made", "sentence", "request_", "exit_code"), REFUSALS, ids=[case[1][:40] for case in REFUSALS]
+)
 def test_a_refusal_says_why_and_what_to_do_and_leaves_nothing(
     shop: Shop, made: list[str], sentence: str, request_: dict[str, Any], exit_code: int
 ) -> None:
@@ -109,7 +139,9 @@ def test_a_temporary_table_is_refused_as_one(shop: Shop) -> None:
 def test_a_refusal_in_a_database_without_a_catalog_makes_none(shop: Shop, bare_database: str) -> None:
     with pytest.raises(ThermoclineError, match="There is no table"):
         shop.register(dsn=bare_database)
-    assert shop.session(bare_database).execute("select count(*) from pg_namespace where nspname like 'thermocline%'").fetchone() == (0,)
+    assert shop.session(bare_database).execute(
+        "select count(*) from pg_namespace where nspname like 'thermocline%'"
+    ).fetchone() == (0,)
     assert shop.unregister(dsn=bare_database).was_registered is False
 
 
@@ -142,7 +174,10 @@ def test_a_lock_held_by_another_session_is_given_up_within_the_timeout(shop: Sho
 def test_a_failure_anywhere_in_the_transaction_leaves_nothing(shop: Shop, tag: str) -> None:
     shop.run(
         *EVENTS,
-        "create function public.fail() returns event_trigger language plpgsql as $$ begin raise exception 'injected'; end $$",
+        (
+            "create function public.fail() returns event_trigger language plpgsql as $$ begin raise exception "
+            "'injected'; end $$"
+        ),
         f"create event trigger fail on ddl_command_end when tag in ('{tag}') execute function public.fail()",
     )
     before = shop.traces()

@@ -11,12 +11,15 @@ from psycopg import sql
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName, parse_table_name
 from thermocline.errors import AlreadyRegistered, HeapChanged, HeapMoving, UsageError
-from thermocline.ops.spanning import read_spanning
+from thermocline.ops.spanning_table import read_spanning
 
 from .conftest import Shop
 
 EVENTS = (
-    "create table public.events (id bigint not null, ts timestamptz not null, v integer, primary key (id, ts)) partition by range (ts)",
+    (
+        "create table public.events (id bigint not null, ts timestamptz not null, v integer, primary key (id, "
+        "ts)) partition by range (ts)"
+    ),
     "create table public.e1 partition of public.events for values from ('2026-01-01') to ('2026-02-01')",
     "create table public.e2 partition of public.events for values from ('2026-02-01') to ('2026-03-01')",
 )
@@ -37,7 +40,9 @@ select a.attname, a.attnum, format_type(a.atttypid, a.atttypmod), a.attcollation
         ("timestamptz", "'2026-01-01 00:00+02'", "'2026-01-02'", "'2026-02-01'", 1_767_218_400_000_000),
     ],
 )
-def test_each_tier_key_type_registers_and_reads_through_the_seam(shop: Shop, kind: str, low: str, middle: str, high: str, t: int) -> None:
+def test_each_tier_key_type_registers_and_reads_through_the_seam(
+    shop: Shop, kind: str, low: str, middle: str, high: str, t: int
+) -> None:
     shop.run(
         f"create table public.events (k {kind} primary key, v text) partition by range (k)",
         f"create table public.e1 partition of public.events for values from ({low}) to ({middle})",
@@ -47,7 +52,9 @@ def test_each_tier_key_type_registers_and_reads_through_the_seam(shop: Shop, kin
     report = shop.register()
     assert (report.tier_key, report.primary_key, report.partitions, report.already) == ("k", ("k",), 2, False)
     assert shop.rows("select t, s, seam_line from thermocline.cutline") == [(t, None, t)]
-    assert shop.rows("select k::text, v from public_all.events order by k") == shop.rows("select k::text, v from public.events order by k")
+    assert shop.rows("select k::text, v from public_all.events order by k") == shop.rows(
+        "select k::text, v from public.events order by k"
+    )
     assert [step.split(" ")[0] for step in report.steps] == ["lake", "delta", "spill", "foreign", "seam", "cut-line"]
     assert len(list(shop.warehouse.rglob("*.metadata.json"))) == 1
 
@@ -95,7 +102,10 @@ def test_any_name_of_schema_table_and_columns_works_and_goes_again(shop: Shop, n
     key = sql.Identifier(f"k{name}"[:60] if name.isascii() else f"{name[:18]}k")
     for statement in (
         "create schema {s}",
-        "create table {h} ({k} integer not null, {s} text default 'd', primary key ({k}, {s})) partition by range ({k})",
+        (
+            "create table {h} ({k} integer not null, {s} text default 'd', primary key ({k}, {s})) partition by "
+            "range ({k})"
+        ),
         "create table {s}.p partition of {h} for values from (0) to (100)",
         "insert into {h} ({k}) values (1)",
     ):
@@ -104,9 +114,17 @@ def test_any_name_of_schema_table_and_columns_works_and_goes_again(shop: Shop, n
     table = TableName(name, name)
     report = shop.register(parse_table_name(str(table)))
     seam = sql.Identifier(parse_table_name(report.seam).schema, name)
-    for statement in ("insert into {} values (2, 'a')", "insert into {} values (-5, 'cold')", "update {} set {k} = 3 where {k} = 2"):
+    for statement in (
+        "insert into {} values (2, 'a')",
+        "insert into {} values (-5, 'cold')",
+        "update {} set {k} = 3 where {k} = 2",
+    ):
         shop.conn.execute(sql.SQL(statement).format(seam, k=key))
-    assert shop.conn.execute(sql.SQL("select {k} from {} order by 1").format(seam, k=key)).fetchall() == [(-5,), (1,), (3,)]
+    assert shop.conn.execute(sql.SQL("select {k} from {} order by 1").format(seam, k=key)).fetchall() == [
+        (-5,),
+        (1,),
+        (3,),
+    ]
     shop.conn.execute(sql.SQL("delete from {} where {k} in (1, 3)").format(seam, k=key))
     shop.conn.execute(sql.SQL("delete from {} where {k} < 0").format(heap, k=key))
     shop.conn.execute(sql.SQL("truncate thermocline_delta.{}").format(sql.Identifier(_delta_of(shop))))
@@ -149,11 +167,12 @@ def test_tables_whose_names_collide_when_joined_live_side_by_side(shop: Shop) ->
         )
         shop.register(name)
     assert shop.rows(
-        "select count(distinct object_name), count(distinct spill_name), count(distinct lake_location) from thermocline.tables"
+        "select count(distinct object_name), count(distinct spill_name), count(distinct lake_location) from "
+        "thermocline.tables"
     ) == [(len(names), len(names), len(names))]
-    assert shop.rows("select count(*) from pg_class where relnamespace = 'thermocline_delta'::regnamespace and relkind = 'r'") == [
-        (2 * len(names),)
-    ]
+    assert shop.rows(
+        "select count(*) from pg_class where relnamespace = 'thermocline_delta'::regnamespace and relkind = 'r'"
+    ) == [(2 * len(names),)]
 
 
 @pytest.mark.conforms("C-036", "C-048", "O-117")
@@ -188,15 +207,20 @@ def test_the_seam_has_the_heaps_columns_comments_and_defaults_whatever_their_typ
         "string text",
     )
     shop.run(
-        "insert into public_all.events (ts, pair, region, odd, soon, tags, c, h, j, p, fixed, german, iv, r, bits) values"
-        " ('2026-05-05', '(1,x)', 'eu', 7, 'late', '{a,NULL}', 'Ci', 'a=>1', '{}', 1.10, 'ab', 'ä', '1 day', '[1,3)', '101'),"
-        " ('1999-05-05', '(1,x)', 'eu', 7, 'late', '{a,NULL}', 'Ci', 'a=>1', '{}', 1.10, 'ab', 'ä', '1 day', '[1,3)', '101')"
+        "insert into public_all.events (ts, pair, region, odd, soon, tags, c, h, j, p, fixed, german, iv, r, "
+        "bits) values"
+        " ('2026-05-05', '(1,x)', 'eu', 7, 'late', '{a,NULL}', 'Ci', 'a=>1', '{}', 1.10, 'ab', 'ä', '1 day', "
+        "'[1,3)', '101'),"
+        " ('1999-05-05', '(1,x)', 'eu', 7, 'late', '{a,NULL}', 'Ci', 'a=>1', '{}', 1.10, 'ab', 'ä', '1 day', "
+        "'[1,3)', '101')"
     )
     assert shop.rows("select id, always, n, stored, mood::text, odd from public_all.events order by id") == [
         (1, 1, 1, 2, "ok", 7),
         (2, 2, 2, 4, "ok", 7),
     ]
-    assert shop.rows("select id, always, n, stored, mood::text, odd from thermocline_delta.public__events") == [(2, 2, 2, 4, "ok", 7)]
+    assert shop.rows("select id, always, n, stored, mood::text, odd from thermocline_delta.public__events") == [
+        (2, 2, 2, 4, "ok", 7)
+    ]
 
 
 @pytest.mark.conforms("C-015")
@@ -204,7 +228,11 @@ def test_registering_again_with_the_same_arguments_changes_nothing(shop: Shop) -
     shop.run(*EVENTS)
     first = shop.register(tiering_lag="7d", lake_partition="day")
     before = shop.traces()
-    for again in ({}, {"tiering_lag": "1w"}, {"reclaim_lag": "7d", "lake_partition": "day", "seam_schema": "public_all"}):
+    for again in (
+        {},
+        {"tiering_lag": "1w"},
+        {"reclaim_lag": "7d", "lake_partition": "day", "seam_schema": "public_all"},
+    ):
         report = shop.register(**again)
         assert report.already
         assert (report.cut_line, report.partitions, report.lake) == (first.cut_line, 2, first.lake)
@@ -221,7 +249,9 @@ def test_registering_again_with_the_same_arguments_changes_nothing(shop: Shop) -
         ("--seam-schema", {"seam_schema": "other"}),
     ],
 )
-def test_registering_again_with_another_argument_is_refused_by_its_name(shop: Shop, option: str, request_: dict[str, Any]) -> None:
+def test_registering_again_with_another_argument_is_refused_by_its_name(
+    shop: Shop, option: str, request_: dict[str, Any]
+) -> None:
     shop.run(*EVENTS)
     shop.register(tiering_lag="7d")
     with pytest.raises(AlreadyRegistered, match=f"registered already, with another {option}") as refused:
@@ -238,7 +268,9 @@ def test_lags_are_the_tables_own_and_the_reclaim_lag_follows_the_tiering_lag(sho
 
 @pytest.mark.conforms("C-034")
 def test_a_gap_between_partitions_is_reported(shop: Shop) -> None:
-    shop.run(*EVENTS, "create table public.e4 partition of public.events for values from ('2026-04-01') to ('2026-05-01')")
+    shop.run(
+        *EVENTS, "create table public.e4 partition of public.events for values from ('2026-04-01') to ('2026-05-01')"
+    )
     report = shop.register()
     assert report.steps[-1].startswith("note: no partition covers 2026-03-01 00:00:00+00 to 2026-04-01 00:00:00+00")
 
@@ -283,10 +315,22 @@ UNWATCHED = (
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (f"{UNWATCHED}; alter table public.events add column w integer", "Column w of public.events is not as it was registered"),
-        (f"{UNWATCHED}; alter table public.events rename column v to w", "Column w of public.events is not as it was registered"),
-        ("alter table public.events detach partition thermocline_delta.public__events__spill", "is no longer the DEFAULT partition"),
-        (f"{UNWATCHED}; alter table public.events enable row level security", "has row-level security since it was registered"),
+        (
+            f"{UNWATCHED}; alter table public.events add column w integer",
+            "Column w of public.events is not as it was registered",
+        ),
+        (
+            f"{UNWATCHED}; alter table public.events rename column v to w",
+            "Column w of public.events is not as it was registered",
+        ),
+        (
+            "alter table public.events detach partition thermocline_delta.public__events__spill",
+            "is no longer the DEFAULT partition",
+        ),
+        (
+            f"{UNWATCHED}; alter table public.events enable row level security",
+            "has row-level security since it was registered",
+        ),
         (
             "alter table public.events drop constraint events_pkey, add constraint k primary key (ts, id)",
             "The primary key of public.events is not the one that was registered",

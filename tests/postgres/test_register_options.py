@@ -1,4 +1,5 @@
-"""Registration's options: what each of them settles, and every wrong one refused by its name with nothing left behind."""
+"""Registration's options: what each of them settles, and every wrong one refused by its name with nothing left
+behind."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ from thermocline.errors import (
 from .conftest import Shop
 
 MONTHS = (
-    "create table public.events (id bigint not null, ts timestamptz not null, v integer, primary key (id, ts)) partition by range (ts)",
+    (
+        "create table public.events (id bigint not null, ts timestamptz not null, v integer, primary key (id, "
+        "ts)) partition by range (ts)"
+    ),
     "create table public.e1 partition of public.events for values from ('2026-01-01') to ('2026-02-01')",
     "create table public.e2 partition of public.events for values from ('2026-02-01') to ('2026-03-01')",
 )
@@ -30,15 +34,24 @@ DAYS = (
     "create table public.e1 partition of public.events for values from ('2026-01-01') to ('2026-02-01')",
 )
 NUMBERS = (
-    "create table public.events (id bigint not null, ts integer not null, primary key (id, ts)) partition by range (ts)",
+    (
+        "create table public.events (id bigint not null, ts integer not null, primary key (id, ts)) partition by "
+        "range (ts)"
+    ),
     "create table public.e1 partition of public.events for values from (0) to (1000)",
 )
 OPEN = (
-    "create table public.events (id bigint not null, ts timestamptz not null, primary key (id, ts)) partition by range (ts)",
+    (
+        "create table public.events (id bigint not null, ts timestamptz not null, primary key (id, ts)) "
+        "partition by range (ts)"
+    ),
     "create table public.e1 partition of public.events for values from (minvalue) to ('2026-02-01')",
     "create table public.e2 partition of public.events for values from ('2026-02-01') to (maxvalue)",
 )
-CHOICES = "select keep_heap, tiering_lag, reclaim_lag, lake_retention, partition_width, premake, lake_partition from thermocline.tables"
+CHOICES = (
+    "select keep_heap, tiering_lag, reclaim_lag, lake_retention, partition_width, premake, lake_partition from "
+    "thermocline.tables"
+)
 DAY = 86_400_000_000
 
 
@@ -49,17 +62,27 @@ DAY = 86_400_000_000
         (MONTHS, {}, (False, 0, 0, None, None, 2, "month")),
         (MONTHS, {"keep_heap": True, "premake": 0}, (True, 0, 0, None, None, 0, "month")),
         (MONTHS, {"tiering_lag": "2d", "lake_retention": "12w"}, (False, 2 * DAY, 2 * DAY, 84 * DAY, None, 2, "month")),
-        (MONTHS, {"tiering_lag": "36h", "reclaim_lag": "30m"}, (False, 36 * 3_600_000_000, 1_800_000_000, None, None, 2, "month")),
+        (
+            MONTHS,
+            {"tiering_lag": "36h", "reclaim_lag": "30m"},
+            (False, 36 * 3_600_000_000, 1_800_000_000, None, None, 2, "month"),
+        ),
         (MONTHS, {"partition_width": "1d", "premake": 7}, (False, 0, 0, None, DAY, 7, "day")),
         (MONTHS, {"lake_partition": "hour"}, (False, 0, 0, None, None, 2, "hour")),
         (DAYS, {"tiering_lag": "7d", "lake_retention": "90d"}, (False, 7, 7, 90, None, 2, "month")),
         (NUMBERS, {"tiering_lag": "5", "lake_retention": "4000"}, (False, 5, 5, 4000, None, 2, "truncate[1000]")),
         (NUMBERS, {"partition_width": "50"}, (False, 0, 0, None, 50, 2, "truncate[50]")),
-        (NUMBERS, {"partition_width": "50", "lake_partition": "width:200"}, (False, 0, 0, None, 50, 2, "truncate[200]")),
+        (
+            NUMBERS,
+            {"partition_width": "50", "lake_partition": "width:200"},
+            (False, 0, 0, None, 50, 2, "truncate[200]"),
+        ),
         (OPEN, {"lake_retention": "1d", "partition_width": "1d"}, (False, 0, 0, DAY, DAY, 2, "day")),
     ],
 )
-def test_options_are_kept_with_the_registration(shop: Shop, table: tuple[str, ...], choices: dict[str, Any], held: tuple[Any, ...]) -> None:
+def test_options_are_kept_with_the_registration(
+    shop: Shop, table: tuple[str, ...], choices: dict[str, Any], held: tuple[Any, ...]
+) -> None:
     shop.run(*table)
     shop.register(**choices)
     assert shop.rows(CHOICES) == [held]
@@ -71,11 +94,26 @@ def test_options_are_kept_with_the_registration(shop: Shop, table: tuple[str, ..
 @pytest.mark.parametrize(
     ("table", "choices", "problem", "sentence"),
     [
-        (MONTHS, {"keep_heap": True, "lake_retention": "90d"}, WrongCombination, "keep-heap means nothing is deleted anywhere"),
-        (MONTHS, {"keep_heap": True, "reclaim_lag": "90d"}, WrongCombination, "--reclaim-lag does not go with --keep-heap"),
+        (
+            MONTHS,
+            {"keep_heap": True, "lake_retention": "90d"},
+            WrongCombination,
+            "keep-heap means nothing is deleted anywhere",
+        ),
+        (
+            MONTHS,
+            {"keep_heap": True, "reclaim_lag": "90d"},
+            WrongCombination,
+            "--reclaim-lag does not go with --keep-heap",
+        ),
         (MONTHS, {"mode": "mirrored"}, ModeNotBuilt, "Mode mirrored is not built yet"),
         (MONTHS, {"mode": "mirrored", "keep_heap": True}, WrongCombination, "--keep-heap belongs to mode tiered"),
-        (MONTHS, {"mode": "mirrored", "lake_retention": "1d"}, WrongCombination, "--lake-retention belongs to mode tiered"),
+        (
+            MONTHS,
+            {"mode": "mirrored", "lake_retention": "1d"},
+            WrongCombination,
+            "--lake-retention belongs to mode tiered",
+        ),
         (MONTHS, {"mode": "frozen"}, UsageError, "'frozen' is not a mode"),
         (MONTHS, {"heap_retention": "1d"}, WrongCombination, "--heap-retention belongs to mode mirrored"),
         (MONTHS, {"premake": -1}, UsageError, "--premake -1 is out of range"),
@@ -86,7 +124,12 @@ def test_options_are_kept_with_the_registration(shop: Shop, table: tuple[str, ..
         (MONTHS, {"partition_width": "0d"}, BadDuration, "--partition-width 0d is nothing"),
         (MONTHS, {"lake_partition": "width:10"}, UsageError, "not a lake partitioning for a timestamp"),
         (MONTHS, {"tier_key": "nothing"}, NoSuchColumn, "has no column nothing, which --tier-key names"),
-        (MONTHS, {"tier_key": "id"}, UsageError, r"id cannot be the tier key of public.events, which is partitioned by RANGE \(ts\)"),
+        (
+            MONTHS,
+            {"tier_key": "id"},
+            UsageError,
+            r"id cannot be the tier key of public.events, which is partitioned by RANGE \(ts\)",
+        ),
         (MONTHS, {"pk": ("id", "when")}, NoSuchColumn, "has no column when, which --pk names"),
         (MONTHS, {"pk": ("id",)}, CannotRegister, r"covers exactly \(id\)"),
         (MONTHS, {"pk": ("id", "ts", "v")}, CannotRegister, r"covers exactly \(id, ts, v\)"),
@@ -105,7 +148,9 @@ def test_a_wrong_option_is_refused_by_its_name_and_leaves_nothing(
     shop.run(*table)
     with pytest.raises(problem, match=sentence):
         shop.register(**choices)
-    assert shop.rows("select to_regclass('thermocline_delta.public__events'), to_regclass('public_all.events')") == [(None, None)]
+    assert shop.rows("select to_regclass('thermocline_delta.public__events'), to_regclass('public_all.events')") == [
+        (None, None)
+    ]
     assert not list(shop.warehouse.rglob("*.metadata.json"))
 
 
@@ -131,7 +176,10 @@ def test_registering_again_with_another_argument_names_it(shop: Shop, choices: d
 @pytest.mark.conforms("C-027")
 def test_a_unique_constraint_on_not_null_columns_can_be_the_identity(shop: Shop) -> None:
     shop.run(
-        "create table public.events (id bigint not null, code text not null, ts integer not null, v integer) partition by range (ts)",
+        (
+            "create table public.events (id bigint not null, code text not null, ts integer not null, v integer) "
+            "partition by range (ts)"
+        ),
         "create table public.e1 partition of public.events for values from (0) to (1000)",
         "alter table public.events add unique (ts, code)",
         "insert into public.events values (1, 'a', 5, 1)",
@@ -185,7 +233,10 @@ def test_foreign_keys_that_change_rows_are_refused_where_they_cannot_reach_them_
         "create table public.owners (id bigint primary key)",
         f"alter table public.events add column owner bigint references public.owners {action}",
     )
-    with pytest.raises(CannotRegister, match=r"events_owner_fkey, which changes rows here when one of (public\.)?owners goes or changes"):
+    with pytest.raises(
+        CannotRegister,
+        match=r"events_owner_fkey, which changes rows here when one of (public\.)?owners goes or changes",
+    ):
         shop.register()
     assert not shop.register(keep_heap=True).already
 
@@ -204,7 +255,9 @@ def test_the_maintenance_preset_is_the_tables_own_from_the_start(shop: Shop) -> 
     with pytest.raises(UsageError, match="unknown preset 'sea'"):
         shop.register(preset="sea")
     shop.register(preset="seaweedfs")
-    assert shop.conn.execute("select maintenance_policy from thermocline.tables").fetchone() == ({"preset": "seaweedfs"},)
+    assert shop.conn.execute("select maintenance_policy from thermocline.tables").fetchone() == (
+        {"preset": "seaweedfs"},
+    )
     assert shop.register(preset="seaweedfs").already
     with pytest.raises(AlreadyRegistered, match=r"another --preset \(seaweedfs\)"):
         shop.register(preset="artemis")

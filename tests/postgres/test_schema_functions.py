@@ -5,12 +5,21 @@ from __future__ import annotations
 import pytest
 from tests.postgres.conftest import Shop
 
-from thermocline.core.coltypes import HeapColumn, lake_type_of, why_not_held
 from thermocline.core.names import TableName
 from thermocline.core.plan.schema_change import can_promote, same_type
-from thermocline.hot.facts import read_heap
+from thermocline.core.types import HeapColumn, lake_type_of, why_not_held
+from thermocline.seam.heap_facts import read_heap
 
-DECLARED = ("numeric(10,2)", "numeric(38,38)", "numeric(39,2)", "numeric(5,-2)", "numeric", "varchar(5)", "char(3)", "timestamp(3)")
+DECLARED = (
+    "numeric(10,2)",
+    "numeric(38,38)",
+    "numeric(39,2)",
+    "numeric(5,-2)",
+    "numeric",
+    "varchar(5)",
+    "char(3)",
+    "timestamp(3)",
+)
 
 
 def test_every_builtin_type_has_the_same_lake_type_and_verdict_on_both_sides(shop: Shop) -> None:
@@ -24,8 +33,10 @@ def test_every_builtin_type_has_the_same_lake_type_and_verdict_on_both_sides(sho
     listed = [*(kind for (kind,) in kinds), *DECLARED, "public.cents", "public.mood", "public.pair", "public.cents[]"]
     shop.run("create table public.every (" + ", ".join(f"c{at} {kind}" for at, kind in enumerate(listed)) + ")")
     rows = shop.rows(
-        "select a.attname, thermocline.lake_type(thermocline.base_type(a.atttypid), format_type(a.atttypid, a.atttypmod)),"
-        " thermocline.is_unfaithful(a.atttypid) from pg_attribute a where a.attrelid = 'public.every'::regclass and a.attnum > 0"
+        "select a.attname, thermocline.lake_type(thermocline.base_type(a.atttypid), format_type(a.atttypid, "
+        "a.atttypmod)),"
+        " thermocline.is_unfaithful(a.atttypid) from pg_attribute a where a.attrelid = "
+        "'public.every'::regclass and a.attnum > 0"
     )
     told = {name: (lake_type or "text form", is_unfaithful) for name, lake_type, is_unfaithful in rows}
     heap = read_heap(shop.conn, TableName("public", "every"))
@@ -56,7 +67,9 @@ def _decided(column: HeapColumn) -> tuple[str, bool]:
         (("int4", "integer"), ("text", "text"), False),
     ],
 )
-def test_what_widens_is_what_the_lake_can_promote(shop: Shop, was: tuple[str, str], becomes: tuple[str, str], widens: bool) -> None:
+def test_what_widens_is_what_the_lake_can_promote(
+    shop: Shop, was: tuple[str, str], becomes: tuple[str, str], widens: bool
+) -> None:
     ask = "select thermocline.is_widening(%s, %s, %s, %s), thermocline.lake_type(%s, %s), thermocline.lake_type(%s, %s)"
     told, before, after = shop.conn.execute(ask, [*was, *becomes, *was, *becomes]).fetchall()[0]
     assert told is widens

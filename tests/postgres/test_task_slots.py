@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from thermocline.pg import connect
+from thermocline.runtime.pg import connect
 from thermocline.spark.jobs.slots import take_slot
 
 

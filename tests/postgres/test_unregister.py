@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from thermocline.errors import AnotherWriter, CannotRegister, DeltaNotEmpty, LakeNotAdoptable, LockNotGranted, SeamInUse
-from thermocline.ops.init_database import GatewayAddress, init_database
-from thermocline.settings import split_address
+from thermocline.ops.admin.init_database import GatewayAddress, init_database
+from thermocline.runtime.settings import split_address
 
 from .conftest import Shop
 from .test_register import EVENTS
@@ -30,7 +30,10 @@ def test_everything_registration_made_goes(events: Shop) -> None:
         # A grant to the owner of a schema spells out rights it had already.
         return {trace[:2] if trace[0] in ("schema", "relation", "server") else trace for trace in traces}
 
-    events.run("create trigger mine after insert on public.e1 for each row execute function suppress_redundant_updates_trigger()")
+    events.run(
+        "create trigger mine after insert on public.e1 for each row execute function "
+        "suppress_redundant_updates_trigger()"
+    )
     before = events.traces()
     events.register()
     assert strip(events.traces()) != strip(before)
@@ -61,7 +64,8 @@ def test_a_lake_that_holds_rows_is_kept_and_named(events: Shop) -> None:
 
 @pytest.mark.conforms("C-202")
 @pytest.mark.parametrize(
-    "statement", ["insert into public.events values (1, '1999-01-01')", "insert into public.events values (1, '2999-01-01')"]
+    "statement",
+    ["insert into public.events values (1, '1999-01-01')", "insert into public.events values (1, '2999-01-01')"],
 )
 def test_corrections_and_spilled_rows_stop_it(events: Shop, statement: str) -> None:
     events.register()
@@ -106,7 +110,9 @@ def test_views_built_on_the_seam_are_named_and_kept(events: Shop) -> None:
     assert events.unregister().was_registered
 
 
-@pytest.mark.parametrize("after", ["select 1", "create view public.events as select 1 as x", "create table public.events (x int)"])
+@pytest.mark.parametrize(
+    "after", ["select 1", "create view public.events as select 1 as x", "create table public.events (x int)"]
+)
 def test_it_works_when_the_heap_itself_is_gone(events: Shop, after: str) -> None:
     events.register()
     events.run("drop table public.events cascade", after)
@@ -141,18 +147,28 @@ def test_a_lake_belongs_to_one_table(events: Shop) -> None:
     events.register()
     events.run(
         "create table public.other (id int, ts timestamptz, v int, primary key (id, ts)) partition by range (ts)",
-        "create table public.o1 partition of public.other for values from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00')",
+        (
+            "create table public.o1 partition of public.other for values from ('2026-01-01 00:00+00') to "
+            "('2026-02-01 00:00+00')"
+        ),
     )
     events.register("public.other")
     with pytest.raises(psycopg.errors.UniqueViolation, match="lake_location"):
         events.run(
-            "update thermocline.tables set lake_location = (select lake_location from thermocline.tables where table_name = 'events')"
+            "update thermocline.tables set lake_location = (select lake_location from thermocline.tables "
+            "where table_name = 'events')"
             " where table_name = 'other'"
         )
     events.unregister("public.other")
-    same = "select catalog_name, table_namespace, 'other', metadata_location, iceberg_type from thermocline_iceberg.iceberg_tables"
+    same = (
+        "select catalog_name, table_namespace, 'other', metadata_location, iceberg_type from "
+        "thermocline_iceberg.iceberg_tables"
+    )
     events.run(
-        "insert into thermocline_iceberg.iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type) "
+        (
+            "insert into thermocline_iceberg.iceberg_tables (catalog_name, table_namespace, table_name, "
+            "metadata_location, iceberg_type) "
+        )
         + same
     )
     with pytest.raises(CannotRegister, match=r"The lake has a table public\.other already"):

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from thermocline.errors import StackNotReadyInTime, WaitedTooLong
-from thermocline.maintenance_errors import StillWaiting
-from thermocline.pg import connect
+from thermocline.errors.maintenance import StillWaiting
+from thermocline.runtime.pg import connect
 from thermocline.stack import lifecycle
 
 from .conftest import Shop
@@ -21,13 +21,18 @@ from .conftest import Shop
 @pytest.mark.parametrize("verb", ["tier", "fold", "maintain"])
 def test_a_request_that_the_worker_does_not_finish_in_time_leaves_with_124(shop: Shop, verb: str) -> None:
     shop.run(
-        "create table public.events (id bigint not null, ts timestamptz not null, primary key (id, ts)) partition by range (ts)",
+        (
+            "create table public.events (id bigint not null, ts timestamptz not null, primary key (id, ts)) "
+            "partition by range (ts)"
+        ),
         "create table public.e1 partition of public.events for values from ('2026-01-01') to ('2026-02-01')",
     )
     shop.register()
     command = [sys.executable, "-m", "thermocline", verb, "public.events", "--dsn", shop.dsn, "--timeout", "0.3"]
     with closing(connect(shop.dsn, autocommit=True, application_name="thermocline worker")) as alive:
-        alive.execute("insert into thermocline.workers (name, pid, host, backend_pid) values ('w1', 1, 'h', pg_backend_pid())")
+        alive.execute(
+            "insert into thermocline.workers (name, pid, host, backend_pid) values ('w1', 1, 'h', pg_backend_pid())"
+        )
         done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 124, done.stderr
     assert "not finished within" in done.stderr

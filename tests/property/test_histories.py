@@ -1,10 +1,12 @@
-"""Random histories of DML, schema changes, tiering, folds, expiry, premake and maintenance: the spanning table equals an ordinary one.
+"""Random histories of DML, schema changes, tiering, folds, expiry, premake and maintenance: the spanning table equals
+an ordinary one.
 
-A history is a list of steps; each runs on both sides: a transaction, at any isolation level, that may roll back as a whole or to a
-savepoint; two transactions interleaved; an ALTER TABLE. Most histories begin at a clone of a tiered table and need Postgres and the gateway
-only; some tier, fold and compact as well, half of them on a table whose old rows expire. Values are awkward ones: long texts, NaN, zeros of
-both signs, unicode beyond the first plane, decimals of 16 bytes. After each step both tables are asked with conditions on every column.
-A failing history is shrunk by Hypothesis and printed with its seed.
+A history is a list of steps; each runs on both sides: a transaction, at any isolation level, that may roll back as a
+whole or to a savepoint; two transactions interleaved; an ALTER TABLE. Most histories begin at a clone of a tiered table
+and need Postgres and the gateway only; some tier, fold and compact as well, half of them on a table whose old rows
+expire. Values are awkward ones: long texts, NaN, zeros of both signs, unicode beyond the first plane, decimals of 16
+bytes. After each step both tables are asked with conditions on every column. A failing history is shrunk by Hypothesis
+and printed with its seed.
 """
 
 from __future__ import annotations
@@ -26,15 +28,17 @@ from tests.twin import EVENTS, EVENTS_PARTITIONS, Outcome, Spanning, run
 from tests.wild import FLOATS, LARGE_DECIMALS, MOMENTS, TEXTS, literal
 
 from thermocline.errors import LockNotGranted
-from thermocline.ops.maintain.compact import run_compact
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.pg import connect, with_database
-from thermocline.postgres_server import PostgresServer
+from thermocline.maintain.operations.compact import run_compact
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.runtime.pg import connect, with_database
+from thermocline.runtime.postgres_server import PostgresServer
 
 HISTORIES = int(os.environ.get("THERMOCLINE_TEST_HISTORIES", "200"))
 MOVING = max(10, HISTORIES // 20)
 CHECKS = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
-TABLE = EVENTS.replace("tags text[],", 'tags text[], d double precision, word text collate "C", large numeric(38, 10), at timestamp,')
+TABLE = EVENTS.replace(
+    "tags text[],", 'tags text[], d double precision, word text collate "C", large numeric(38, 10), at timestamp,'
+)
 READABLE = tuple(moment for moment in MOMENTS if not moment.endswith("BC"))
 """Statements return rows, and Python has no years before the first."""
 AWKWARD = {"d": FLOATS, "word": TEXTS, "note": TEXTS, "large": LARGE_DECIMALS, "at": READABLE}
@@ -48,7 +52,8 @@ def _spread(values: tuple[str, ...], kind: str) -> str:
 ROWS = (
     "insert into events (id, ts, v, d, word, large, at)"
     f" select i, '2026-01-01 00:00+00'::timestamptz + i * interval '3 days', i, {_spread(FLOATS, 'double precision')},"
-    f" {_spread(TEXTS, 'text')}, {_spread(LARGE_DECIMALS, 'numeric')}, {_spread(READABLE, 'timestamp')} from generate_series(1, 39) i"
+    f" {_spread(TEXTS, 'text')}, {_spread(LARGE_DECIMALS, 'numeric')}, {_spread(READABLE, 'timestamp')} from "
+    "generate_series(1, 39) i"
 )
 
 ids = st.integers(min_value=1, max_value=45)
@@ -117,7 +122,8 @@ class Maintain:
 
 
 def _insert(key: int, moment: str, value: int) -> Statement:
-    # A historical insert is an upsert by contract, so the twin is given the same meaning: keys that exist are left out on both sides.
+    # A historical insert is an upsert by contract, so the twin is given the same meaning: keys that exist are left out
+    # on both sides.
     return Statement(
         f"insert into events (id, ts, v, note) select {key}, {moment}, {value}, 'new'"
         f" where not exists (select 1 from events where id = {key} and ts = {moment}) returning *"
@@ -127,26 +133,36 @@ def _insert(key: int, moment: str, value: int) -> Statement:
 statements = st.one_of(
     st.builds(_insert, st.integers(min_value=100, max_value=140), moments, st.integers(min_value=0, max_value=9)),
     st.builds(
-        lambda k, n: Statement(f"update events set v = v + {n}, note = note || '!' where id = {k} returning *"), ids, st.integers(1, 5)
+        lambda k, n: Statement(f"update events set v = v + {n}, note = note || '!' where id = {k} returning *"),
+        ids,
+        st.integers(1, 5),
     ),
     st.builds(
-        lambda k, w: Statement(f"update events set amount = id / 3.0 where id between {k} and {k + w} returning id, amount"),
+        lambda k, w: Statement(
+            f"update events set amount = id / 3.0 where id between {k} and {k + w} returning id, amount"
+        ),
         ids,
         st.integers(0, 9),
     ),
     st.builds(lambda k: Statement(f"delete from events where id = {k} returning *"), ids),
     st.builds(
-        lambda k, d: Statement(f"update events set ts = ts + {d} * interval '1 day' where id = {k} returning *"), ids, st.integers(-60, 60)
+        lambda k, d: Statement(f"update events set ts = ts + {d} * interval '1 day' where id = {k} returning *"),
+        ids,
+        st.integers(-60, 60),
     ),
     st.builds(lambda m: Statement(f"delete from events where ts < {m} and v % 4 = 1 returning id"), moments),
     st.builds(
-        lambda k: Statement(f"update events e set v = s.v from (values ({k}, {k + 7})) s (id, v) where e.id = s.id returning e.id, e.v"),
+        lambda k: Statement(
+            f"update events e set v = s.v from (values ({k}, {k + 7})) s (id, v) where e.id = s.id returning e.id, e.v"
+        ),
         ids,
     ),
     st.builds(lambda k: Statement(f"update events set v = -1 where id = {k}"), ids),
     st.sampled_from([(name, value) for name, values in AWKWARD.items() for value in (*values, None)]).flatmap(
         lambda chosen: st.builds(
-            lambda k, w: Statement(f"update events set {chosen[0]} = {literal(chosen[1])} where id between {k} and {k + w} returning *"),
+            lambda k, w: Statement(
+                f"update events set {chosen[0]} = {literal(chosen[1])} where id between {k} and {k + w} returning *"
+            ),
             ids,
             st.integers(0, 3),
         )
@@ -165,16 +181,25 @@ even = st.integers(min_value=0, max_value=21).map(lambda n: 2 * n)
 
 def _change_of(keys: st.SearchStrategy[int]) -> st.SearchStrategy[Statement]:
     return st.one_of(
-        st.builds(lambda k, n: Statement(f"update events set v = v + {n} where id = {k} returning *"), keys, st.integers(1, 5)),
+        st.builds(
+            lambda k, n: Statement(f"update events set v = v + {n} where id = {k} returning *"), keys, st.integers(1, 5)
+        ),
         st.builds(lambda k: Statement(f"delete from events where id = {k} returning id"), keys),
         st.builds(lambda k, m: _insert(200 + k, m, k), keys, moments),
     )
 
 
 interleaved = st.builds(
-    Interleaved, st.sampled_from(["read committed", "repeatable read"]), _change_of(odd), _change_of(even), _change_of(odd), st.booleans()
+    Interleaved,
+    st.sampled_from(["read committed", "repeatable read"]),
+    _change_of(odd),
+    _change_of(even),
+    _change_of(odd),
+    st.booleans(),
 )
-alters = st.builds(Alter, st.sampled_from(["add", "add", "drop", "rename", "widen"]), st.integers(min_value=0, max_value=11))
+alters = st.builds(
+    Alter, st.sampled_from(["add", "add", "drop", "rename", "widen"]), st.integers(min_value=0, max_value=11)
+)
 touches = st.builds(Touch, st.integers(min_value=0, max_value=5), ids, st.booleans())
 still_steps = st.one_of(transactions, transactions, interleaved, alters, touches)
 moving_steps = st.one_of(
@@ -205,13 +230,22 @@ class Columns:
 
     added: list[str] = field(default_factory=list)
     made: int = 0
-    widenings: list[str] = field(default_factory=lambda: ["alter column v type bigint", "alter column amount type numeric(20, 2)"])
+    widenings: list[str] = field(
+        default_factory=lambda: ["alter column v type bigint", "alter column amount type numeric(20, 2)"]
+    )
 
     def plan(self, step: Alter) -> str | None:
         """The text of the change, if there is anything to change."""
         if step.kind == "add":
             self.made += 1
-            kinds = ("integer", "integer default 7", "text default 'x'", "boolean not null default true", "numeric(9, 2) default 1", "int2")
+            kinds = (
+                "integer",
+                "integer default 7",
+                "text default 'x'",
+                "boolean not null default true",
+                "numeric(9, 2) default 1",
+                "int2",
+            )
             self.added.append(f"x{self.made}")
             return f"add column {self.added[-1]} {kinds[step.pick % len(kinds)]}"
         if step.kind == "widen":
@@ -228,14 +262,26 @@ class Columns:
 
 @pytest.fixture(scope="module")
 def untiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
-    choices: dict[str, Any] = {"table": TABLE, "partitions": EVENTS_PARTITIONS, "rows": ROWS, "cycles": 0, "premake": None}
+    choices: dict[str, Any] = {
+        "table": TABLE,
+        "partitions": EVENTS_PARTITIONS,
+        "rows": ROWS,
+        "cycles": 0,
+        "premake": None,
+    }
     with original(postgres, template, tmp_path_factory.mktemp("untiered"), **choices) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def expiring(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
-    choices: dict[str, Any] = {"table": TABLE, "partitions": EVENTS_PARTITIONS, "rows": ROWS, "cycles": 0, "lake_retention": "40d"}
+    choices: dict[str, Any] = {
+        "table": TABLE,
+        "partitions": EVENTS_PARTITIONS,
+        "rows": ROWS,
+        "cycles": 0,
+        "lake_retention": "40d",
+    }
     with original(postgres, template, tmp_path_factory.mktemp("expiring"), **choices) as made:
         with connect(with_database(postgres.dsn(), made.database), autocommit=True) as conn:
             conn.execute(TWIN_LINE.encode())
@@ -262,7 +308,9 @@ def test_any_history_over_both_tiers_reads_like_an_ordinary_table(tiered: Origin
 @pytest.mark.timeout(7200)
 @settings(CHECKS, max_examples=MOVING // 2)
 @given(history=st.lists(moving_steps, min_size=3, max_size=8))
-def test_any_history_with_rows_on_the_move_reads_like_an_ordinary_table(untiered: Original, history: list[Step]) -> None:
+def test_any_history_with_rows_on_the_move_reads_like_an_ordinary_table(
+    untiered: Original, history: list[Step]
+) -> None:
     """Partitions are made ahead, too."""
     with untiered.clone() as spanning:
         check_history(spanning, [*history, Tier(False), Tier(False), Fold(False)])
@@ -273,7 +321,9 @@ def test_any_history_with_rows_on_the_move_reads_like_an_ordinary_table(untiered
 @pytest.mark.timeout(7200)
 @settings(CHECKS, max_examples=MOVING // 2)
 @given(history=st.lists(moving_steps, min_size=3, max_size=8))
-def test_any_history_with_rows_that_expire_reads_like_an_ordinary_table_without_them(expiring: Original, history: list[Step]) -> None:
+def test_any_history_with_rows_that_expire_reads_like_an_ordinary_table_without_them(
+    expiring: Original, history: list[Step]
+) -> None:
     with expiring.clone() as spanning:
         check_history(spanning, [*history, Tier(False), Fold(False), Tier(False)])
         assert_everybody_agrees(spanning)
@@ -286,7 +336,9 @@ def check_history(spanning: Spanning, history: list[Step]) -> None:
         match step:
             case Tier():
                 with_reader(spanning, spanning.tier) if step.with_reader else spanning.tier()
-                spanning.twin.execute("delete from events where thermocline.axis(ts) < (select c.r from thermocline.cutline c)")
+                spanning.twin.execute(
+                    "delete from events where thermocline.axis(ts) < (select c.r from thermocline.cutline c)"
+                )
             case Fold():
                 with_reader(spanning, spanning.fold) if step.with_reader else spanning.fold()
             case Maintain():
@@ -308,9 +360,12 @@ def check_history(spanning: Spanning, history: list[Step]) -> None:
 
 
 def assert_everybody_agrees(spanning: Spanning) -> None:
-    """Conditions of every kind on every column, through the seam and the gateway, and by the engines that read the lake alone."""
+    """Conditions of every kind on every column, through the seam and the gateway, and by the engines that read the lake
+    alone."""
     spanning.assert_same_rows(each=1)
-    assert_outside_readers_agree(spanning.spark(), spanning.name, turn=spanning.turn, engines=("duckdb", "pyiceberg", "spark"))
+    assert_outside_readers_agree(
+        spanning.spark(), spanning.name, turn=spanning.turn, engines=("duckdb", "pyiceberg", "spark")
+    )
 
 
 def maintain(spanning: Spanning) -> None:
@@ -360,7 +415,8 @@ def act(conn: psycopg.Connection[Any], step: Transaction) -> list[Any]:
 def with_reader(spanning: Spanning, cycle: Callable[[], object]) -> None:
     """A reader that was there before the cycle sees the same rows during and after it.
 
-    One that has read the seam holds a lock on it, so the cycle may give up on raising the seam's line; it must then have changed nothing.
+    One that has read the seam holds a lock on it, so the cycle may give up on raising the seam's line; it must then
+    have changed nothing.
     """
     reader = spanning.session()
     reader.execute("set transaction isolation level repeatable read")

@@ -10,7 +10,7 @@ import pytest
 from tests.flushes import watched_flushes
 from tests.spark.ground import Ground
 
-from thermocline.pg import connect, read_endpoint
+from thermocline.runtime.pg import connect, read_endpoint
 from thermocline.spark.session import SparkPlan, spark_session
 
 MASTER = "local[2,2]"

@@ -1,4 +1,5 @@
-"""One copying task in a process of its own, as Spark's worker runs it; tells what it wrote and the memory it took on top of rest."""
+"""One copying task in a process of its own, as Spark's worker runs it; tells what it wrote and the memory it took on
+top of rest."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import json
 import pickle
 import sys
 
-from thermocline.spark.kernels.copy_in import copy_range, read_peak_bytes
+from thermocline.spark.kernels.copy_partition import copy_range, read_peak_bytes
 
 task = pickle.loads(base64.b64decode(sys.stdin.read()))
 # Libraries and pools are at rest once a first, empty range went through.

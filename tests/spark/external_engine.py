@@ -86,9 +86,16 @@ LIES: dict[str, Callable[[pa.Table], pa.Table]] = {
     "swapped ids in a map": swapped_map,
     "another id in a list": other_element,
     "swapped columns": lambda table: table.cast(
-        pa.schema([renumbered(f, {b"8": b"9", b"9": b"8"}.get(f.metadata[FIELD_ID], f.metadata[FIELD_ID])) for f in table.schema])
+        pa.schema(
+            [
+                renumbered(f, {b"8": b"9", b"9": b"8"}.get(f.metadata[FIELD_ID], f.metadata[FIELD_ID]))
+                for f in table.schema
+            ]
+        )
     ),
-    "an extra column": lambda table: table.append_column(pa.field("extra", pa.int32()), pa.nulls(table.num_rows, pa.int32())),
+    "an extra column": lambda table: table.append_column(
+        pa.field("extra", pa.int32()), pa.nulls(table.num_rows, pa.int32())
+    ),
     "a changed value": lambda table: with_value(table, "name", 3, "changed"),
     "a changed value in a list": lambda table: with_value(table, "tags", 3, ["t", "other"]),
     "a list in another order": lambda table: with_value(table, "tags", 3, [None, "t3"]),
@@ -121,7 +128,11 @@ def answer(task: dict[str, Any], manner: str) -> dict[str, Any]:
         case "twice":
             told["outputs"] *= 2
         case "above the bounds":
-            sys.exit("no bounds" if task["bounds"]["protected_snapshots"] == {} else f"held by {task['bounds']['floor_holder']}")
+            sys.exit(
+                "no bounds"
+                if task["bounds"]["protected_snapshots"] == {}
+                else f"held by {task['bounds']['floor_holder']}"
+            )
         case "fails":
             sys.exit("I would rather not")
         case "no Parquet":
@@ -138,7 +149,9 @@ def answer(task: dict[str, Any], manner: str) -> dict[str, Any]:
         how["write_page_index"] = True
     if manner == "a bloom filter":
         how["bloom_filter_options"] = {"id": {"ndv": merged.num_rows, "fpp": 0.01}}
-    pq.write_table(merged, local(path), compression=task["compression"], row_group_size=7 if "groups" in manner else None, **how)
+    pq.write_table(
+        merged, local(path), compression=task["compression"], row_group_size=7 if "groups" in manner else None, **how
+    )
     if manner.startswith("lies of its "):
         lie_in_the_footer(local(path), 0 if manner.endswith("lowest") else merged.num_rows - 1, 5)
     return told

@@ -1,4 +1,5 @@
-"""Ground to copy on: a database with our catalog, heap tables in it, and their lake tables; read back by every engine we have."""
+"""Ground to copy on: a database with our catalog, heap tables in it, and their lake tables; read back by every engine
+we have."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from psycopg import sql
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
-from thermocline.core.coltypes import HeapColumn, LakeColumn, plan_lake_columns
 from thermocline.core.names import TableName
-from thermocline.pg import connect
-from thermocline.spark.commit import LakeHead, load_table
+from thermocline.core.types import HeapColumn, LakeColumn, plan_lake_columns
+from thermocline.lake.commit.exact_commit import LakeHead, load_table
+from thermocline.runtime.pg import connect
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
-from thermocline.spark.kernels.copy_in import CopyTask
+from thermocline.spark.kernels.copy_partition import CopyTask
 from thermocline.spark.session import lake_identifier
 
 _COLUMNS = """
@@ -66,18 +67,28 @@ class Ground:
         )
         return plan_lake_columns(heap, key)
 
-    def make_lake(self, name: TableName, columns: tuple[LakeColumn, ...], transform: str | None, source: str) -> LakeHead:
+    def make_lake(
+        self, name: TableName, columns: tuple[LakeColumn, ...], transform: str | None, source: str
+    ) -> LakeHead:
         jvm: Any = self.spark._jvm
         self.spark.sql(f"create namespace if not exists thermocline.`{name.schema}`")
         fields = [{"id": c.field_id, "name": c.name, "required": c.required, "type": c.lake_type} for c in columns]
-        schema = jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps({"type": "struct", "schema-id": 0, "fields": fields}))
+        schema = jvm.org.apache.iceberg.SchemaParser.fromJson(
+            json.dumps({"type": "struct", "schema-id": 0, "fields": fields})
+        )
         source_id = next(c.field_id for c in columns if c.name == source)
-        parts = [{"name": f"{source}_part", "transform": transform, "source-id": source_id, "field-id": 1000}] if transform else []
+        parts = (
+            [{"name": f"{source}_part", "transform": transform, "source-id": source_id, "field-id": 1000}]
+            if transform
+            else []
+        )
         spec = jvm.org.apache.iceberg.PartitionSpecParser.fromJson(schema, json.dumps({"spec-id": 0, "fields": parts}))
         catalog = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(self.spark._jsparkSession, "thermocline")
         space: Any = self.spark.sparkContext._gateway.new_array(jvm.java.lang.String, 1)  # type: ignore[union-attr]
         space[0] = name.schema
-        ident = jvm.org.apache.iceberg.catalog.TableIdentifier.of(jvm.org.apache.iceberg.catalog.Namespace.of(space), name.table)
+        ident = jvm.org.apache.iceberg.catalog.TableIdentifier.of(
+            jvm.org.apache.iceberg.catalog.Namespace.of(space), name.table
+        )
         catalog.createTable(ident, schema, spec, {"format-version": "2"})
         return load_table(self.spark, name)
 
@@ -89,8 +100,12 @@ class Ground:
             assert row
             yield str(row[0])
 
-    def tasks(self, head: LakeHead, columns: tuple[LakeColumn, ...], tier_key: str, snapshot: str, **changes: Any) -> list[CopyTask]:
-        ranges = changes.pop("ranges", None) or plan_block_ranges(self.rows(f"select pg_relation_size('{head.name}')")[0][0], 2)
+    def tasks(
+        self, head: LakeHead, columns: tuple[LakeColumn, ...], tier_key: str, snapshot: str, **changes: Any
+    ) -> list[CopyTask]:
+        ranges = changes.pop("ranges", None) or plan_block_ranges(
+            self.rows(f"select pg_relation_size('{head.name}')")[0][0], 2
+        )
         op_id = changes.pop("op_id", str(uuid.uuid4()))
         return [
             CopyTask(
@@ -116,7 +131,11 @@ class Ground:
             return copy_partition(self.spark, self.tasks(head, columns, tier_key, snapshot, **changes))
 
     def lake_by_pyiceberg(self, name: TableName) -> pa.Table:
-        return StaticTable.from_metadata(load_table(self.spark, name).metadata_location.replace("file:/", "file:///", 1)).scan().to_arrow()
+        return (
+            StaticTable.from_metadata(load_table(self.spark, name).metadata_location.replace("file:/", "file:///", 1))
+            .scan()
+            .to_arrow()
+        )
 
     def lake_by_duckdb(self, name: TableName, condition: str = "true") -> pa.Table:
         head = load_table(self.spark, name)

@@ -1,4 +1,5 @@
-"""Iceberg tables that Postgres does not know, to be maintained: written by Spark and by Iceberg's Java API, read back by two engines."""
+"""Iceberg tables that Postgres does not know, to be maintained: written by Spark and by Iceberg's Java API, read back
+by two engines."""
 
 from __future__ import annotations
 
@@ -16,17 +17,17 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from tests.spark.ground import Ground
 
-from thermocline.cold.metadata import read_lake_table
-from thermocline.cold.table_files import TableFiles
 from thermocline.core.maintenance.files import TableSeen
 from thermocline.core.maintenance.outcome import Outcome
-from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
-from thermocline.ops.maintain.compact import run_compact
-from thermocline.ops.maintain.context import LakeTarget, PassContext
-from thermocline.pg import connect
-from thermocline.settings import Settings
-from thermocline.spark.commit import LakeHead, load_table
+from thermocline.core.policy.policy import Policy
+from thermocline.lake.commit.exact_commit import LakeHead, load_table
+from thermocline.lake.read.table_files import TableFiles
+from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.maintain.context import LakeTarget, PassContext
+from thermocline.maintain.operations.compact import run_compact
+from thermocline.runtime.pg import connect
+from thermocline.runtime.settings import Settings
 
 Row = tuple[Any, ...]
 EAGER = Policy(preset="artemis", rewrite_min_input_files=2, min_input_scope="partition", splice_min_row_group_bytes=0)
@@ -44,8 +45,11 @@ class Lake:
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @classmethod
-    def make(cls, ground: Ground, columns: str, *, table: str = "events", partitioned: str = "", properties: str = "") -> Lake:
-        """A table by Spark's own DDL; its first spec has no fields, so that deletes of all partitions can be written."""
+    def make(
+        cls, ground: Ground, columns: str, *, table: str = "events", partitioned: str = "", properties: str = ""
+    ) -> Lake:
+        """A table by Spark's own DDL; its first spec has no fields, so that deletes of all partitions can be
+        written."""
         name = TableName("db", table)
         ground.spark.sql("create namespace if not exists thermocline.db")
         options = f"tblproperties ('format-version' = '2', 'write.distribution-mode' = 'none'{properties})"
@@ -99,10 +103,17 @@ class Lake:
         policy = replace(self.policy, **changes.pop("policy", {}))
         with closing(connect(self.ground.dsn, autocommit=True)) as conn:
             yield PassContext(
-                conn=conn, dsn=self.ground.dsn, spark=lambda: self.spark, settings=Settings(dsn=self.ground.dsn),
-                target=LakeTarget(name=self.name, lake_id=self.lake_id), policy=policy, now=self.now, worker="test",
-                pass_id=uuid.uuid4(), **changes,
-            )  # fmt: skip
+                conn=conn,
+                dsn=self.ground.dsn,
+                spark=lambda: self.spark,
+                settings=Settings(dsn=self.ground.dsn),
+                target=LakeTarget(name=self.name, lake_id=self.lake_id),
+                policy=policy,
+                now=self.now,
+                worker="test",
+                pass_id=uuid.uuid4(),
+                **changes,
+            )
 
     def compact(self, **changes: Any) -> Outcome:
         context_changes = {key: changes.pop(key) for key in ("dry_run", "why_pause", "talk") if key in changes}
@@ -119,8 +130,12 @@ class Lake:
         iceberg = self.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
         source = head.table.io().newInputFile(path)
         metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forTable(head.table))
-        builder = iceberg.DataFiles.builder(head.table.specs().get(0)).withPath(path).withFormat(iceberg.FileFormat.PARQUET)
-        file = builder.withFileSizeInBytes(Path(path.removeprefix("file://")).stat().st_size).withMetrics(metrics).build()
+        builder = (
+            iceberg.DataFiles.builder(head.table.specs().get(0)).withPath(path).withFormat(iceberg.FileFormat.PARQUET)
+        )
+        file = (
+            builder.withFileSizeInBytes(Path(path.removeprefix("file://")).stat().st_size).withMetrics(metrics).build()
+        )
         head.table.newAppend().appendFile(file).commit()
         return path
 
@@ -128,7 +143,9 @@ class Lake:
         """Add a file of equality deletes, global or in the partition of the data file `like`; no SQL writes one."""
         head, path = self.head(), self._new_path("eq")
         fields = {column.name: column.field_id for column in read_lake_table(head.metadata_location).fields}
-        schema = pa.schema([pa.field(name, kind, metadata={"PARQUET:field_id": str(fields[name])}) for name, kind in columns.items()])
+        schema = pa.schema(
+            [pa.field(name, kind, metadata={"PARQUET:field_id": str(fields[name])}) for name, kind in columns.items()]
+        )
         arrays = [pa.array([key[at] for key in keys], kind) for at, kind in enumerate(columns.values())]
         pq.write_table(pa.table(arrays, schema=schema), path.removeprefix("file://"))
         ids = [fields[name] for name in columns]
@@ -167,7 +184,9 @@ class Lake:
         size = Path(path.removeprefix("file://")).stat().st_size
         data = _find(head, like) if like is not None else None
         spec = head.table.specs().get(data.specId() if data is not None else 0)
-        config = iceberg.MetricsConfig.forPositionDelete() if "/pos-" in path else iceberg.MetricsConfig.forTable(head.table)
+        config = (
+            iceberg.MetricsConfig.forPositionDelete() if "/pos-" in path else iceberg.MetricsConfig.forTable(head.table)
+        )
         metrics = iceberg.parquet.ParquetUtil.fileMetrics(head.table.io().newInputFile(path), config)
         builder = kind(iceberg.FileMetadata.deleteFileBuilder(spec)).withPath(path).withFileSizeInBytes(size)
         builder = builder.withFormat(iceberg.FileFormat.PARQUET).withMetrics(metrics).withRecordCount(rows)
@@ -176,7 +195,9 @@ class Lake:
         head.table.newRowDelta().addDeletes(builder.build()).commit()
 
     def summary(self) -> dict[str, str]:
-        snapshot = next(found for found in self.head().told["snapshots"] if found["snapshot-id"] == self.head().snapshot_id)
+        snapshot = next(
+            found for found in self.head().told["snapshots"] if found["snapshot-id"] == self.head().snapshot_id
+        )
         return dict(snapshot["summary"])
 
     def entries(self) -> list[tuple[int, int, int | None]]:
@@ -200,7 +221,8 @@ def _find(head: LakeHead, path: str) -> Any:
 def _add(ground: Ground, name: TableName) -> int:
     with closing(ground.connect()) as conn:
         row = conn.execute(
-            "insert into thermocline.lake_tables (namespace, name) values (%s, %s) returning id", [name.schema, name.table]
+            "insert into thermocline.lake_tables (namespace, name) values (%s, %s) returning id",
+            [name.schema, name.table],
         ).fetchone()
     assert row is not None
     return int(row[0])

@@ -2,7 +2,8 @@
 
     python local_cluster.py DSN WAREHOUSE TASKS
 
-A Spark context is one per process, so the test starts this in a process of its own. TASKS is a file of pickled copy tasks.
+A Spark context is one per process, so the test starts this in a process of its own. TASKS is a file of pickled copy
+tasks.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from pathlib import Path
 from pyspark import TaskContext
 
 from thermocline.core.names import TableName
-from thermocline.pg import connect, read_endpoint
-from thermocline.spark.commit import OpStamp, append_range, load_table
+from thermocline.lake.commit.exact_commit import OpStamp, append_range, load_table
+from thermocline.runtime.pg import connect, read_endpoint
 from thermocline.spark.jobs.copy import copy_partition
 from thermocline.spark.session import SparkPlan, spark_session
 
@@ -27,7 +28,9 @@ def main(dsn: str, warehouse: str, tasks_file: str) -> None:
     with closing(connect(dsn)) as conn:
         endpoint = read_endpoint(conn)
     options = {"spark.executor.extraJavaOptions": f"-Duser.timezone=UTC {os.environ.get('SPARK_SUBMIT_OPTS', '')}"}
-    spark = spark_session(SparkPlan(endpoint=endpoint, warehouse=warehouse, master="local-cluster[2,1,1024]", extra=options))
+    spark = spark_session(
+        SparkPlan(endpoint=endpoint, warehouse=warehouse, master="local-cluster[2,1,1024]", extra=options)
+    )
     tasks = pickle.loads(Path(tasks_file).read_bytes())
     # A barrier puts one task on each executor, so both have shown that they can load the package.
     workers = spark.sparkContext.parallelize(range(2), 2).barrier().mapPartitions(_where).collect()
@@ -35,15 +38,24 @@ def main(dsn: str, warehouse: str, tasks_file: str) -> None:
     name = TableName("public", "events")
     append_range(load_table(spark, name), result.files, OpStamp(op_id=tasks[0].op_id, kind="tier", table_id=1), None)
     rows = spark.sql("select count(*) from thermocline.public.events").first()
-    print(json.dumps({"exact": result.is_exact, "rows": rows[0] if rows else None, "executors": len(set(workers)), "driver": os.getpid()}))
+    print(
+        json.dumps(
+            {
+                "exact": result.is_exact,
+                "rows": rows[0] if rows else None,
+                "executors": len(set(workers)),
+                "driver": os.getpid(),
+            }
+        )
+    )
     spark.stop()
 
 
 def _where(_rows: object) -> list[int]:
-    import thermocline.spark.kernels.copy_in
+    import thermocline.spark.kernels.copy_partition
 
     assert TaskContext.get() is not None
-    assert thermocline.spark.kernels.copy_in.__doc__
+    assert thermocline.spark.kernels.copy_partition.__doc__
     return [os.getppid()]
 
 

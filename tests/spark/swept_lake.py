@@ -13,12 +13,12 @@ from typing import Any
 from tests.spark.ground import Ground
 
 from thermocline.catalog.safety import Owner
-from thermocline.core.maintenance.policy import Policy
 from thermocline.core.names import TableName
-from thermocline.locations import without_file_scheme
-from thermocline.ops.maintain.context import LakeTarget, PassContext
-from thermocline.settings import Settings
-from thermocline.spark.commit import LakeHead, load_table
+from thermocline.core.policy.policy import Policy
+from thermocline.lake.commit.exact_commit import LakeHead, load_table
+from thermocline.maintain.context import LakeTarget, PassContext
+from thermocline.runtime.locations import without_file_scheme
+from thermocline.runtime.settings import Settings
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,10 +79,15 @@ class Lake:
 
     def files(self) -> set[str]:
         """Every file in the table's folder, checksums of Hadoop's left out."""
-        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file() and path.suffix != ".crc"}
+        return {
+            str(path.relative_to(self.folder))
+            for path in self.folder.rglob("*")
+            if path.is_file() and path.suffix != ".crc"
+        }
 
     def age(self, path: Path, hours: float) -> Path:
-        """Make a file older by so many hours, by the store's clock; files that are aged alike stay in the order they were written in."""
+        """Make a file older by so many hours, by the store's clock; files that are aged alike stay in the order they
+        were written in."""
         moment = path.stat().st_mtime - hours * 3600
         os.utime(path, (moment, moment))
         return path
@@ -102,7 +107,9 @@ def make_lake(ground: Ground, columns: str = "id bigint, body string", *, table:
     ground.spark.sql(f"create table thermocline.lab.{table} ({columns}) using iceberg")
     conn = ground.connect()
     try:
-        row = conn.execute("insert into thermocline.lake_tables (namespace, name) values ('lab', %s) returning id", [table]).fetchone()
+        row = conn.execute(
+            "insert into thermocline.lake_tables (namespace, name) values ('lab', %s) returning id", [table]
+        ).fetchone()
         assert row is not None
         yield Lake(ground=ground, name=TableName("lab", table), lake_id=row[0], conn=conn)
     finally:

@@ -1,4 +1,5 @@
-"""Commits of the lake: exactly on the base that was looked at, once per range, and never in doubt for longer than it must be."""
+"""Commits of the lake: exactly on the base that was looked at, once per range, and never in doubt for longer than it
+must be."""
 
 from __future__ import annotations
 
@@ -19,9 +20,7 @@ from tests.spark.ground import Ground
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName
 from thermocline.errors import CommitUnknown, LakeLayoutUnsupported, LakeTableMissing, LostRace, RangeAlreadyInLake
-from thermocline.locations import without_file_scheme
-from thermocline.pg import connect, with_database
-from thermocline.spark.commit import (
+from thermocline.lake.commit.exact_commit import (
     FENCE_PROPERTY,
     KeyRange,
     OpStamp,
@@ -32,6 +31,8 @@ from thermocline.spark.commit import (
     load_table,
     settle,
 )
+from thermocline.runtime.locations import without_file_scheme
+from thermocline.runtime.pg import connect, with_database
 
 EVENTS = TableName("public", "events")
 JANUARY = KeyRange(column="ts", low=1_767_225_600_000_000, high=1_769_904_000_000_000)
@@ -76,13 +77,20 @@ def test_what_a_commit_wrote_beside_its_data_is_on_disk_before_anybody_builds_on
     flushed: set[Path] = set()
     heads: dict[Path, Any] = {}
     on_flush(flushed.add)
-    on_flush(lambda path: heads.setdefault(path, ground.rows("select metadata_location from thermocline_iceberg.iceberg_tables")))
+    on_flush(
+        lambda path: heads.setdefault(
+            path, ground.rows("select metadata_location from thermocline_iceberg.iceberg_tables")
+        )
+    )
     mine, before = stamp(), load_table(ground.spark, EVENTS)
     append_range(before, january, mine, JANUARY)
     head = load_table(ground.spark, EVENTS)
     (snapshot,) = head.told["snapshots"]
     manifests = ground.spark.sql("select path from thermocline.public.events.manifests").collect()
-    needed = {Path(without_file_scheme(p)) for p in (head.metadata_location, snapshot["manifest-list"], *(row.path for row in manifests))}
+    needed = {
+        Path(without_file_scheme(p))
+        for p in (head.metadata_location, snapshot["manifest-list"], *(row.path for row in manifests))
+    }
     assert len(needed) == 3
     assert needed <= flushed
     for path in needed - {Path(without_file_scheme(head.metadata_location))}:
@@ -95,9 +103,9 @@ def test_what_a_commit_wrote_beside_its_data_is_on_disk_before_anybody_builds_on
 def test_files_are_pruned_by_their_bounds_and_partitions(ground: Ground, january: Any) -> None:
     append_range(load_table(ground.spark, EVENTS), january, stamp(), JANUARY)
     files = ground.spark.sql("select * from thermocline.public.events.files").collect()
-    assert {f.file_path: (f.record_count, f.file_size_in_bytes, f.partition.ts_part, tuple(f.split_offsets)) for f in files} == {
-        file.path: (file.rows, file.size_bytes, file.partition.ordinal, file.split_offsets) for file in january
-    }
+    assert {
+        f.file_path: (f.record_count, f.file_size_in_bytes, f.partition.ts_part, tuple(f.split_offsets)) for f in files
+    } == {file.path: (file.rows, file.size_bytes, file.partition.ordinal, file.split_offsets) for file in january}
     assert all(set(f.lower_bounds) == set(f.upper_bounds) == {1, 2, 3} for f in files)
 
 
@@ -136,7 +144,9 @@ def test_a_file_with_other_rows_than_were_written_is_not_committed(ground: Groun
         (JANUARY.low, JANUARY.low + 1, False),
     ],
 )
-def test_the_conflict_check_reads_bounds_on_the_axis(ground: Ground, january: Any, low: int, high: int, is_new: bool) -> None:
+def test_the_conflict_check_reads_bounds_on_the_axis(
+    ground: Ground, january: Any, low: int, high: int, is_new: bool
+) -> None:
     # Rows up to 28 January; what lies beyond the last file's upper bound is new.
     append_range(load_table(ground.spark, EVENTS), january, stamp(), JANUARY)
     wanted = KeyRange(column="ts", low=low, high=high)
@@ -201,7 +211,9 @@ def test_of_many_commits_at_once_exactly_one_wins(ground: Ground, january: Any) 
     assert lake_rows(ground) == 4001
 
 
-def test_a_lost_connection_in_the_middle_of_a_commit_leaves_the_outcome_unknown_until_it_is_settled(ground: Ground, january: Any) -> None:
+def test_a_lost_connection_in_the_middle_of_a_commit_leaves_the_outcome_unknown_until_it_is_settled(
+    ground: Ground, january: Any
+) -> None:
     mine, head = stamp(), load_table(ground.spark, EVENTS)
     outcome: list[BaseException | int] = []
 
@@ -211,7 +223,10 @@ def test_a_lost_connection_in_the_middle_of_a_commit_leaves_the_outcome_unknown_
         except BaseException as problem:
             outcome.append(problem)
 
-    with closing(connect(ground.dsn)) as holder, closing(connect(with_database(ground.dsn, "postgres"), autocommit=True)) as outside:
+    with (
+        closing(connect(ground.dsn)) as holder,
+        closing(connect(with_database(ground.dsn, "postgres"), autocommit=True)) as outside,
+    ):
         holder.execute("select 1 from thermocline_iceberg.iceberg_tables for update")
         thread = threading.Thread(target=attempt)
         thread.start()
@@ -226,7 +241,9 @@ def test_a_lost_connection_in_the_middle_of_a_commit_leaves_the_outcome_unknown_
         _allow_connections(outside, holder.info.dbname, allowed=True)
     assert isinstance(outcome[0], CommitUnknown)
     assert settle(ground.spark, EVENTS, mine.op_id) is None
-    assert append_range(load_table(ground.spark, EVENTS), january, mine, JANUARY) == find_op(load_table(ground.spark, EVENTS), mine.op_id)
+    assert append_range(load_table(ground.spark, EVENTS), january, mine, JANUARY) == find_op(
+        load_table(ground.spark, EVENTS), mine.op_id
+    )
     assert lake_rows(ground) == 4001
 
 
@@ -234,7 +251,10 @@ def _wait_for_blocked_commit(conn: psycopg.Connection[Any], dbname: str) -> None
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if conn.execute(
-            "select 1 from pg_stat_activity where datname = %s and wait_event_type = 'Lock' and query ilike 'update%%iceberg_tables%%'",
+            (
+                "select 1 from pg_stat_activity where datname = %s and wait_event_type = 'Lock' and query ilike "
+                "'update%%iceberg_tables%%'"
+            ),
             [dbname],
         ).fetchone():
             return

@@ -12,12 +12,18 @@ from pyiceberg.table import StaticTable
 from tests.spark.ground import Ground
 from tests.spark.lake import EAGER, Lake
 
-from thermocline.cold.metadata import read_lake_table
-from thermocline.core.maintenance.policy import Policy
-from thermocline.ops.maintain import compact as compact_module
-from thermocline.ops.maintain.compact import run_compact
+from thermocline.core.policy.policy import Policy
+from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.maintain.operations import compact as compact_module
+from thermocline.maintain.operations.compact import run_compact
 
-SEAWEEDFS = Policy(preset="seaweedfs", rewrite_min_input_files=5, min_input_scope="partition", rebase=False, splice_min_row_group_bytes=0)
+SEAWEEDFS = Policy(
+    preset="seaweedfs",
+    rewrite_min_input_files=5,
+    min_input_scope="partition",
+    rebase=False,
+    splice_min_row_group_bytes=0,
+)
 
 
 @pytest.fixture
@@ -41,9 +47,15 @@ def test_six_files_become_one_and_the_snapshot_before_still_reads_six(ground: Gr
     before, originals, rows = lake.head().snapshot_id, on_disk(lake), lake.rows()
     told = lake.compact()
     assert (told.status, told.sentence) == ("done", "compacted 6 files into 1 (across 1 bins)")
-    assert {key: told.counters[key] for key in ("files_merged", "files_written", "bins", "rows_read", "rows_written")} == {
-        "files_merged": 6, "files_written": 1, "bins": 1, "rows_read": 600, "rows_written": 600,
-    }  # fmt: skip
+    assert {
+        key: told.counters[key] for key in ("files_merged", "files_written", "bins", "rows_read", "rows_written")
+    } == {
+        "files_merged": 6,
+        "files_written": 1,
+        "bins": 1,
+        "rows_read": 600,
+        "rows_written": 600,
+    }
     assert lake.rows() == rows
     assert sorted(status for status, _, _ in lake.entries()) == [1, 2, 2, 2, 2, 2, 2]
     assert len(lake.head().told["snapshots"]) == 2
@@ -69,13 +81,18 @@ def test_partitions_are_compacted_apart_in_one_commit_and_planning_again_gives_n
     assert sorted(file.partition for file in lake.seen().data) == [("eu",), ("eu",), ("us",)]
     assert lake.compact().details == ("largest group: 2 files, needs 5",)
     lake.policy = replace(EAGER, min_input_scope="table", rewrite_min_input_files=8)
-    lake.append([*rows_of(*range(100, 140)), *rows_of(*range(100, 140), region="eu"), *rows_of(*range(9), region="ap")], files=3)
+    lake.append(
+        [*rows_of(*range(100, 140)), *rows_of(*range(100, 140), region="eu"), *rows_of(*range(9), region="ap")], files=3
+    )
     told = lake.compact()
     assert (told.sentence, told.counters["commits"]) == ("compacted 12 files into 3 (across 3 bins)", 1)
     assert len(lake.rows()) == len(rows) + 89
     assert lake.compact().status == "skipped"
     lake.delete_rows({lake.seen().data[0].path: [0]}, like=lake.seen().data[0].path)
-    assert lake.compact(apply_deletes=False).sentence == "compaction skipped: delete manifests present and apply_deletes is disabled"
+    assert (
+        lake.compact(apply_deletes=False).sentence
+        == "compaction skipped: delete manifests present and apply_deletes is disabled"
+    )
 
 
 @pytest.mark.conforms("M-124", "M-125")
@@ -109,7 +126,9 @@ def test_manifests_rewritten_while_a_bin_ran_cost_it_nothing(lake: Lake) -> None
     def rewrite(line: str) -> None:
         if line.startswith("compact bin") and not moved:
             moved.append(line)
-            lake.spark.sql(f"call thermocline.system.rewrite_manifests('{lake.name.schema}.{lake.name.table}')").collect()
+            lake.spark.sql(
+                f"call thermocline.system.rewrite_manifests('{lake.name.schema}.{lake.name.table}')"
+            ).collect()
 
     told = lake.compact(talk=rewrite)
     assert (told.status, told.counters["files_merged"], len(moved)) == ("done", 3, 1)
@@ -168,7 +187,9 @@ def test_a_damaged_file_fails_its_bin_alone_and_all_bins_failed_is_a_failure(lak
 @pytest.mark.conforms("M-206")
 def test_the_first_format_is_compacted_and_an_unknown_one_is_refused_by_its_number(ground: Ground) -> None:
     ground.spark.sql("create namespace if not exists thermocline.db")
-    ground.spark.sql("create table thermocline.db.old (id bigint, v double) using iceberg tblproperties ('format-version' = '1')")
+    ground.spark.sql(
+        "create table thermocline.db.old (id bigint, v double) using iceberg tblproperties ('format-version' = '1')"
+    )
     old = Lake.adopt(ground, "old")
     old.append([(at, 0.5) for at in range(20)], files=4)
     rows = old.rows()
@@ -183,7 +204,9 @@ def test_the_first_format_is_compacted_and_an_unknown_one_is_refused_by_its_numb
 @pytest.mark.conforms("M-067", "M-085", "M-092")
 def test_overlapping_files_are_sorted_once_by_the_tables_order_and_left_then(ground: Ground) -> None:
     lake = Lake.make(ground, "payload_id int, sensor_kind string, v double")
-    lake.run("insert into {t} select cast(rand(7) * 64 as int), concat('k', id % 3), rand() from range(0, 400000, 1, 8)")
+    lake.run(
+        "insert into {t} select cast(rand(7) * 64 as int), concat('k', id % 3), rand() from range(0, 400000, 1, 8)"
+    )
     refused = lake.compact(rewrite_strategy="sort")
     assert (refused.status, refused.sentence) == ("failed", "sort rewrite requires a table sort order")
     assert lake.compact(rewrite_strategy="auto", dry_run=True).details[-1].startswith("the table has no sort order")
@@ -196,13 +219,17 @@ def test_overlapping_files_are_sorted_once_by_the_tables_order_and_left_then(gro
     assert told.sentence.endswith(" using sort (payload_id asc nulls-first, sensor_kind asc nulls-first)")
     assert lake.spark.sql(totals).collect() == rows
     files = lake.spark.sql(
-        f"select readable_metrics.payload_id.lower_bound, readable_metrics.payload_id.upper_bound, sort_order_id from {lake.sql_name}.files"
+        "select readable_metrics.payload_id.lower_bound, readable_metrics.payload_id.upper_bound, "
+        f"sort_order_id from {lake.sql_name}.files"
     ).collect()
     spans = sorted((row[0], row[1]) for row in files)
     assert len(spans) > 1
     assert all(one[1] <= other[0] for one, other in pairwise(spans))
     assert {row[2] for row in files} == {1}
-    assert lake.compact(rewrite_strategy="sort", rewrite_target_bytes=size // 4, small_file_threshold_bytes=1).status == "skipped"
+    assert (
+        lake.compact(rewrite_strategy="sort", rewrite_target_bytes=size // 4, small_file_threshold_bytes=1).status
+        == "skipped"
+    )
 
 
 @pytest.mark.conforms("M-088")
@@ -235,7 +262,11 @@ def test_after_a_rollback_and_beside_a_branch_the_commit_takes_the_next_sequence
     lake.append(rows_of(500))
     lake.run("insert into {t}.branch_audit values (900, 'us', 1.0)")
     lake.run(f"call thermocline.system.rollback_to_snapshot('db.events', {kept})")
-    lake.run("alter table {t} replace branch main as of version " + str(kept) + " retain 9 days with snapshot retention 3 snapshots")
+    lake.run(
+        "alter table {t} replace branch main as of version "
+        + str(kept)
+        + " retain 9 days with snapshot retention 3 snapshots"
+    )
     last = lake.head().told["last-sequence-number"]
     rows = lake.rows()
     assert lake.compact().status == "done"
@@ -243,7 +274,10 @@ def test_after_a_rollback_and_beside_a_branch_the_commit_takes_the_next_sequence
     assert told["last-sequence-number"] == last + 1
     assert told["refs"]["main"]["min-snapshots-to-keep"] == 3
     assert lake.rows() == rows
-    assert {row[0] for row in lake.spark.sql(f"select id from {lake.sql_name}.branch_audit").collect()} == {*range(20), 900}
+    assert {row[0] for row in lake.spark.sql(f"select id from {lake.sql_name}.branch_audit").collect()} == {
+        *range(20),
+        900,
+    }
 
 
 @pytest.mark.conforms("M-216", "M-134")
@@ -272,10 +306,14 @@ def test_outputs_carry_what_sparks_own_writer_would_have_left(lake: Lake) -> Non
     ).collect()
     for at, name in enumerate(("column_sizes", "value_counts", "null_value_counts", "lower_bounds", "upper_bounds")):
         assert set(after[at]) >= set(before[0][at]), name
-    (task,) = StaticTable.from_metadata(lake.head().metadata_location.replace("file:/", "file:///", 1)).scan().plan_files()
+    (task,) = (
+        StaticTable.from_metadata(lake.head().metadata_location.replace("file:/", "file:///", 1)).scan().plan_files()
+    )
     assert task.file.split_offsets is not None
     assert len(task.file.split_offsets) == 3
-    assert read_lake_table(lake.head().metadata_location).files(lake.head().snapshot_id or 0).data[0].lower[1] == (0).to_bytes(8, "little")
+    assert read_lake_table(lake.head().metadata_location).files(lake.head().snapshot_id or 0).data[0].lower[1] == (
+        0
+    ).to_bytes(8, "little")
 
 
 @pytest.mark.conforms("M-217")
@@ -313,4 +351,9 @@ def test_finished_bins_are_committed_as_they_come(lake: Lake, monkeypatch: pytes
     told = lake.compact(max_parallel_tasks=1)
     assert (told.status, told.counters["bins"], told.counters["commits"]) == ("done", 3, 3)
     assert lake.rows() == rows
-    assert [found["summary"]["operation"] for found in lake.head().told["snapshots"]] == ["append", "replace", "replace", "replace"]
+    assert [found["summary"]["operation"] for found in lake.head().told["snapshots"]] == [
+        "append",
+        "replace",
+        "replace",
+        "replace",
+    ]

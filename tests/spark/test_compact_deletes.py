@@ -10,7 +10,7 @@ import pytest
 from tests.spark.ground import Ground
 from tests.spark.lake import Lake
 
-from thermocline.ops.maintain.deletes import run_convert_deletes, run_rewrite_position_delete_files
+from thermocline.maintain.operations.delete_files import run_convert_deletes, run_rewrite_position_delete_files
 
 
 @pytest.fixture
@@ -106,7 +106,8 @@ def test_a_source_that_vanished_makes_its_bin_obsolete_and_no_other(lake: Lake) 
     told = lake.compact(talk=during(lambda: lake.run("delete from {t} where region = 'us'")))
     assert (told.status, told.counters["bins"]) == ("done", 1)
     assert any(
-        line.startswith("source file file:") and line.endswith("no longer in snapshot; compaction obsolete") for line in told.details
+        line.startswith("source file file:") and line.endswith("no longer in snapshot; compaction obsolete")
+        for line in told.details
     )
     assert {row[1] for row in lake.rows()} == {"eu"}
     assert us[0] not in {file.path for file in lake.seen().data}
@@ -150,7 +151,18 @@ def test_a_delete_reaches_its_partition_and_a_global_one_reaches_every_spec(grou
 def test_null_nan_and_zero_keys_match_as_iceberg_says(ground: Ground) -> None:
     lake = Lake.make(ground, "a bigint, b double, c string")
     nan = float("nan")
-    lake.append([(1, nan, "x"), (2, 0.0, "x"), (3, -0.0, "x"), (None, 1.0, None), (5, None, "y"), (6, None, None), (7, 2.0, "z")], files=2)
+    lake.append(
+        [
+            (1, nan, "x"),
+            (2, 0.0, "x"),
+            (3, -0.0, "x"),
+            (None, 1.0, None),
+            (5, None, "y"),
+            (6, None, None),
+            (7, 2.0, "z"),
+        ],
+        files=2,
+    )
     lake.delete_equal({"b": pa.float64()}, [(nan,)])
     lake.delete_equal({"b": pa.float64()}, [(-0.0,)])
     lake.delete_equal({"b": pa.float64(), "c": pa.string()}, [(None, "y"), (2.0, None)])
@@ -164,8 +176,13 @@ def test_null_nan_and_zero_keys_match_as_iceberg_says(ground: Ground) -> None:
 
 @pytest.mark.conforms("M-187")
 def test_deletes_follow_field_ids_through_every_change_of_the_schema(ground: Ground) -> None:
-    lake = Lake.make(ground, "l array<int>, m map<string, int>, s struct<x: int, k: bigint>, id int, gone string, v float")
-    lake.append([([1], {"a": 1}, (1, 10), 1, "g", 1.5), ([2], None, (2, 20), 2, "h", 2.5), (None, {"b": 2}, None, 3, "i", 3.5)], files=2)
+    lake = Lake.make(
+        ground, "l array<int>, m map<string, int>, s struct<x: int, k: bigint>, id int, gone string, v float"
+    )
+    lake.append(
+        [([1], {"a": 1}, (1, 10), 1, "g", 1.5), ([2], None, (2, 20), 2, "h", 2.5), (None, {"b": 2}, None, 3, "i", 3.5)],
+        files=2,
+    )
     lake.delete_equal({"gone": pa.string()}, [("h",)])
     for change in ("rename column id to key", "alter column key type bigint", "drop column gone", "add column w int"):
         lake.run("alter table {t} " + change)

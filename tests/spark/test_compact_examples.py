@@ -16,15 +16,15 @@ from tests.spark.lake import Lake
 from tests.spark.test_compact import Racing, rows_of
 
 from thermocline.cli.show import render_stats
-from thermocline.core.maintenance.policy import Policy
-from thermocline.locations import without_file_scheme
-from thermocline.ops.maintain import compact as compact_module
-from thermocline.ops.maintain.compact import run_compact
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.ops.maintain.health import collect_health, read_health
-from thermocline.ops.maintain.manifests import run_rewrite_manifests
-from thermocline.ops.maintain.run import PassWish, run_pass
-from thermocline.settings import Settings
+from thermocline.core.policy.policy import Policy
+from thermocline.maintain.health import collect_health, read_health
+from thermocline.maintain.operations import compact as compact_module
+from thermocline.maintain.operations.compact import run_compact
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
+from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.runtime.locations import without_file_scheme
+from thermocline.runtime.settings import Settings
 
 MODAK = Policy(splice_min_row_group_bytes=0)
 
@@ -38,7 +38,9 @@ def append(lake: Lake, **files: int) -> None:
     """One commit with so many files in each region, ten rows each, ids in the order of the files."""
     for at, (region, count) in enumerate(files.items()):
         start = at * 10_000
-        lake.run(f"insert into {{t}} select id, '{region}', id / 7 from range({start}, {start + 10 * count}, 1, {count})")
+        lake.run(
+            f"insert into {{t}} select id, '{region}', id / 7 from range({start}, {start + 10 * count}, 1, {count})"
+        )
 
 
 def on_disk(lake: Lake) -> dict[Path, int]:
@@ -47,14 +49,19 @@ def on_disk(lake: Lake) -> dict[Path, int]:
 
 
 @pytest.mark.conforms("M-064")
-def test_eight_files_of_one_and_two_megabytes_become_one_and_the_snapshot_before_still_has_eight(ground: Ground) -> None:
+def test_eight_files_of_one_and_two_megabytes_become_one_and_the_snapshot_before_still_has_eight(
+    ground: Ground,
+) -> None:
     lake = Lake.make(ground, "id bigint, body string")
     start = 0
     for at, size in enumerate((1, 1, 2, 1, 1, 2, 1, 1)):
         rows = 1000 * size
         lake.run(f"insert into {{t}} select id, randstr(1400, {at}) from range({start}, {start + rows}, 1, 1)")
         start += rows
-    before, sums = lake.head().snapshot_id, f"select count(*), sum(id), sum(hash(body)), count(distinct _file) from {lake.sql_name}"
+    before, sums = (
+        lake.head().snapshot_id,
+        f"select count(*), sum(id), sum(hash(body)), count(distinct _file) from {lake.sql_name}",
+    )
     assert [file.size_bytes >> 20 for file in lake.seen().data] == [1, 1, 2, 1, 1, 2, 1, 1]
     (facts,) = lake.spark.sql(sums).collect()
     assert (facts[0], facts[3]) == (10_000, 8)
@@ -77,7 +84,9 @@ def test_fifteen_files_of_two_partitions_in_three_bins(lake: Lake) -> None:
 
 
 @pytest.mark.conforms("M-066", "M-079")
-def test_eight_small_files_of_three_partitions_in_one_commit_and_files_under_deletes_by_delete_compaction(lake: Lake) -> None:
+def test_eight_small_files_of_three_partitions_in_one_commit_and_files_under_deletes_by_delete_compaction(
+    lake: Lake,
+) -> None:
     append(lake, us=3, eu=3, ap=2, sa=2)
     sa = [file.path for file in lake.seen().data if file.partition == ("sa",)]
     for path, places in ((sa[0], [0]), (sa[0], [1]), (sa[1], [0, 1, 2, 3])):
@@ -114,7 +123,10 @@ def test_large_files_under_many_deletes_and_deletes_of_many_files_leave_no_debt_
     settings = Settings(dsn=lake.ground.dsn, warehouse=str(lake.ground.warehouse))
     with closing(lake.ground.connect()) as conn:
         conn.execute(
-            "update thermocline.lake_tables set maintenance_policy = jsonb_build_object('rewrite_target_bytes', %s::int)",
+            (
+                "update thermocline.lake_tables set maintenance_policy = "
+                "jsonb_build_object('rewrite_target_bytes', %s::int)"
+            ),
             [large.size_bytes // 3],
         )
     report = run_pass(lake.ground.dsn, lake.name, settings=settings, spark=lambda: lake.spark, wish=PassWish())
@@ -127,8 +139,11 @@ def test_large_files_under_many_deletes_and_deletes_of_many_files_leave_no_debt_
 
 
 @pytest.mark.conforms("M-128")
-def test_appends_between_all_bins_and_all_commits_do_not_stop_a_compaction(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In five minutes with an append each ten seconds there are thirty of them; here one comes at every bin and at every third commit."""
+def test_appends_between_all_bins_and_all_commits_do_not_stop_a_compaction(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In five minutes with an append each ten seconds there are thirty of them; here one comes at every bin and at
+    every third commit."""
     monkeypatch.setattr(compact_module, "_COMMIT_EVERY_SECONDS", 0)
     append(lake, us=3, eu=3, ap=3)
     racing = Racing(lake, 3)
@@ -156,7 +171,10 @@ def test_the_span_of_keys_does_not_rise_by_packing(ground: Ground, spread: str) 
     def spans() -> list[tuple[int, int]]:
         """Keys between the ends of each file, and its rows."""
         ends = "readable_metrics.id.upper_bound - readable_metrics.id.lower_bound + 1"
-        return [(row[0], row[1]) for row in lake.spark.sql(f"select {ends}, record_count from {lake.sql_name}.files").collect()]
+        return [
+            (row[0], row[1])
+            for row in lake.spark.sql(f"select {ends}, record_count from {lake.sql_name}.files").collect()
+        ]
 
     before = spans()
     assert len(before) == 12
@@ -218,7 +236,9 @@ def test_the_trend_tells_small_files_per_hour_and_how_far_compaction_is_behind(l
     assert report.created_per_hour == pytest.approx(4, abs=0.1)
     assert report.removed_per_hour == pytest.approx(3, abs=0.1)
     times = {snapshot["snapshot-id"]: snapshot["timestamp-ms"] for snapshot in lake.head().told["snapshots"]}
-    newest = [found for found in lake.head().told["snapshots"] if found["summary"].get("thermocline.kind") == "compact"][-1]
+    newest = [
+        found for found in lake.head().told["snapshots"] if found["summary"].get("thermocline.kind") == "compact"
+    ][-1]
     assert report.stats["compaction_lag_seconds"] == (max(times.values()) - newest["timestamp-ms"]) // 1000
     assert re.search(r"per hour 4(\.0\d)? created, 3(\.0\d)? removed", "\n".join(render_stats(report)))
 
@@ -235,7 +255,9 @@ def test_what_was_read_written_reused_and_freed_is_counted_to_the_byte(lake: Lak
     outputs = [file for file in lake.seen().data if file.path not in us and file.record_count > 1]
     assert told.counters["rows_read"] == 40
     assert told.counters["rows_written"] == 38
-    assert told.counters["bytes_read"] == sum(file.size_bytes for file in inputs) + sum(delete.size_bytes for delete in deletes)
+    assert told.counters["bytes_read"] == sum(file.size_bytes for file in inputs) + sum(
+        delete.size_bytes for delete in deletes
+    )
     assert told.counters["bytes_written"] == sum(file.size_bytes for file in outputs)
     assert told.counters["conflicts"] + told.counters["rebases"] == told.counters["files_reused"] == 1
     idle = lake.compact(rewrite_min_input_files=9, delete_compaction_min_deletes=9)
@@ -245,5 +267,8 @@ def test_what_was_read_written_reused_and_freed_is_counted_to_the_byte(lake: Lak
     with lake.context(policy={"snapshot_min_retained": 1}) as context:
         expired = run_expire_snapshots(context)
     gone = before.keys() - on_disk(lake).keys()
-    assert (expired.counters["files_deleted"], expired.counters["bytes_freed"]) == (len(gone), sum(before[path] for path in gone))
+    assert (expired.counters["files_deleted"], expired.counters["bytes_freed"]) == (
+        len(gone),
+        sum(before[path] for path in gone),
+    )
     assert len(gone) > 5

@@ -1,4 +1,5 @@
-"""Files of Spark's writer, merged: read by Spark with and without vectors, through Iceberg, by DuckDB and PyIceberg, with filters too."""
+"""Files of Spark's writer, merged: read by Spark with and without vectors, through Iceberg, by DuckDB and PyIceberg,
+with filters too."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ from tests.unit.parquet_truth import check_parquet
 from tests.unit.test_compaction_mixed_encodings import ICEBERG, WRITERS, rows
 from tests.unit.test_compaction_mixed_encodings import ROWS as ROWS_EACH
 
-from thermocline.spark.kernels.compaction import merge_plan
+from thermocline.parquet.copy import merge_plan
 
 COLUMNS = (
-    "id bigint, k int, x double, f float, m decimal(9,2), w decimal(38,3), day date, at timestamp, t string, raw binary, ok boolean,"
+    "id bigint, k int, x double, f float, m decimal(9,2), w decimal(38,3), day date, at timestamp, t string, "
+    "raw binary, ok boolean,"
     " kind string, s struct<a: int, b: string>, tags array<string>, kv map<string, int>"
 )
 ROWS = """
@@ -34,11 +36,24 @@ insert into {t} select id, if(id % 7 = 0, null, cast(id % 1000 - 500 as int)),
   if(id % 5 = 0, null, array('x', null, concat('t', id))), map('k', cast(id as int))
 from range({first}, {last}, 1, 1)"""
 FILTERS = (
-    "id = 4321", "id between 1990 and 2010", "k = -500", "x > 415.0D", "x < -427.5D", "m = 17.00", "w > 2499000000000000",
+    "id = 4321",
+    "id between 1990 and 2010",
+    "k = -500",
+    "x > 415.0D",
+    "x < -427.5D",
+    "m = 17.00",
+    "w > 2499000000000000",
     "t = 'text 3334'",
-    "t is null", "raw = cast('raw77' as binary)", "kind = 'd' and id < 9", "day = date'2020-02-01'", "at = timestamp_seconds(1700005999)",
-    "f > 1998.5", "k is null and id > 5990", "s.a = 4444", "isnan(x) and id > 5900",
-)  # fmt: skip
+    "t is null",
+    "raw = cast('raw77' as binary)",
+    "kind = 'd' and id < 9",
+    "day = date'2020-02-01'",
+    "at = timestamp_seconds(1700005999)",
+    "f > 1998.5",
+    "k is null and id > 5990",
+    "s.a = 4444",
+    "isnan(x) and id > 5900",
+)
 
 
 READERS = ("enableVectorizedReader", "enableNestedColumnVectorizedReader")
@@ -61,9 +76,17 @@ def test_merged_files_of_sparks_writer_read_as_before_whatever_is_asked(
 ) -> None:
     monkeypatch.setattr(merge_plan, "MIN_PAGE_VALUES", 0)  # pages of 200 rows, so that filters have pages to leave out
     monkeypatch.setattr(merge_plan, "LEAST_COPIED", 0.0)
-    lake = Lake.make(ground, COLUMNS, properties=", 'write.parquet.page-row-limit' = '200', 'write.parquet.compression-codec' = 'zstd'")
+    lake = Lake.make(
+        ground,
+        COLUMNS,
+        properties=", 'write.parquet.page-row-limit' = '200', 'write.parquet.compression-codec' = 'zstd'",
+    )
     for number in range(3):
-        lake.run(ROWS.replace("{shift}", str(number)).replace("{first}", str(number * 2000)).replace("{last}", str(number * 2000 + 2000)))
+        lake.run(
+            ROWS.replace("{shift}", str(number))
+            .replace("{first}", str(number * 2000))
+            .replace("{last}", str(number * 2000 + 2000))
+        )
     result = rewrite(lake, tmp_path, "splice", splice_min_row_group_bytes=1 << 40)
     assert (result.kernel, result.rows_written) == ("merge", 6000)
     assert "kind" in result.note.partition("encoded again: ")[2].split(", ")
@@ -81,19 +104,29 @@ def test_merged_files_of_sparks_writer_read_as_before_whatever_is_asked(
             for condition in FILTERS:
                 assert sorted(read.where(condition).select("id").collect()) == expected[condition], condition
     assert read_by_duckdb(result, "select count(*), sum(id), count(t), sum(k), count(s.b), count(tags) from t") == [
-        tuple(ground.spark.sql(f"select count(*), sum(id), count(t), sum(k), count(s.b), count(tags) from {lake.sql_name}").collect()[0])
+        tuple(
+            ground.spark.sql(
+                f"select count(*), sum(id), count(t), sum(k), count(s.b), count(tags) from {lake.sql_name}"
+            ).collect()[0]
+        )
     ]
 
 
 def test_a_pass_over_small_row_groups_merges_them_and_iceberg_reads_what_it_read_before(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, x double, kind string, t string", properties=", 'write.parquet.compression-codec' = 'zstd'")
+    lake = Lake.make(
+        ground, "id bigint, x double, kind string, t string", properties=", 'write.parquet.compression-codec' = 'zstd'"
+    )
     for number in range(4):
         lake.run(
             "insert into {t} select id, if(id % 5000 = 0, double('NaN'), id / 3), element_at(array('a', 'b', 'c'),"
-            f" cast((id + {number}) % 3 + 1 as int)), concat('text ', id) from range({number * 9000}, {number * 9000 + 9000}, 1, 1)"
+            f" cast((id + {number}) % 3 + 1 as int)), concat('text ', id) from range({number * 9000}, "
+            f"{number * 9000 + 9000}, 1, 1)"
         )
     before = told(lake.spark_rows())
-    counts = "select sum(element_at(nan_value_counts, 2)), sum(element_at(null_value_counts, 1)), sum(record_count), count(*)"
+    counts = (
+        "select sum(element_at(nan_value_counts, 2)), sum(element_at(null_value_counts, 1)), sum(record_count), "
+        "count(*)"
+    )
     nans = ground.spark.sql(f"{counts} from {lake.sql_name}.files").collect()[0]
     outcome = lake.compact(splice_min_row_group_bytes=8 << 20)
     assert outcome.status == "done"
@@ -106,10 +139,17 @@ def test_a_pass_over_small_row_groups_merges_them_and_iceberg_reads_what_it_read
         lake.run(f"alter table {{t}} set tblproperties ('read.parquet.vectorization.enabled' = '{vectorised}')")
         assert told(lake.spark_rows()) == before
         assert [
-            row.id for row in ground.spark.sql(f"select id from {lake.sql_name} where t = 'text 20001' and kind is not null").collect()
+            row.id
+            for row in ground.spark.sql(
+                f"select id from {lake.sql_name} where t = 'text 20001' and kind is not null"
+            ).collect()
         ] == [20001]
     location = lake.head().metadata_location.replace("file:/", "file:///", 1)
-    by_pyiceberg = StaticTable.from_metadata(location).scan(row_filter="id >= 26999 and id < 27002", selected_fields=("id", "t")).to_arrow()
+    by_pyiceberg = (
+        StaticTable.from_metadata(location)
+        .scan(row_filter="id >= 26999 and id < 27002", selected_fields=("id", "t"))
+        .to_arrow()
+    )
     assert sorted(by_pyiceberg.column("id").to_pylist()) == [26999, 27000, 27001]
     again = lake.compact(splice_min_row_group_bytes=8 << 20)
     assert again.status != "done", "one file is left, so that nothing is to be done"
@@ -146,7 +186,9 @@ SPARKS = {
 """Spark's vectorised reader takes no BYTE_STREAM_SPLIT."""
 
 
-def test_every_mixture_of_two_writers_is_read_by_spark(ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_mixture_of_two_writers_is_read_by_spark(
+    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(merge_plan, "MIN_PAGE_VALUES", 0)
     monkeypatch.setattr(merge_plan, "LEAST_COPIED", 0.0)
     outputs = []

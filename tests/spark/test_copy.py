@@ -1,4 +1,5 @@
-"""The copy kernel: every value arrives in the lake as it was in the heap, or the copy stops and says which one cannot."""
+"""The copy kernel: every value arrives in the lake as it was in the heap, or the copy stops and says which one
+cannot."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.spark.ground import Ground
 
 from thermocline.core.names import TableName
 from thermocline.errors import NoLakeForm, SparkTaskFailed
-from thermocline.spark.commit import OpStamp, append_range
+from thermocline.lake.commit.exact_commit import OpStamp, append_range
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 
 EVENTS = TableName("public", "events")
@@ -60,7 +61,9 @@ def make_events(ground: Ground, rows: int, transform: str | None = "month") -> t
 
 
 def commit(head: Any, result: CopyResult) -> int:
-    return append_range(head, result.files, OpStamp(op_id="00000000-0000-0000-0000-000000000001", kind="tier", table_id=1, t=0), None)
+    return append_range(
+        head, result.files, OpStamp(op_id="00000000-0000-0000-0000-000000000001", kind="tier", table_id=1, t=0), None
+    )
 
 
 def test_every_type_reads_back_the_same_by_pyiceberg_and_duckdb(ground: Ground) -> None:
@@ -71,9 +74,17 @@ def test_every_type_reads_back_the_same_by_pyiceberg_and_duckdb(ground: Ground) 
     assert result.is_exact
     assert result.heap.rows == 2003
     commit(head, result)
-    # By the output function, as the lake has it: inet's cast to text is another text. Blanks at the end of char(n) mean nothing.
-    forms = {"text": "case when {0} is not null then concat({0}) end", "float": "{0}::float8", "character(6)": "{0}::text"}
-    kinds = [(c.name, c.pg_type if c.pg_type == "character(6)" else c.lake_type if c.form == "native" else "text") for c in columns]
+    # By the output function, as the lake has it: inet's cast to text is another text. Blanks at the end of char(n) mean
+    # nothing.
+    forms = {
+        "text": "case when {0} is not null then concat({0}) end",
+        "float": "{0}::float8",
+        "character(6)": "{0}::text",
+    }
+    kinds = [
+        (c.name, c.pg_type if c.pg_type == "character(6)" else c.lake_type if c.form == "native" else "text")
+        for c in columns
+    ]
     names = ", ".join(forms.get(kind, "{0}").format(f'"{name.replace(chr(34), chr(34) * 2)}"') for name, kind in kinds)
     plain = 'select {} from public."Every Type" where id between -1 and 100000 order by id'
     expected = [list(row) for row in ground.rows(plain.format(names))]
@@ -100,10 +111,14 @@ def test_spark_reads_what_the_kernel_wrote(ground: Ground) -> None:
         "max(feeling)",
         "count(raw)",
     )
-    told = ground.lake_row(ALL_TYPES, known, *both, "cast(sum(length(doc)) as bigint)", "sum(length(tags))", "sum(length(raw))")
+    told = ground.lake_row(
+        ALL_TYPES, known, *both, "cast(sum(length(doc)) as bigint)", "sum(length(tags))", "sum(length(raw))"
+    )
     asked = ", ".join(both).replace("max(feeling)", "max(feeling::text)")
     own = ", sum(length(doc::text)), sum(length(tags::text)), sum(length(raw))"
-    assert told == ground.rows('select {asked} from public."Every Type" where {known}', asked=asked + own, known=known)[0]
+    assert (
+        told == ground.rows('select {asked} from public."Every Type" where {known}', asked=asked + own, known=known)[0]
+    )
 
 
 def _same(value: Any) -> Any:
@@ -145,10 +160,14 @@ def test_files_lie_in_the_partitions_iceberg_itself_would_choose(ground: Ground,
     result = ground.copy(head, columns, "ts")
     assert result.is_exact
     commit(head, result)
-    # A filter that Iceberg turns into a partition filter finds exactly the rows only when every file lies where it should.
+    # A filter that Iceberg turns into a partition filter finds exactly the rows only when every file lies where it
+    # should.
     for day in ("2026-01-02", "2026-02-01"):
         condition = f"ts >= timestamp '{day}' and ts < timestamp '{day}' + interval '1 day'"
-        assert ground.lake_row(EVENTS, condition, "count(*)") == ground.rows("select count(*) from events where {it}", it=condition)[0]
+        assert (
+            ground.lake_row(EVENTS, condition, "count(*)")
+            == ground.rows("select count(*) from events where {it}", it=condition)[0]
+        )
 
 
 @pytest.mark.parametrize("kind", ["integer", "bigint", "date"])
@@ -193,7 +212,8 @@ def test_rows_written_after_the_snapshot_do_not_enter_the_lake(ground: Ground) -
     head, columns = make_events(ground, 3000)
     with ground.snapshot() as snapshot:
         ground.run(
-            "insert into events select i, '2026-01-01', 'late', 0 from generate_series(100001, 120000) i; delete from events where id < 100"
+            "insert into events select i, '2026-01-01', 'late', 0 from generate_series(100001, 120000) i; "
+            "delete from events where id < 100"
         )
         result = copy_partition(ground.spark, ground.tasks(head, columns, "ts", snapshot))
     assert result.is_exact
@@ -208,7 +228,8 @@ def test_an_empty_partition_gives_no_files(ground: Ground) -> None:
 
 
 def test_a_retried_task_doubles_nothing(ground: Ground) -> None:
-    """The backend of the first attempt is killed while it copies; the files it began stay staged and are not counted."""
+    """The backend of the first attempt is killed while it copies; the files it began stay staged and are not
+    counted."""
     head, columns = make_events(ground, 600_000, "month")
     killed: list[int] = []
     watcher = threading.Thread(target=_kill_one_copy, args=(ground, killed))
@@ -255,9 +276,11 @@ def test_a_warehouse_that_cannot_be_written_is_told_in_one_sentence(ground: Grou
 
 def test_a_partition_of_four_million_rows_in_one_task_stays_within_512_megabytes(ground: Ground) -> None:
     ground.run(
-        "create table public.events (id bigint not null, ts timestamptz not null, kind text, amount numeric(12,2), score float8, ref uuid,"
+        "create table public.events (id bigint not null, ts timestamptz not null, kind text, amount "
+        "numeric(12,2), score float8, ref uuid,"
         " note text); insert into public.events"
-        " select i, '2026-01-01'::timestamptz + (i * 7919::bigint % 4000000) * interval '1 s', (array['click','view'])[1 + i % 2],"
+        " select i, '2026-01-01'::timestamptz + (i * 7919::bigint % 4000000) * interval '1 s', "
+        "(array['click','view'])[1 + i % 2],"
         " i / 100.0, i / 3.0, md5(i::text)::uuid, 'note number ' || i from generate_series(1, 4000000) i"
     )
     columns = ground.columns(EVENTS, ("id", "ts"))
@@ -268,7 +291,9 @@ def test_a_partition_of_four_million_rows_in_one_task_stays_within_512_megabytes
     assert result.peak_bytes < 512 << 20
 
 
-@pytest.mark.parametrize(("size_bytes", "parallelism"), [(0, 2), (8192, 2), (100 << 20, 2), (1 << 30, 4), (10 << 30, 64)])
+@pytest.mark.parametrize(
+    ("size_bytes", "parallelism"), [(0, 2), (8192, 2), (100 << 20, 2), (1 << 30, 4), (10 << 30, 64)]
+)
 def test_block_ranges_cover_every_block_once_and_end_open(size_bytes: int, parallelism: int) -> None:
     ranges = plan_block_ranges(size_bytes, parallelism)
     assert ranges[0][0] == 0

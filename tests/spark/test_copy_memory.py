@@ -14,7 +14,7 @@ import pytest
 from tests.spark.ground import Ground
 
 from thermocline.core.names import TableName
-from thermocline.spark.kernels.copy_in import CopyTask
+from thermocline.spark.kernels.copy_partition import CopyTask
 
 LIMIT_BYTES = 48 << 20
 TARGET_BYTES = 32 << 20
@@ -38,14 +38,17 @@ select i, '2026-01-01'::timestamptz + (i * 7919 % {rows}) * interval '1 s', int8
 def _copy_alone(task: CopyTask) -> dict[str, Any]:
     child = Path(__file__).with_name("copy_child.py")
     sent = base64.b64encode(pickle.dumps(task)).decode()
-    ended = subprocess.run([sys.executable, str(child)], input=sent, capture_output=True, text=True, timeout=240, check=True)
+    ended = subprocess.run(
+        [sys.executable, str(child)], input=sent, capture_output=True, text=True, timeout=240, check=True
+    )
     told: dict[str, Any] = json.loads(ended.stdout)
     return told
 
 
 @pytest.mark.conforms("C-065")
 def test_a_partition_ten_times_the_memory_limit_is_moved_in_files_of_the_target_size(ground: Ground) -> None:
-    """One task for all of it. A kernel that collected the partition, or let one buffer grow with it, would hold ten times the limit."""
+    """One task for all of it. A kernel that collected the partition, or let one buffer grow with it, would hold ten
+    times the limit."""
     ground.run(WIDE, rows=str(ROWS), pieces=str(ROW_BYTES // 64))
     ((size,),) = ground.rows("select pg_total_relation_size('public.wide')")
     assert size > 10 * LIMIT_BYTES
@@ -53,7 +56,11 @@ def test_a_partition_ten_times_the_memory_limit_is_moved_in_files_of_the_target_
     columns = ground.columns(name, ("id", "ts"))
     head = ground.make_lake(name, columns, "month", "ts")
     with ground.snapshot() as snapshot:
-        changes: dict[str, Any] = {"ranges": [(0, None)], "memory_bytes": LIMIT_BYTES, "target_file_bytes": TARGET_BYTES}
+        changes: dict[str, Any] = {
+            "ranges": [(0, None)],
+            "memory_bytes": LIMIT_BYTES,
+            "target_file_bytes": TARGET_BYTES,
+        }
         (task,) = ground.tasks(head, columns, "ts", snapshot, **changes)
         told = _copy_alone(task)
     assert (told["rows"], told["is_exact"]) == (ROWS, True)

@@ -1,4 +1,5 @@
-"""The engine seam: a program outside is given bins and its answers are checked; Iceberg's own procedures run under the same plan."""
+"""The engine seam: a program outside is given bins and its answers are checked; Iceberg's own procedures run under the
+same plan."""
 
 from __future__ import annotations
 
@@ -9,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.spark.ground import Ground
 
-from thermocline.catalog.lake_tables import add_lake_table
+from thermocline.catalog.maintenance.lake_tables import add_lake_table
 from thermocline.core.names import TableName
-from thermocline.ops.maintain.run import PassReport, PassWish, render_pass, run_pass
-from thermocline.settings import Settings
+from thermocline.maintain.run_pass import PassReport, PassWish, render_pass, run_pass
+from thermocline.runtime.settings import Settings
 
 LAKE = TableName("lab", "readings")
 TABLE = "thermocline.lab.readings"
@@ -53,7 +54,8 @@ def hold(lake: Ground) -> None:
     """An operation that is under way protects the snapshot it began on."""
     lake.run(
         "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker, base_snapshot)"
-        " select '00000000-0000-0000-0000-000000000007', id, 'compact', 'intent', 'another', {head} from thermocline.lake_tables",
+        " select '00000000-0000-0000-0000-000000000007', id, 'compact', 'intent', 'another', {head} from "
+        "thermocline.lake_tables",
         head=str(lake.spark.table(f"{TABLE}.refs").first()["snapshot_id"]),  # type: ignore[index]
     )
 

@@ -1,4 +1,5 @@
-"""What a rewrite leaves in the metadata: statistics, offsets, orders, summaries, manifests, and every earlier snapshot as it was."""
+"""What a rewrite leaves in the metadata: statistics, offsets, orders, summaries, manifests, and every earlier snapshot
+as it was."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ from pyiceberg.table import StaticTable
 from tests.spark.ground import Ground
 from tests.spark.lake import Lake
 
-from thermocline.cold.metadata import read_lake_table
-from thermocline.cold.storage import LakeReader
-from thermocline.locations import without_file_scheme
-from thermocline.ops.maintain.deletes import run_convert_deletes, run_rewrite_position_delete_files
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.ops.maintain.manifests import run_rewrite_manifests
+from thermocline.lake.read.storage import LakeReader
+from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.maintain.operations.delete_files import run_convert_deletes, run_rewrite_position_delete_files
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
+from thermocline.runtime.locations import without_file_scheme
 
 METRICS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
 PATH_ID, POSITION_ID = 2_147_483_546, 2_147_483_545
@@ -41,12 +42,16 @@ def test_a_rewrite_leaves_ids_statistics_offsets_order_lineage_and_the_writers_o
     lineage = f"select *, _row_id, _last_updated_sequence_number from {lake.sql_name} order by id"
     before, told = lake.spark.sql(lineage).collect(), columns_of(lake, *METRICS)
     assert lake.compact(rewrite_enabled=False).status == "done", "the file in debt alone"
-    after = columns_of(lake, *METRICS, "sort_order_id", "split_offsets", "file_path", "record_count", "file_size_in_bytes")
+    after = columns_of(
+        lake, *METRICS, "sort_order_id", "split_offsets", "file_path", "record_count", "file_size_in_bytes"
+    )
     assert lake.spark.sql(lineage).collect() == before
     assert [file.sort_order_id for file in after] == [1, 1], "one file's rows stay in its order"
     assert lake.summary()["kafka.connect.offsets"] == "42"
     for name in METRICS:
-        assert {tuple(sorted(file[name] or ())) for file in after} >= {tuple(sorted(file[name] or ())) for file in told}, name
+        assert {tuple(sorted(file[name] or ())) for file in after} >= {
+            tuple(sorted(file[name] or ())) for file in told
+        }, name
     rewritten = next(file for file in after if file.record_count == 480)
     parquet = pq.ParquetFile(without_file_scheme(rewritten.file_path))
     ids = [int(column.metadata[b"PARQUET:field_id"]) for column in parquet.schema_arrow]
@@ -58,10 +63,15 @@ def test_a_rewrite_leaves_ids_statistics_offsets_order_lineage_and_the_writers_o
 @pytest.mark.conforms("M-196")
 def test_every_rewrite_counts_nan_as_spark_did(ground: Ground) -> None:
     """A Parquet footer does not tell them: copied row groups have what their files had together, others are counted."""
-    lake = Lake.make(ground, "id bigint, x double, s struct<y: float, name: string>", properties=", 'write.delete.mode'='merge-on-read'")
+    lake = Lake.make(
+        ground,
+        "id bigint, x double, s struct<y: float, name: string>",
+        properties=", 'write.delete.mode'='merge-on-read'",
+    )
     nan = "cast('NaN' as double)"
     lake.run(
-        f"insert into {{t}} select id, if(id % 5 = 0, {nan}, id), named_struct('y', cast(if(id % 3 = 0, {nan}, 1) as float), 'name', 'n')"
+        f"insert into {{t}} select id, if(id % 5 = 0, {nan}, id), named_struct('y', cast(if(id % 3 = 0, "
+        f"{nan}, 1) as float), 'name', 'n')"
         " from range(0, 300, 1, 3)"
     )
 
@@ -77,7 +87,9 @@ def test_every_rewrite_counts_nan_as_spark_did(ground: Ground) -> None:
     lake.run("delete from {t} where id % 10 = 0")
     assert lake.compact(delete_compaction_min_deletes=1).status == "done"
     assert counted() == [{x: 30, y: 90}], "re-encoded"
-    lake.run(f"insert into {{t}} values (1000, {nan}, null), (1001, 1, named_struct('y', cast(1 as float), 'name', 'm'))")
+    lake.run(
+        f"insert into {{t}} values (1000, {nan}, null), (1001, 1, named_struct('y', cast(1 as float), 'name', 'm'))"
+    )
     lake.run("alter table {t} write ordered by id")
     assert lake.compact(rewrite_strategy="sort").status == "done"
     assert counted() == [{x: 31, y: 90}], "sorted"
@@ -111,7 +123,10 @@ def test_outputs_and_merged_deletes_have_bounds_and_no_query_opens_more_files_th
     for file in columns_of(lake, *METRICS):
         assert set(file.column_sizes) == set(file.value_counts) == {1, 2, 3, 4}
         assert set(file.null_value_counts) == {1, 3, 4}  # NULLs of floats stand in no footer
-        assert (set(file.lower_bounds), set(file.upper_bounds)) == ({1, 2, 3, 4}, {1, 3, 4})  # NaN is above every number
+        assert (set(file.lower_bounds), set(file.upper_bounds)) == (
+            {1, 2, 3, 4},
+            {1, 3, 4},
+        )  # NaN is above every number
     after = opened(lake)
     assert all(now <= was for now, was in zip(after, before, strict=True)), (before, after)
     assert after[-1] == 0
@@ -121,9 +136,14 @@ def opened(lake: Lake) -> list[int]:
     """How many files a few queries open."""
     table = StaticTable.from_metadata(lake.head().metadata_location.replace("file:/", "file:///", 1))
     asked = (
-        "day = '2026-01-02'", "id = 17", "id >= 100 and id < 120", "name is null", "name = 'name with a long beginning 33'",
-        "name = 'nobody'", "id >= 400",
-    )  # fmt: skip
+        "day = '2026-01-02'",
+        "id = 17",
+        "id >= 100 and id < 120",
+        "name is null",
+        ("name = 'name with a long beginning 33'"),
+        "name = 'nobody'",
+        "id >= 400",
+    )
     return [len(list(table.scan(row_filter=condition).plan_files())) for condition in asked]
 
 
@@ -149,7 +169,9 @@ def test_files_that_stay_are_existing_with_the_snapshot_and_age_they_had(ground:
         mine = [entry for other, entry in found if other == manifest and entry.status != ManifestEntryStatus.DELETED]
         if mine:
             assert manifest.min_sequence_number == min(entry.sequence_number for entry in mine)
-        assert {entry.data_file.content != DataFileContent.DATA for entry in mine} <= {manifest.content == ManifestContent.DELETES}
+        assert {entry.data_file.content != DataFileContent.DATA for entry in mine} <= {
+            manifest.content == ManifestContent.DELETES
+        }
 
 
 def entries_of(lake: Lake) -> list[tuple[Any, Any]]:
@@ -157,7 +179,11 @@ def entries_of(lake: Lake) -> list[tuple[Any, Any]]:
     snapshot = read_lake_table(lake.head().metadata_location).metadata.current_snapshot()
     assert snapshot is not None
     reader = LakeReader()
-    return [(found, entry) for found in snapshot.manifests(reader) for entry in found.fetch_manifest_entry(reader, discard_deleted=False)]
+    return [
+        (found, entry)
+        for found in snapshot.manifests(reader)
+        for entry in found.fetch_manifest_entry(reader, discard_deleted=False)
+    ]
 
 
 @pytest.mark.conforms("M-004")
@@ -190,7 +216,10 @@ def test_only_expiry_removes_bytes_and_every_earlier_snapshot_is_read_as_it_was(
 
 def snapshots_of(lake: Lake) -> dict[int, list[Any]]:
     ids = [snapshot["snapshot-id"] for snapshot in lake.head().told["snapshots"]]
-    return {found: sorted(map(tuple, lake.spark.sql(f"select * from {lake.sql_name} version as of {found}").collect())) for found in ids}
+    return {
+        found: sorted(map(tuple, lake.spark.sql(f"select * from {lake.sql_name} version as of {found}").collect()))
+        for found in ids
+    }
 
 
 def files_of(lake: Lake) -> set[Path]:

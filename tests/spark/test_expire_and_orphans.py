@@ -14,14 +14,15 @@ import pytest
 from tests.spark.ground import Ground
 from tests.spark.swept_lake import Lake, make_lake
 
-from thermocline.catalog import quarantine, safety
-from thermocline.maintenance_errors import GcForbidden, SpellingsDiffer
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.ops.maintain.manifests import run_rewrite_manifests
-from thermocline.ops.maintain.orphans import run_remove_orphans
-from thermocline.ops.maintain.prune import run_prune_metadata
-from thermocline.ops.maintain.quarantine import restore_quarantined
-from thermocline.ops.maintain.registry import restore_orphans
+from thermocline.catalog import safety
+from thermocline.catalog.maintenance import quarantine
+from thermocline.errors.maintenance import GcForbidden, SpellingsDiffer
+from thermocline.maintain.lake_tables import restore_orphans
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.maintain.operations.prune_metadata import run_prune_metadata
+from thermocline.maintain.operations.quarantine import restore_quarantined
+from thermocline.maintain.operations.remove_orphans import run_remove_orphans
+from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
 
 MONTH = timedelta(days=30)
 
@@ -65,7 +66,9 @@ def test_branches_tags_and_staged_snapshots_stay_readable(lake: Lake) -> None:
     lake.sql("alter table {t} set tblproperties ('write.wap.enabled'='true')")
     lake.sql("insert into {t} values (4, 'to be audited')")
     lake.ground.spark.conf.unset("spark.wap.id")
-    staged = next(told["snapshot-id"] for told in lake.head.told["snapshots"] if told["summary"].get("wap.id") == "nightly")
+    staged = next(
+        told["snapshot-id"] for told in lake.head.told["snapshots"] if told["summary"].get("wap.id") == "nightly"
+    )
     done = run_expire_snapshots(lake.context(later=timedelta(days=6), snapshot_min_retained=1))
     assert done.counters["snapshots_expired"] == 2
     assert lake.rows("first_load") == lake.rows("audit") == lake.rows(first) == [(1, "row 1")]
@@ -121,7 +124,9 @@ def test_tables_whose_files_may_be_shared_are_left_alone(lake: Lake) -> None:
 def test_a_file_added_by_reference_is_not_deleted_with_its_snapshot(lake: Lake, tmp_path: Path) -> None:
     outside = tmp_path / "elsewhere"
     lake.ground.spark.range(3).selectExpr("id", "cast(id as string) as body").write.parquet(str(outside))
-    lake.ground.spark.sql(f"call thermocline.system.add_files(table => 'lab.events', source_table => '`parquet`.`{outside}`')")
+    lake.ground.spark.sql(
+        f"call thermocline.system.add_files(table => 'lab.events', source_table => '`parquet`.`{outside}`')"
+    )
     shared = set(outside.rglob("*.parquet"))
     lake.sql("delete from {t}")
     lake.append(9)
@@ -132,7 +137,9 @@ def test_a_file_added_by_reference_is_not_deleted_with_its_snapshot(lake: Lake, 
 
 
 @pytest.mark.conforms("M-102", "M-103", "M-107", "M-193")
-def test_the_sweep_takes_what_nothing_names_and_leaves_the_young_the_staged_and_all_kinds_of_references(lake: Lake) -> None:
+def test_the_sweep_takes_what_nothing_names_and_leaves_the_young_the_staged_and_all_kinds_of_references(
+    lake: Lake,
+) -> None:
     lake.append(1)
     lake.sql("alter table {t} create tag t1")
     lake.append(2)
@@ -179,7 +186,8 @@ def test_a_file_that_is_named_under_another_spelling_stops_the_sweep(lake: Lake,
     lake.append(1)
     orphan = lake.leave("data/orphan.parquet", hours=24 * 9)
     real = lake.leave(
-        f"data/{ {'double//slash': 'double/slash', 'per%63ent': 'percent', 'UPPER': 'upper'}[spelled] }.parquet", hours=24 * 9
+        f"data/{ {'double//slash': 'double/slash', 'per%63ent': 'percent', 'UPPER': 'upper'}[spelled] }.parquet",
+        hours=24 * 9,
     )
     lake.conn.execute(
         "insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, %s)",
@@ -200,7 +208,9 @@ def test_two_tables_in_one_folder_are_not_swept_and_a_table_inside_another_is_le
         lake.age(path, hours=24 * 30)
     assert run_remove_orphans(lake.context()).counters["orphans_removed"] == 0
     assert lake.ground.spark.table("thermocline.lab.inner").count() == 1
-    lake.ground.spark.sql(f"create table thermocline.lab.twin (id bigint) using iceberg location '{lake.head.location}'")
+    lake.ground.spark.sql(
+        f"create table thermocline.lab.twin (id bigint) using iceberg location '{lake.head.location}'"
+    )
     with pytest.raises(GcForbidden, match=r"lab\.events and lab\.twin have their files in one folder"):
         run_remove_orphans(lake.context())
 
@@ -243,7 +253,10 @@ def test_manifests_become_few_and_no_file_or_sequence_number_changes(lake: Lake)
     lake.sql("alter table {t} set tblproperties ('commit.manifest-merge.enabled'='false')")
     for key in range(4):
         lake.append(key)
-    query = "select data_file.file_path, sequence_number, file_sequence_number, snapshot_id from {t}.entries where status < 2"
+    query = (
+        "select data_file.file_path, sequence_number, file_sequence_number, snapshot_id from {t}.entries where "
+        "status < 2"
+    )
     before = sorted(tuple(row) for row in lake.sql(query).collect())
     few = run_rewrite_manifests(lake.context())
     assert few.sentence == "only 4 data manifests, below threshold of 100"

@@ -1,4 +1,5 @@
-"""Bounds in manifests that hide no row: files with text that no statistics tell of and with NaN, rewritten by every kernel."""
+"""Bounds in manifests that hide no row: files with text that no statistics tell of and with NaN, rewritten by every
+kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from tests.spark.ground import Ground
 from tests.spark.lake import Lake
 
 KINDS = {"id": pa.int64(), "name": pa.string(), "x": pa.float64(), "filler": pa.string()}
-SCHEMA = pa.schema([pa.field(name, kind, metadata={"PARQUET:field_id": str(at)}) for at, (name, kind) in enumerate(KINDS.items(), 1)])
+SCHEMA = pa.schema(
+    [pa.field(name, kind, metadata={"PARQUET:field_id": str(at)}) for at, (name, kind) in enumerate(KINDS.items(), 1)]
+)
 LONG = "m" * 6_000
 """Longer than the 4,096 bytes up to which Arrow and parquet-java write statistics."""
 ROWS = 3_000
@@ -78,7 +81,8 @@ def test_a_long_text_or_nan_in_one_input_hides_no_row_of_it(ground: Ground, kern
     told = lake.compact(**KERNELS[kernel])
     assert (told.status, told.counters.get("files_written")) == ("done", 1), told
     assert_every_row_is_found(lake)
-    # Only NaN lies above the largest number: the footers of the inputs have bounds that leave it out, those of the output must not.
+    # Only NaN lies above the largest number: the footers of the inputs have bounds that leave it out, those of the
+    # output must not.
     assert (count_by_spark(lake, "x > 1000.5"), count_by_duckdb(lake, "x > 1000.5")) == (1, 1)
 
 
@@ -92,13 +96,19 @@ def test_an_equality_delete_reaches_rows_whose_values_no_statistics_tell_of(grou
     assert count_by_spark(lake, "id >= 0") == 2 * ROWS - 501
     lake.append([(99_999, "m", 1.5, "after the delete")])
     assert lake.compact().status == "done"
-    assert (count_by_spark(lake, "id >= 0"), count_by_spark(lake, "name = 'm'"), len(lake.seen().deletes)) == (2 * ROWS - 500, 1, 0)
+    assert (count_by_spark(lake, "id >= 0"), count_by_spark(lake, "name = 'm'"), len(lake.seen().deletes)) == (
+        2 * ROWS - 500,
+        1,
+        0,
+    )
 
 
 def test_the_greatest_binary_is_a_value_that_is_there(ground: Ground) -> None:
     lake = Lake.make(ground, "id bigint, raw binary")
     for first in (0, 10):
-        lake.append([(at, bytearray(b"raw and long beyond sixteen " + bytes([97 + at]))) for at in range(first, first + 10)])
+        lake.append(
+            [(at, bytearray(b"raw and long beyond sixteen " + bytes([97 + at]))) for at in range(first, first + 10)]
+        )
     assert lake.compact().status == "done"
     (found,) = lake.spark.sql(f"select min(raw), max(raw) from {lake.sql_name}").collect()
     assert [bytes(value)[-1:] for value in found] == [b"a", b"t"]

@@ -1,4 +1,5 @@
-"""Files as other programs leave them: every encoding, other spellings of paths, several schemas and specs, manifests with odd entries."""
+"""Files as other programs leave them: every encoding, other spellings of paths, several schemas and specs, manifests
+with odd entries."""
 
 from __future__ import annotations
 
@@ -12,15 +13,22 @@ import pytest
 from tests.spark.ground import Ground
 from tests.spark.lake import Lake
 
-from thermocline.cold.health import read_health_facts
-from thermocline.locations import without_file_scheme
-from thermocline.ops.maintain.orphans import run_remove_orphans
+from thermocline.lake.read.health_facts import read_health_facts
+from thermocline.maintain.operations.remove_orphans import run_remove_orphans
+from thermocline.runtime.locations import without_file_scheme
 
 ENCODINGS: tuple[dict[str, Any], ...] = (
     {"use_dictionary": False},
     {"use_dictionary": False, "column_encoding": {"id": "PLAIN", "x": "PLAIN", "name": "PLAIN"}, "compression": "none"},
-    {"use_dictionary": False, "column_encoding": {"id": "DELTA_BINARY_PACKED", "x": "BYTE_STREAM_SPLIT", "name": "DELTA_BYTE_ARRAY"}},
-    {"use_dictionary": False, "column_encoding": {"x": "BYTE_STREAM_SPLIT", "name": "DELTA_LENGTH_BYTE_ARRAY"}, "compression": "gzip"},
+    {
+        "use_dictionary": False,
+        "column_encoding": {"id": "DELTA_BINARY_PACKED", "x": "BYTE_STREAM_SPLIT", "name": "DELTA_BYTE_ARRAY"},
+    },
+    {
+        "use_dictionary": False,
+        "column_encoding": {"x": "BYTE_STREAM_SPLIT", "name": "DELTA_LENGTH_BYTE_ARRAY"},
+        "compression": "gzip",
+    },
     {"data_page_version": "2.0", "version": "1.0", "write_statistics": False, "compression": "lz4"},
     {"row_group_size": 7, "data_page_size": 64, "write_page_index": True, "compression": "zstd"},
 )
@@ -35,12 +43,17 @@ SCHEMA = pa.schema(
 def table_of(first: int) -> pa.Table:
     """Forty rows; every ninth name is NULL."""
     ids = range(first, first + 40)
-    return pa.table([list(ids), [at / 7 for at in ids], [None if at % 9 == 0 else f"name {at % 5}" for at in ids]], schema=SCHEMA)
+    return pa.table(
+        [list(ids), [at / 7 for at in ids], [None if at % 9 == 0 else f"name {at % 5}" for at in ids]], schema=SCHEMA
+    )
 
 
 @pytest.mark.conforms("M-208")
-def test_files_of_every_encoding_are_merged_and_a_lower_case_format_and_relative_manifests_are_read(ground: Ground) -> None:
-    """Iceberg's own library cannot open a manifest by a relative path, so such a table is seen and swept, and not rewritten."""
+def test_files_of_every_encoding_are_merged_and_a_lower_case_format_and_relative_manifests_are_read(
+    ground: Ground,
+) -> None:
+    """Iceberg's own library cannot open a manifest by a relative path, so such a table is seen and swept, and not
+    rewritten."""
     lake = Lake.make(ground, "id bigint, x double, name string")
     for number, options in enumerate(ENCODINGS):
         lake.add_file(table_of(40 * number), **options)
@@ -86,7 +99,11 @@ def make_relative(lake: Lake, manifest: str) -> None:
 
 def list_of(lake: Lake) -> Path:
     head = lake.head()
-    return Path(without_file_scheme(next(s for s in head.told["snapshots"] if s["snapshot-id"] == head.snapshot_id)["manifest-list"]))
+    return Path(
+        without_file_scheme(
+            next(s for s in head.told["snapshots"] if s["snapshot-id"] == head.snapshot_id)["manifest-list"]
+        )
+    )
 
 
 def long_of(number: int) -> bytes:
@@ -147,11 +164,18 @@ def test_files_of_several_schemas_and_specs_are_compacted_each_in_its_own_spec(g
     lake = Lake.make(ground, "id int, amount decimal(9,2), ratio float, note string, s struct<a: int>")
     lake.run("insert into {t} select id, 1.25, 0.5, 'old', named_struct('a', 1) from range(0, 40, 1, 2)")
     for change in (
-        "alter column id type bigint", "alter column amount type decimal(18,2)", "alter column ratio type double",
-        "rename column note to remark", "add column extra string", "alter column s.a type bigint", "add column s.b string",
-    ):  # fmt: skip
+        "alter column id type bigint",
+        "alter column amount type decimal(18,2)",
+        "alter column ratio type double",
+        "rename column note to remark",
+        "add column extra string",
+        "alter column s.a type bigint",
+        "add column s.b string",
+    ):
         lake.run(f"alter table {{t}} {change}")
-    lake.run("insert into {t} select id, 7.75, 0.25, 'new', named_struct('a', 2, 'b', 'x'), 'more' from range(40, 60, 1, 2)")
+    lake.run(
+        "insert into {t} select id, 7.75, 0.25, 'new', named_struct('a', 2, 'b', 'x'), 'more' from range(40, 60, 1, 2)"
+    )
     lake.run("alter table {t} add partition field bucket(2, id)")
     lake.run("insert into {t} select id, 8.75, 0.125, 'last', null, 'more' from range(60, 100, 1, 2)")
     lake.run("alter table {t} drop column extra")

@@ -1,4 +1,5 @@
-"""Tables of format version 3: deletion vectors, row lineage, defaults, new types; what Spark reads before and after each operation."""
+"""Tables of format version 3: deletion vectors, row lineage, defaults, new types; what Spark reads before and after
+each operation."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ import pytest
 from tests.spark.ground import Ground
 from tests.spark.lake import Lake
 
-from thermocline.cold.metadata import read_lake_table
-from thermocline.maintenance_errors import FormatVersionUnsupported, LakeTypeUnknown
-from thermocline.ops.maintain.deletes import run_convert_deletes, run_rewrite_position_delete_files
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.ops.maintain.manifests import run_rewrite_manifests
-from thermocline.ops.maintain.orphans import run_remove_orphans
+from thermocline.errors.maintenance import FormatVersionUnsupported, LakeTypeUnknown
+from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.maintain.operations.delete_files import run_convert_deletes, run_rewrite_position_delete_files
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.maintain.operations.remove_orphans import run_remove_orphans
+from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
 
 MODES = ", 'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'merge-on-read'"
 
@@ -86,7 +87,9 @@ def test_rows_keep_their_lineage_when_files_are_rewritten_again_sorted_or_upgrad
     before = with_lineage(lake)
     told = lake.compact()
     assert (told.counters["files_merged"], told.counters["files_written"]) == (3, 1)
-    assert not [line for line in told.details if "re-encoded" in line], "rows that say all of it themselves are copied byte for byte"
+    assert not [line for line in told.details if "re-encoded" in line], (
+        "rows that say all of it themselves are copied byte for byte"
+    )
     assert with_lineage(lake) == before
 
 
@@ -98,7 +101,9 @@ def test_expiry_sweep_and_manifests_know_the_files_of_deletion_vectors(ground: G
     (kept,) = puffins(lake)
     rows = with_lineage(lake)
     lake.now = datetime.now(UTC) + timedelta(days=60)
-    with lake.context(policy={"snapshot_min_retained": 1, "snapshot_retention_ms": 1, "manifest_rewrite_min_manifests": 2}) as context:
+    with lake.context(
+        policy={"snapshot_min_retained": 1, "snapshot_retention_ms": 1, "manifest_rewrite_min_manifests": 2}
+    ) as context:
         for operation in (run_rewrite_manifests, run_expire_snapshots, run_remove_orphans):
             assert operation(context).status in ("done", "skipped")
             assert (puffins(lake), with_lineage(lake)) == ({kept}, rows)
@@ -113,7 +118,12 @@ def test_what_a_column_reads_as_in_older_files_is_written_out(ground: Ground) ->
         lake.append([(at, "a") for at in range(first, first + 10)])
     iceberg: Any = ground.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
     update = lake.head().table.updateSchema()
-    for name, kind, value in (("n", "int", 5), ("t", "string", "it's"), ("d", "date", "2026-02-03"), ("at", "timestamptz", _AT)):
+    for name, kind, value in (
+        ("n", "int", 5),
+        ("t", "string", "it's"),
+        ("d", "date", "2026-02-03"),
+        ("at", "timestamptz", _AT),
+    ):
         literal = iceberg.expressions.Expressions.lit(value).to(iceberg.types.Types.fromPrimitiveString(kind))
         update = update.addColumn(name, iceberg.types.Types.fromPrimitiveString(kind), literal)
     update.commit()
@@ -132,7 +142,9 @@ _AT = "2026-02-03T04:05:06.000007+00:00"
 
 
 def test_nanoseconds_and_columns_without_a_type_are_kept_and_other_types_are_refused_by_name(ground: Ground) -> None:
-    lake = of_types(ground, "kept", {"id": "long", "at": "timestamp_ns", "zoned": "timestamptz_ns", "nothing": "unknown"})
+    lake = of_types(
+        ground, "kept", {"id": "long", "at": "timestamp_ns", "zoned": "timestamptz_ns", "nothing": "unknown"}
+    )
     for first in (0, 1):
         add_nanoseconds(lake, first)
     assert lake.compact().status == "done"
@@ -145,7 +157,10 @@ def test_nanoseconds_and_columns_without_a_type_are_kept_and_other_types_are_ref
         refused = of_types(ground, kind, {"id": "long", "shape": kind}, rows=True).compact()
         assert refused.status == "failed"
         assert f"Column shape has type {kind}" in refused.sentence
-    ground.spark.sql("create table thermocline.db.variants (id bigint, v variant) using iceberg tblproperties ('format-version' = '3')")
+    ground.spark.sql(
+        "create table thermocline.db.variants (id bigint, v variant) using iceberg tblproperties "
+        "('format-version' = '3')"
+    )
     other = Lake.adopt(ground, "variants")
     other.run("insert into {t} select id, parse_json('[1]') from range(4)")
     with pytest.raises(LakeTypeUnknown, match=r"Column v of lake table .* is variant"):
@@ -158,8 +173,13 @@ def of_types(ground: Ground, table: str, columns: dict[str, str], *, rows: bool 
     """A table with columns that Spark has no types for."""
     jvm: Any = ground.spark._jvm
     ground.spark.sql("create namespace if not exists thermocline.db")
-    fields = [{"id": at, "name": name, "required": False, "type": kind} for at, (name, kind) in enumerate(columns.items(), start=1)]
-    schema = jvm.org.apache.iceberg.SchemaParser.fromJson(json.dumps({"type": "struct", "schema-id": 0, "fields": fields}))
+    fields = [
+        {"id": at, "name": name, "required": False, "type": kind}
+        for at, (name, kind) in enumerate(columns.items(), start=1)
+    ]
+    schema = jvm.org.apache.iceberg.SchemaParser.fromJson(
+        json.dumps({"type": "struct", "schema-id": 0, "fields": fields})
+    )
     catalog = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(ground.spark._jsparkSession, "thermocline")
     space: Any = ground.spark.sparkContext._gateway.new_array(jvm.java.lang.String, 1)  # type: ignore[union-attr]
     space[0] = "db"
@@ -167,15 +187,24 @@ def of_types(ground: Ground, table: str, columns: dict[str, str], *, rows: bool 
     catalog.createTable(name, schema, jvm.org.apache.iceberg.PartitionSpec.unpartitioned(), {"format-version": "3"})
     lake = Lake.adopt(ground, table)
     if rows:
-        lake.add_file(pa.table([pa.array([1])], schema=pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])))
+        lake.add_file(
+            pa.table(
+                [pa.array([1])], schema=pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+            )
+        )
     return lake
 
 
 def add_nanoseconds(lake: Lake, second: int) -> None:
     moment = second * 1_000_000_000 + 1
     kinds = {"id": pa.int64(), "at": pa.timestamp("ns"), "zoned": pa.timestamp("ns", "UTC")}
-    fields = [pa.field(name, kind, metadata={"PARQUET:field_id": str(at)}) for at, (name, kind) in enumerate(kinds.items(), start=1)]
-    lake.add_file(pa.table([pa.array([moment], pa.int64()).cast(kind) for kind in kinds.values()], schema=pa.schema(fields)))
+    fields = [
+        pa.field(name, kind, metadata={"PARQUET:field_id": str(at)})
+        for at, (name, kind) in enumerate(kinds.items(), start=1)
+    ]
+    lake.add_file(
+        pa.table([pa.array([moment], pa.int64()).cast(kind) for kind in kinds.values()], schema=pa.schema(fields))
+    )
 
 
 def test_a_version_nobody_knows_is_refused_by_its_number_before_any_work(ground: Ground) -> None:
@@ -196,7 +225,9 @@ def test_a_version_nobody_knows_is_refused_by_its_number_before_any_work(ground:
     assert set(Path(lake.head().location.removeprefix("file:")).rglob("*")) == files
 
 
-def test_deletion_vectors_that_arrive_meanwhile_are_moved_along_and_those_taken_back_cost_the_bin(ground: Ground) -> None:
+def test_deletion_vectors_that_arrive_meanwhile_are_moved_along_and_those_taken_back_cost_the_bin(
+    ground: Ground,
+) -> None:
     lake = make(ground)
     lake.append([(at, f"name {at}") for at in range(40)], files=2)
     lake.append([(at, f"name {at}") for at in range(40, 60)])

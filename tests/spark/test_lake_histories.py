@@ -1,8 +1,10 @@
-"""Random histories of an Iceberg table with maintenance at any point: no ref, no held snapshot and no reader ever sees another row.
+"""Random histories of an Iceberg table with maintenance at any point: no ref, no held snapshot and no reader ever sees
+another row.
 
-Rows are written, deleted by position and by equality, the schema and the partitioning change, branches and tags are made, snapshots are
-held and files staged; between any two steps any operation may run, as eager as it can be. After each one the rows of every ref and every
-held snapshot are what they were, by Spark and for `main` by DuckDB too, every named file exists, and nothing young or staged is gone.
+Rows are written, deleted by position and by equality, the schema and the partitioning change, branches and tags are
+made, snapshots are held and files staged; between any two steps any operation may run, as eager as it can be. After
+each one the rows of every ref and every held snapshot are what they were, by Spark and for `main` by DuckDB too, every
+named file exists, and nothing young or staged is gone.
 """
 
 from __future__ import annotations
@@ -25,18 +27,18 @@ from pyiceberg.manifest import DataFileContent, ManifestContent
 from tests.spark.ground import Ground
 from tests.spark.lake import Lake
 
-from thermocline.cold.metadata import read_lake_table
-from thermocline.cold.reachable import every_path
-from thermocline.cold.storage import LakeReader
 from thermocline.core.maintenance.outcome import Outcome
-from thermocline.core.maintenance.policy import Policy
-from thermocline.locations import without_file_scheme
-from thermocline.ops.maintain.compact import run_compact
-from thermocline.ops.maintain.context import PassContext
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.ops.maintain.manifests import run_rewrite_manifests
-from thermocline.ops.maintain.orphans import run_remove_orphans
-from thermocline.ops.maintain.prune import run_prune_metadata
+from thermocline.core.policy.policy import Policy
+from thermocline.lake.read.reachable import every_path
+from thermocline.lake.read.storage import LakeReader
+from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.maintain.context import PassContext
+from thermocline.maintain.operations.compact import run_compact
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.maintain.operations.prune_metadata import run_prune_metadata
+from thermocline.maintain.operations.remove_orphans import run_remove_orphans
+from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
+from thermocline.runtime.locations import without_file_scheme
 
 pytestmark = pytest.mark.property
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -141,7 +143,9 @@ class History:
 
     def maintain(self, operation: str) -> None:
         before = self.everything()
-        with self.lake.context(policy={"snapshot_min_retained": 1, "snapshot_retention_ms": 1, "orphan_grace_ms": 1}) as context:
+        with self.lake.context(
+            policy={"snapshot_min_retained": 1, "snapshot_retention_ms": 1, "orphan_grace_ms": 1}
+        ) as context:
             outcome = OPERATIONS[operation](context)
         assert outcome.status in ("done", "skipped"), outcome
         assert self.everything() == before, outcome
@@ -170,12 +174,17 @@ class History:
         assert all(file.exists() for file in self.files)
         current = metadata.current_snapshot()
         for manifest in current.manifests(LakeReader()) if current is not None else ():
-            kinds = {entry.data_file.content != DataFileContent.DATA for entry in manifest.fetch_manifest_entry(LakeReader(), False)}
+            kinds = {
+                entry.data_file.content != DataFileContent.DATA
+                for entry in manifest.fetch_manifest_entry(LakeReader(), False)
+            }
             assert kinds <= {manifest.content == ManifestContent.DELETES}, manifest.manifest_path
 
 
 @pytest.mark.conforms("M-218", "M-198")
-@settings(max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, phases=PHASES)
+@settings(
+    max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, phases=PHASES
+)
 @given(history=histories)
 def test_maintenance_at_any_point_changes_no_row_of_any_ref(ground: Ground, history: list[tuple[str, Any]]) -> None:
     properties = ", 'write.delete.mode'='merge-on-read', 'commit.manifest-merge.enabled'='false'"

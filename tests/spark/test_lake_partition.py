@@ -11,7 +11,7 @@ from pyiceberg.transforms import parse_transform
 from pyiceberg.types import DateType, IcebergType, IntegerType, LongType, TimestampType, TimestamptzType
 
 from thermocline.errors import LakeLayoutUnsupported
-from thermocline.spark.kernels.lake_partition import LakePartition, check_supported, ordinals, partition_value
+from thermocline.parquet.values.partition_values import LakePartition, check_supported, ordinals, partition_value
 
 MICROS = st.integers(-(2**55), 2**55)
 # PyIceberg's date transforms go through Python's dates, so they end with the years 1 and 9999.

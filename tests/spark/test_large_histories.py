@@ -10,12 +10,12 @@ from bench.lake_history import LakeHistory
 from tests.spark.ground import Ground
 from tests.spark.swept_lake import Lake, make_lake
 
-from thermocline.cold.manifest_list import read_manifest_facts
-from thermocline.cold.metadata import read_lake_table
-from thermocline.cold.storage import LakeReader
-from thermocline.core.maintenance.keys import preset_value
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.ops.maintain.manifests import run_rewrite_manifests
+from thermocline.core.policy.keys import preset_value
+from thermocline.lake.read.manifest_list import read_manifest_facts
+from thermocline.lake.read.storage import LakeReader
+from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
 
 COUNT = 400
 WEEK_MS = 7 * 24 * 3_600_000
@@ -34,7 +34,10 @@ def opened_for(lake: Lake, part: int) -> tuple[int, int]:
     assert snapshot is not None
     manifests = snapshot.manifests(LakeReader())
     ends = [(manifest.partitions or [])[0] for manifest in manifests]
-    spans = [(int.from_bytes(end.lower_bound or b"", "little"), int.from_bytes(end.upper_bound or b"", "little")) for end in ends]
+    spans = [
+        (int.from_bytes(end.lower_bound or b"", "little"), int.from_bytes(end.upper_bound or b"", "little"))
+        for end in ends
+    ]
     return len(manifests), sum(low <= part <= high for low, high in spans)
 
 
@@ -47,7 +50,9 @@ def test_a_rewrite_leaves_a_twentieth_of_the_list_and_a_plan_opens_a_tenth(lake:
     before = opened_for(lake, 5)
     assert before == (COUNT, COUNT)
     size = sum(fact.size_bytes for fact in read_manifest_facts(lake.head.metadata_location))
-    done = run_rewrite_manifests(lake.context(preset="artemis", manifest_rewrite_min_manifests=2, manifest_target_bytes=size // 20))
+    done = run_rewrite_manifests(
+        lake.context(preset="artemis", manifest_rewrite_min_manifests=2, manifest_target_bytes=size // 20)
+    )
     assert done.counters["manifests_rewritten"] == COUNT
     assert done.counters["entries_total"] == 4 * COUNT
     after = opened_for(lake, 5)
@@ -58,6 +63,8 @@ def test_a_rewrite_leaves_a_twentieth_of_the_list_and_a_plan_opens_a_tenth(lake:
 def test_snapshots_that_foreign_writers_gave_small_numbers_expire_too(lake: Lake) -> None:
     made = LakeHistory(lake.head)
     made.commit([[made.manifest([number], (1,), number)] for number in range(1, 4)])
-    done = run_expire_snapshots(lake.context(later=timedelta(days=30), snapshot_min_retained=1, snapshot_retention_ms=1))
+    done = run_expire_snapshots(
+        lake.context(later=timedelta(days=30), snapshot_min_retained=1, snapshot_retention_ms=1)
+    )
     assert done.counters["snapshots_expired"] == 2
     assert [told["snapshot-id"] for told in lake.head.told["snapshots"]] == [3]

@@ -12,8 +12,8 @@ import pytest
 from tests.spark.ground import Ground
 from tests.spark.swept_lake import Lake, make_lake
 
-from thermocline.ops.maintain import orphans as orphans_module
-from thermocline.ops.maintain.orphans import run_remove_orphans
+from thermocline.maintain.operations import remove_orphans as orphans_module
+from thermocline.maintain.operations.remove_orphans import run_remove_orphans
 
 LIMIT_BYTES = 512 << 20
 MILLION = 1_000_000
@@ -79,7 +79,8 @@ def test_a_sweep_that_is_cut_off_goes_on_where_it_was_and_judges_anew_what_it_ha
     assert second.exists()
     unseen = lake.leave("data/a/unseen.parquet", hours=24 * 9)  # in a folder that is done
     lake.conn.execute(
-        "insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, gen_random_uuid())", [f"file:{needed}", lake.lake_id]
+        "insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, gen_random_uuid())",
+        [f"file:{needed}", lake.lake_id],
     )
     done = run_remove_orphans(lake.context())
     assert done.counters["orphans_removed"] == 2

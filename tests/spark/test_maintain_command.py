@@ -1,4 +1,5 @@
-"""A whole pass over a lake table that Postgres does not know, from the command line: plan, run, journal, health, show."""
+"""A whole pass over a lake table that Postgres does not know, from the command line: plan, run, journal, health,
+show."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from tests.spark.ground import Ground
 from tests.told import Told
 
 from thermocline.cli.main import run
-from thermocline.cold import metadata
-from thermocline.ops.maintain.health import collect_health
-from thermocline.settings import Settings
+from thermocline.lake.read import table_metadata as metadata
+from thermocline.maintain.health import collect_health
+from thermocline.runtime.settings import Settings
 
 TABLE = "thermocline.lab.readings"
 
@@ -28,7 +29,9 @@ def told(ground: Ground, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     ground.spark.sql("create namespace if not exists thermocline.lab")
     ground.spark.sql(f"create table {TABLE} (id bigint, day date, note string) using iceberg partitioned by (day)")
     for number in range(6):
-        ground.spark.sql(f"insert into {TABLE} select id, date '2026-01-01', 'n' from range({number * 10}, {number * 10 + 10}, 1, 1)")
+        ground.spark.sql(
+            f"insert into {TABLE} select id, date '2026-01-01', 'n' from range({number * 10}, {number * 10 + 10}, 1, 1)"
+        )
 
     def command(*arguments: str) -> Told:
         capsys.readouterr()
@@ -46,7 +49,16 @@ def test_a_pass_is_planned_run_journaled_and_seen_in_the_health(ground: Ground, 
     settings = Settings(dsn=ground.dsn, warehouse=str(ground.warehouse))
     with closing(ground.connect()) as conn:
         collect_health(conn, settings)
-    told("policy", "lab.readings", "--preset", "seaweedfs", "--set", "max_snapshots_to_keep=1", "--set", "snapshot_retention_ms=1")
+    told(
+        "policy",
+        "lab.readings",
+        "--preset",
+        "seaweedfs",
+        "--set",
+        "max_snapshots_to_keep=1",
+        "--set",
+        "snapshot_retention_ms=1",
+    )
 
     dry = told("maintain", "lab.readings", "--dry-run", "--json").document()
     assert (dry["dry_run"], dry["pass_id"]) == (True, None)
@@ -63,15 +75,41 @@ def test_a_pass_is_planned_run_journaled_and_seen_in_the_health(ground: Ground, 
         r"rewrite_manifests: rewrote 7 manifests into 1 \(1 entries\)",
         report["sentence"],
     )
-    assert (report["results"]["compact.files_merged"], report["results"]["compact.files_written"], report["results"]["compact.bins"]) == (
+    assert (
+        report["results"]["compact.files_merged"],
+        report["results"]["compact.files_written"],
+        report["results"]["compact.bins"],
+    ) == (
         6,
         1,
         1,
     )
-    keys = {"compact.duration_ms", "expire_snapshots.duration_ms", "remove_orphans.duration_ms", "rewrite_manifests.duration_ms"}
-    keys |= {"expire_snapshots.snapshots_expired", "expire_snapshots.files_deleted", "rewritten_files", "added_files", "expired_snapshots"}
-    keys |= {"remove_orphans.orphans_removed", "rewrite_manifests.manifests_rewritten", "rewrite_manifests.entries_total"}
-    keys |= {"delete_compacted_files", "removed_delete_files", "rewritten_manifests", "orphan_files_deleted", "bytes_read", "bytes_written"}
+    keys = {
+        "compact.duration_ms",
+        "expire_snapshots.duration_ms",
+        "remove_orphans.duration_ms",
+        "rewrite_manifests.duration_ms",
+    }
+    keys |= {
+        "expire_snapshots.snapshots_expired",
+        "expire_snapshots.files_deleted",
+        "rewritten_files",
+        "added_files",
+        "expired_snapshots",
+    }
+    keys |= {
+        "remove_orphans.orphans_removed",
+        "rewrite_manifests.manifests_rewritten",
+        "rewrite_manifests.entries_total",
+    }
+    keys |= {
+        "delete_compacted_files",
+        "removed_delete_files",
+        "rewritten_manifests",
+        "orphan_files_deleted",
+        "bytes_read",
+        "bytes_written",
+    }
     assert keys | {"bytes_freed"} <= set(report["results"])
     ((kept, bounds),) = ground.rows("select counters, bounds from thermocline.op_log where kind = 'maintain'")
     assert (kept["rewritten_files"], kept["added_files"], kept["expired_snapshots"]) == (6, 1, 6)
@@ -99,7 +137,9 @@ def check_unchanged_needs_no_manifest(ground: Ground, settings: Settings) -> Non
         shutil.copy(file, folder)
     with closing(ground.connect()) as conn:
         collect_health(conn, settings)
-        told = conn.execute("select problem, checked_at > at from thermocline.lake_stats order by id desc limit 1").fetchone()
+        told = conn.execute(
+            "select problem, checked_at > at from thermocline.lake_stats order by id desc limit 1"
+        ).fetchone()
     shutil.rmtree(folder)
     hidden.rename(folder)
     assert told == (None, True)
@@ -107,13 +147,17 @@ def check_unchanged_needs_no_manifest(ground: Ground, settings: Settings) -> Non
 
 @pytest.mark.conforms("M-155")
 @pytest.mark.usefixtures("told")
-def test_a_warning_is_logged_once_when_it_comes_and_once_when_it_goes(ground: Ground, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_warning_is_logged_once_when_it_comes_and_once_when_it_goes(
+    ground: Ground, caplog: pytest.LogCaptureFixture
+) -> None:
     settings = Settings(dsn=ground.dsn, warehouse=str(ground.warehouse))
     ground.spark.sql(f"alter table {TABLE} set tblproperties ('history.expire.min-snapshots-to-keep' = 'few')")
     with closing(ground.connect()) as conn, caplog.at_level(logging.INFO, logger="thermocline.health"):
         for _ in range(3):
             collect_health(conn, settings)
-        assert conn.execute("select jsonb_array_length(warnings) from thermocline.lake_stats order by id desc limit 1").fetchone() == (1,)
+        assert conn.execute(
+            "select jsonb_array_length(warnings) from thermocline.lake_stats order by id desc limit 1"
+        ).fetchone() == (1,)
         ground.spark.sql(f"alter table {TABLE} unset tblproperties ('history.expire.min-snapshots-to-keep')")
         for _ in range(2):
             collect_health(conn, settings)

@@ -1,4 +1,5 @@
-"""Manifests held against files, and entries put right: bounds, counts, sizes, offsets; whatever else a manifest says stays as it was."""
+"""Manifests held against files, and entries put right: bounds, counts, sizes, offsets; whatever else a manifest says
+stays as it was."""
 
 from __future__ import annotations
 
@@ -11,23 +12,32 @@ import pyarrow.parquet as pq
 import pytest
 from tests.spark.ground import Ground
 from tests.spark.lake import Lake
-from tests.spark.test_file_bounds import LONG, SCHEMA, assert_every_row_is_found, count_by_spark, plain_rows, strange_rows
+from tests.spark.test_file_bounds import (
+    LONG,
+    SCHEMA,
+    assert_every_row_is_found,
+    count_by_spark,
+    plain_rows,
+    strange_rows,
+)
 
-from thermocline.cold.manifest_entries import read_file_entries
-from thermocline.cold.metadata import read_lake_table
-from thermocline.locations import without_file_scheme
-from thermocline.ops.verify_manifests import ManifestRepair, repair_table_manifests, verify_lake_table
-from thermocline.parquet_metrics import FileMetrics
-from thermocline.settings import Settings
-from thermocline.spark.file_metrics import java_metrics
-from thermocline.spark.java_values import list_of_longs
+from thermocline.lake.commit.java_metrics import java_metrics
+from thermocline.lake.commit.java_values import list_of_longs
+from thermocline.lake.read.manifest_entries import read_file_entries
+from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.maintain.verify_manifests import ManifestRepair, repair_table_manifests, verify_lake_table
+from thermocline.parquet.footer.metrics import FileMetrics
+from thermocline.runtime.locations import without_file_scheme
+from thermocline.runtime.settings import Settings
 
 MERGE_ON_READ = ", 'write.delete.mode' = 'merge-on-read'"
 """So that deletes leave the files they are about as they are."""
 
 
 def repair(lake: Lake) -> ManifestRepair:
-    return repair_table_manifests(lake.ground.dsn, lake.name, settings=Settings(dsn=lake.ground.dsn), spark=lambda: lake.spark)
+    return repair_table_manifests(
+        lake.ground.dsn, lake.name, settings=Settings(dsn=lake.ground.dsn), spark=lambda: lake.spark
+    )
 
 
 def ages(lake: Lake) -> list[tuple[Any, ...]]:
@@ -36,7 +46,14 @@ def ages(lake: Lake) -> list[tuple[Any, ...]]:
     assert head.snapshot_id is not None
     by_path = {file.path: file for file in read_file_entries(read_lake_table(head.metadata_location), head.snapshot_id)}
     return [
-        (file.path, file.sequence_number, file.group, file.sort_order_id, file.first_row_id, by_path[file.path].snapshot_id)
+        (
+            file.path,
+            file.sequence_number,
+            file.group,
+            file.sort_order_id,
+            file.first_row_id,
+            by_path[file.path].snapshot_id,
+        )
         for file in sorted(lake.seen().data, key=lambda file: file.path)
     ]
 
@@ -44,7 +61,9 @@ def ages(lake: Lake) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.conforms("M-219")
 def test_entries_that_lie_are_found_by_column_and_put_right_with_every_files_age(ground: Ground, version: int) -> None:
-    lake = Lake.make(ground, "id bigint, name string, x double, filler string", partitioned="bucket(1, id)", properties=MERGE_ON_READ)
+    lake = Lake.make(
+        ground, "id bigint, name string, x double, filler string", partitioned="bucket(1, id)", properties=MERGE_ON_READ
+    )
     if version == 3:
         lake.run("alter table {t} set tblproperties ('format-version' = '3')")
     both = pa.concat_tables([strange_rows(), plain_rows()])
@@ -72,18 +91,31 @@ def test_wrong_counts_sizes_and_offsets_are_named_and_put_right(ground: Ground) 
     lake = Lake.make(ground, "id bigint, name string, x double, filler string")
     head, path = lake.head(), f"{lake.head().location}/data/wrong.parquet"
     Path(without_file_scheme(path)).parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table([[1, 2], ["a", "b"], [1.0, math.nan], ["f", "f"]], schema=SCHEMA), without_file_scheme(path))
-    lies = FileMetrics(rows=77, value_counts={1: 5}, null_counts={2: 3}, nan_counts={3: 0}, lower={1: bytes(8), 4: b"g"})
+    pq.write_table(
+        pa.table([[1, 2], ["a", "b"], [1.0, math.nan], ["f", "f"]], schema=SCHEMA), without_file_scheme(path)
+    )
+    lies = FileMetrics(
+        rows=77, value_counts={1: 5}, null_counts={2: 3}, nan_counts={3: 0}, lower={1: bytes(8), 4: b"g"}
+    )
     jvm: Any = lake.spark._jvm
-    builder = jvm.org.apache.iceberg.DataFiles.builder(head.table.spec()).withPath(path).withFormat("parquet").withFileSizeInBytes(4)
+    builder = (
+        jvm.org.apache.iceberg.DataFiles.builder(head.table.spec())
+        .withPath(path)
+        .withFormat("parquet")
+        .withFileSizeInBytes(4)
+    )
     builder = builder.withMetrics(java_metrics(jvm, lies)).withSplitOffsets(list_of_longs(jvm, [2]))
     head.table.newAppend().appendFile(builder.build()).commit()
     said = [str(problem) for problem in verify_lake_table(ground.dsn, lake.name).problems]
     wanted = (
-        "bytes, and its manifest says 4", "it has 2 rows, and its manifest says 77", "begin at 4, and its manifest says 2",
-        "it has 2 values, and its manifest says 5", "0 of its values are NULL, and its manifest says 3",
-        "1 of its values are NaN, and its manifest says 0", "its lowest value 'f' lies below its lower bound 'g'",
-    )  # fmt: skip
+        "bytes, and its manifest says 4",
+        ("it has 2 rows, and its manifest says 77"),
+        "begin at 4, and its manifest says 2",
+        "it has 2 values, and its manifest says 5",
+        "0 of its values are NULL, and its manifest says 3",
+        "1 of its values are NaN, and its manifest says 0",
+        "its lowest value 'f' lies below its lower bound 'g'",
+    )
     assert [part for part in wanted if not any(part in problem for problem in said)] == [], said
     assert repair(lake).files == 1
     assert verify_lake_table(ground.dsn, lake.name).is_exact

@@ -1,4 +1,5 @@
-"""Tables beside a table: what deletes files of one never takes a file that another, or the same under another name, still needs."""
+"""Tables beside a table: what deletes files of one never takes a file that another, or the same under another name,
+still needs."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ import pytest
 from tests.spark.ground import Ground
 from tests.spark.swept_lake import Lake, make_lake
 
-from thermocline.catalog.passes import pass_lock
-from thermocline.locations import without_file_scheme
-from thermocline.maintenance_errors import GcForbidden, PassRunning, SpellingsDiffer
-from thermocline.ops.janitor import remove_stray_files
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.ops.maintain.orphans import run_remove_orphans
-from thermocline.ops.maintain.prune import run_prune_metadata
-from thermocline.ops.maintain.registry import remove_table
+from thermocline.catalog.maintenance.passes import pass_lock
+from thermocline.errors.maintenance import GcForbidden, PassRunning, SpellingsDiffer
+from thermocline.maintain.janitor import remove_stray_files
+from thermocline.maintain.lake_tables import remove_table
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.maintain.operations.prune_metadata import run_prune_metadata
+from thermocline.maintain.operations.remove_orphans import run_remove_orphans
+from thermocline.runtime.locations import without_file_scheme
 
 MONTH = timedelta(days=30)
 
@@ -38,11 +39,14 @@ def age_all(lake: Lake, folder: Path) -> None:
 
 def count(lake: Lake, table: str) -> int:
     lake.ground.spark.catalog.refreshTable(f"thermocline.lab.{table}")
-    return len(lake.ground.spark.table(f"thermocline.lab.{table}").collect())  # a bare count is answered from the metadata
+    return len(
+        lake.ground.spark.table(f"thermocline.lab.{table}").collect()
+    )  # a bare count is answered from the metadata
 
 
 def test_folders_that_other_tables_write_to_are_not_swept(lake: Lake, tmp_path: Path) -> None:
-    """One has its data in a folder of ours, one lies in ours with its metadata elsewhere, one shares our folder of data."""
+    """One has its data in a folder of ours, one lies in ours with its metadata elsewhere, one shares our folder of
+    data."""
     shared, spark = f"file:{tmp_path}/shared", lake.ground.spark
     lake.sql(f"alter table {{t}} set tblproperties ('write.data.path' = '{shared}')")
     lake.append(1)
@@ -65,7 +69,9 @@ def test_folders_that_other_tables_write_to_are_not_swept(lake: Lake, tmp_path: 
 def test_one_table_under_two_names_loses_neither_data_nor_metadata(lake: Lake) -> None:
     lake.sql("alter table {t} set tblproperties ('write.metadata.previous-versions-max'='1')")
     lake.append(1)
-    lake.sql(f"call thermocline.system.register_table(table => 'lab.copy', metadata_file => '{lake.head.metadata_location}')")
+    lake.sql(
+        f"call thermocline.system.register_table(table => 'lab.copy', metadata_file => '{lake.head.metadata_location}')"
+    )
     lake.sql("delete from {t}")
     for key in range(2, 5):
         lake.append(key)
@@ -112,10 +118,15 @@ def test_files_of_an_op_that_nobody_decided_outlive_the_removal_of_their_table(l
     lake.append(1)
     op, path = uuid.uuid4(), lake.head.table.newScan().planFiles().iterator().next().file().location()
     lake.conn.execute(
-        "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker) values (%s, %s, 'compact', 'intent', 'dead')",
+        (
+            "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker) values (%s, %s, 'compact', "
+            "'intent', 'dead')"
+        ),
         [op, lake.lake_id],
     )
-    lake.conn.execute("insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, %s)", [path, lake.lake_id, op])
+    lake.conn.execute(
+        "insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, %s)", [path, lake.lake_id, op]
+    )
     with pass_lock(lake.conn, lake.owner, "events"), pytest.raises(PassRunning):
         remove_table(lake.ground.dsn, lake.name)
     assert remove_table(lake.ground.dsn, lake.name).changed

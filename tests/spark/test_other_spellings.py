@@ -1,4 +1,5 @@
-"""A file under other spellings, through links, in other catalogs, of other writers: what deletes never takes one that is needed."""
+"""A file under other spellings, through links, in other catalogs, of other writers: what deletes never takes one that
+is needed."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ import pytest
 from tests.spark.ground import Ground
 from tests.spark.swept_lake import Lake, make_lake
 
-from thermocline.locations import without_file_scheme
-from thermocline.maintenance_errors import AnotherOwner, GcForbidden, SpellingsDiffer
-from thermocline.ops.janitor import remove_stray_files
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.ops.maintain.orphans import run_remove_orphans
-from thermocline.ops.maintain.prune import run_prune_metadata
+from thermocline.errors.maintenance import AnotherOwner, GcForbidden, SpellingsDiffer
+from thermocline.maintain.janitor import remove_stray_files
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.maintain.operations.prune_metadata import run_prune_metadata
+from thermocline.maintain.operations.remove_orphans import run_remove_orphans
+from thermocline.runtime.locations import without_file_scheme
 
 MONTH = timedelta(days=30)
 
@@ -39,7 +40,10 @@ def age_all(lake: Lake, folder: Path, hours: float = 24 * 30) -> None:
 def point_catalog_at(lake: Lake, location: str) -> None:
     """As another program, or a person, wrote the row."""
     lake.conn.execute(
-        "update thermocline_iceberg.iceberg_tables set metadata_location = %s where table_namespace = 'lab' and table_name = %s",
+        (
+            "update thermocline_iceberg.iceberg_tables set metadata_location = %s where table_namespace = 'lab' "
+            "and table_name = %s"
+        ),
         [location, lake.name.table],
     )
 
@@ -129,7 +133,11 @@ def test_a_live_file_that_is_named_otherwise_outlives_the_sweep(lake: Lake, how:
 def test_a_neighbour_whose_folder_is_spelled_otherwise_is_left_alone(lake: Lake, tmp_path: Path) -> None:
     lake.append(1)
     (tmp_path / "way").symlink_to(lake.folder)
-    for name, place in (("slashes", f"{lake.folder}//inner"), ("linked", f"{tmp_path}/way/other"), ("dotted", f"{lake.folder}/./third")):
+    for name, place in (
+        ("slashes", f"{lake.folder}//inner"),
+        ("linked", f"{tmp_path}/way/other"),
+        ("dotted", f"{lake.folder}/./third"),
+    ):
         lake.ground.spark.sql(f"create table thermocline.lab.{name} (id bigint) using iceberg location 'file:{place}'")
         lake.ground.spark.sql(f"insert into thermocline.lab.{name} values (1)")
     stray = lake.leave("data/stray.parquet", hours=24 * 40)
@@ -144,7 +152,9 @@ def test_a_neighbour_whose_folder_is_spelled_otherwise_is_left_alone(lake: Lake,
         assert len(lake.ground.spark.table(f"thermocline.lab.{name}").collect()) == 1
 
 
-def test_a_table_behind_a_link_is_swept_and_data_that_only_a_link_leads_to_is_let_be(lake: Lake, tmp_path: Path) -> None:
+def test_a_table_behind_a_link_is_swept_and_data_that_only_a_link_leads_to_is_let_be(
+    lake: Lake, tmp_path: Path
+) -> None:
     lake.append(1)
     place, disk, other_disk = lake.folder, tmp_path / "disk", tmp_path / "other disk"
     place.rename(disk)
@@ -171,7 +181,9 @@ def test_the_same_name_in_another_catalog_of_the_database_is_a_neighbour(lake: L
     copied = lake.head.metadata_location
     if schema != "thermocline_iceberg":
         lake.conn.execute("create schema elsewhere")
-        lake.conn.execute("create table elsewhere.iceberg_tables (like thermocline_iceberg.iceberg_tables including all)")
+        lake.conn.execute(
+            "create table elsewhere.iceberg_tables (like thermocline_iceberg.iceberg_tables including all)"
+        )
     lake.conn.execute(
         f"insert into {schema}.iceberg_tables (catalog_name, table_namespace, table_name, metadata_location)"
         " values ('analytics', 'lab', 'events', %s)",
@@ -192,14 +204,20 @@ def test_the_same_name_in_another_catalog_of_the_database_is_a_neighbour(lake: L
 def stage(lake: Lake, path: str, op: uuid.UUID) -> None:
     """A file as an op leaves it that wrote it and was abandoned."""
     lake.conn.execute(
-        "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker) values (%s, %s, 'compact', 'abandoned', 'x')",
+        (
+            "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker) values (%s, %s, 'compact', "
+            "'abandoned', 'x')"
+        ),
         [op, lake.lake_id],
     )
-    lake.conn.execute("insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, %s)", [path, lake.lake_id, op])
+    lake.conn.execute(
+        "insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, %s)", [path, lake.lake_id, op]
+    )
 
 
 def write_ahead(lake: Lake) -> Path:
-    """A commit of a writer that has another catalog: files in the table's folder, and our catalog row stays as it was."""
+    """A commit of a writer that has another catalog: files in the table's folder, and our catalog row stays as it
+    was."""
     known = lake.head.metadata_location
     lake.append(99)
     theirs = Path(without_file_scheme(lake.head.metadata_location))
@@ -216,11 +234,15 @@ def test_a_metadata_file_newer_than_the_head_stops_all_that_deletes(lake: Lake) 
     theirs = write_ahead(lake)
     stray, op = lake.leave("data/stray.parquet", hours=24 * 30), uuid.uuid4()
     lake.conn.execute(
-        "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker) values (%s, %s, 'compact', 'abandoned', 'x')",
+        (
+            "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker) values (%s, %s, 'compact', "
+            "'abandoned', 'x')"
+        ),
         [op, lake.lake_id],
     )
     lake.conn.execute(
-        "insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, %s)", [f"file:{stray}", lake.lake_id, op]
+        "insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, %s)",
+        [f"file:{stray}", lake.lake_id, op],
     )
     before = lake.files()
     for run in (run_expire_snapshots, run_remove_orphans, run_prune_metadata):
@@ -240,11 +262,15 @@ def test_the_janitor_forgets_a_staged_file_that_the_table_names_and_deletes_it_n
     path, op = data_file(lake), uuid.uuid4()
     folder, _, name = without_file_scheme(path).rpartition("/")
     lake.conn.execute(
-        "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker) values (%s, %s, 'compact', 'abandoned', 'x')",
+        (
+            "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker) values (%s, %s, 'compact', "
+            "'abandoned', 'x')"
+        ),
         [op, lake.lake_id],
     )
     lake.conn.execute(
-        "insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, %s)", [f"{folder}//{name}", lake.lake_id, op]
+        "insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, %s)",
+        [f"{folder}//{name}", lake.lake_id, op],
     )
     assert remove_stray_files(lake.conn, 0) == 0
     assert os.path.exists(f"{folder}/{name}")

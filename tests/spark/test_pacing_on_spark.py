@@ -14,19 +14,19 @@ import pytest
 from tests.spark.ground import Ground
 from tests.spark.lake import EAGER, Lake
 
-from thermocline.cold.table_files import TableFiles
 from thermocline.core.maintenance.bins import plan_compaction
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.core.maintenance.pacing import MB, Pace, plan_pace
-from thermocline.core.maintenance.policy import Policy
-from thermocline.ops.maintain.compact import run_compact
-from thermocline.ops.maintain.latency import LatencyProbe
-from thermocline.ops.maintain.observe import plan_tasks, read_seen
-from thermocline.ops.maintain.pacing import Pacing, pacing_of
-from thermocline.settings import Settings
+from thermocline.core.policy.policy import Policy
+from thermocline.lake.read.table_files import TableFiles
+from thermocline.maintain.latency import LatencyProbe
+from thermocline.maintain.observe import plan_tasks, read_seen
+from thermocline.maintain.operations.compact import run_compact
+from thermocline.maintain.pacing import Pacing, pacing_of
+from thermocline.parquet.rewrite_task import BinResult, BinTask
+from thermocline.runtime.settings import Settings
 from thermocline.spark.jobs.compact import BinFailed, Share, Staging, _run_on_executor, run_bins
-from thermocline.spark.kernels.compaction.run import run_bin
-from thermocline.spark.kernels.compaction.task import BinResult, BinTask
+from thermocline.spark.kernels.compact_bin import run_bin
 
 Paced = Callable[[int, int], None]
 RANDOM = "concat_ws('', " + ", ".join(f"sha2(concat('{salt}', id), 512)" for salt in range(3)) + ")"
@@ -73,7 +73,8 @@ class Watched:
 
 @pytest.mark.conforms("M-138")
 def test_a_workers_budget_holds_for_all_of_its_tasks_together(lake: Lake, tmp_path: Path) -> None:
-    """Any ten seconds are looked at in tests/unit/test_pacing.py, by a clock of its own; how much of a budget is used, in bench."""
+    """Any ten seconds are looked at in tests/unit/test_pacing.py, by a clock of its own; how much of a budget is used,
+    in bench."""
     size = sum(file.size_bytes for file in lake.seen().data)
     reading = Watched(lake, tmp_path / "read", plan_pace(Policy(max_read_mb_per_s=20)))
     assert len(reading.tasks) == 2
@@ -85,7 +86,9 @@ def test_a_workers_budget_holds_for_all_of_its_tasks_together(lake: Lake, tmp_pa
     assert writing.written / writing.seconds <= 20 * MB
     asking = Watched(lake, tmp_path / "asked", plan_pace(Policy(max_iops=reading.operations)))
     assert asking.operations / asking.seconds <= reading.operations
-    share = pacing_of(Policy(preset="artemis", bandwidth_share=0.3), Settings(), lake.head().metadata_location, ignore=False)
+    share = pacing_of(
+        Policy(preset="artemis", bandwidth_share=0.3), Settings(), lake.head().metadata_location, ignore=False
+    )
     assert isinstance(share, Pacing)
     limit = share.pace().read_bytes_per_s
     assert share.measured_bytes_per_s is not None
@@ -113,7 +116,9 @@ def compact_at(lake: Lake, clock: Callable[[], datetime]) -> Outcome:
 
 
 @pytest.mark.conforms("M-140")
-def test_a_quiet_window_that_begins_ends_the_pass_at_the_next_bin_and_the_next_one_does_the_rest(ground: Ground) -> None:
+def test_a_quiet_window_that_begins_ends_the_pass_at_the_next_bin_and_the_next_one_does_the_rest(
+    ground: Ground,
+) -> None:
     """Windows across midnight, several and by weekday are read in tests/unit/test_quiet_windows.py."""
     lake = Lake.make(ground, "id bigint, region string", partitioned="region")
     lake.append([(at, region) for region in ("ap", "eu", "us") for at in range(20)], files=2)
@@ -139,7 +144,16 @@ def test_a_task_with_many_bins_begins_none_after_the_window_began(database: str)
 
     def bins(until: float) -> list[int | BinFailed]:
         tasks = tuple(
-            BinTask(number=at, kernel="splice", inputs=(), deletes=(), schema_json="{}", directory="", name_prefix="", target_bytes=1)
+            BinTask(
+                number=at,
+                kernel="splice",
+                inputs=(),
+                deletes=(),
+                schema_json="{}",
+                directory="",
+                name_prefix="",
+                target_bytes=1,
+            )
             for at in range(3)
         )
         staging = Staging(dsn=database, pass_id=str(uuid.uuid4()), lake_id=1)

@@ -1,4 +1,5 @@
-"""Rewrites while the table is turned back, turned forth and written to behind their back, and files as odd writers leave them."""
+"""Rewrites while the table is turned back, turned forth and written to behind their back, and files as odd writers
+leave them."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ import pytest
 from tests.spark.ground import Ground
 from tests.spark.lake import Lake
 
-from thermocline.catalog.lake_ops import lake_lock
+from thermocline.catalog.maintenance.lake_ops import lake_lock
 from thermocline.core.maintenance.pacing import UNPACED, Pace
-from thermocline.ops.maintain.deletes import run_convert_deletes
+from thermocline.maintain.operations.delete_files import run_convert_deletes
 
 ID = {"id": pa.int64()}
 
@@ -77,7 +78,9 @@ def test_an_equality_delete_that_is_older_than_the_plan_and_comes_back_is_not_lo
     deleted = snapshot(lake)
     lake.run(f"call thermocline.system.rollback_to_snapshot('db.events', {start})")
     lake.append(rows_of(100, region="eu"))
-    told = lake.compact(talk=during(lambda: lake.run(f"call thermocline.system.set_current_snapshot('db.events', {deleted})")))
+    told = lake.compact(
+        talk=during(lambda: lake.run(f"call thermocline.system.set_current_snapshot('db.events', {deleted})"))
+    )
     assert {row[0] for row in lake.spark_rows()} == set(range(20)) - {5}, told
     assert (told.status, "its bin is left to the next pass" in told.sentence) == ("failed", True)
     assert lake.compact().status == "done"
@@ -103,7 +106,9 @@ def test_files_that_left_and_came_back_meanwhile_are_of_another_age(lake: Lake) 
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_equality_deletes_that_are_taken_back_while_they_are_converted_delete_nothing(ground: Ground, version: int) -> None:
+def test_equality_deletes_that_are_taken_back_while_they_are_converted_delete_nothing(
+    ground: Ground, version: int
+) -> None:
     lake = Lake.make(ground, "id bigint", properties=", 'write.delete.mode' = 'merge-on-read'")
     lake.run("alter table {t} set tblproperties ('format-version' = '" + str(version) + "')")
     lake.append([(at,) for at in range(20)], files=2)
@@ -161,7 +166,9 @@ def test_files_without_field_ids_keep_the_right_bounds(ground: Ground, tmp_path:
     for number in range(2):
         columns = {"b": [1000 + number, 1010 + number], "a": [number, 10 + number]}
         pq.write_table(pa.table(columns), tmp_path / "foreign" / f"{number}.parquet")
-    lake.run(f"call thermocline.system.add_files(table => 'db.events', source_table => '`parquet`.`{tmp_path / 'foreign'}`')")
+    lake.run(
+        f"call thermocline.system.add_files(table => 'db.events', source_table => '`parquet`.`{tmp_path / 'foreign'}`')"
+    )
     assert lake.compact().status == "done"
     assert lake.spark.table(lake.sql_name).where("a = 11 and b = 1011").count() == 1
     assert lake.rows() == [(0, 1000), (1, 1001), (10, 1010), (11, 1011)]
@@ -177,7 +184,12 @@ def test_nan_that_one_of_two_files_was_not_counted_for_is_found(ground: Ground) 
     head = lake.head()
     source = head.table.io().newInputFile(counted.location())
     metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forTable(head.table))
-    builder = iceberg.DataFiles.builder(head.table.spec()).withPath(counted.location()).withFormat("parquet").withMetrics(metrics)
+    builder = (
+        iceberg.DataFiles.builder(head.table.spec())
+        .withPath(counted.location())
+        .withFormat("parquet")
+        .withMetrics(metrics)
+    )
     append_again(lake, [builder.withFileSizeInBytes(counted.fileSizeInBytes()).build()])
     told = lake.compact()
     assert (told.status, told.details) == ("done", ())
@@ -191,9 +203,13 @@ def test_partitions_of_nan_and_of_both_zeros_are_told_apart(ground: Ground) -> N
     lake.append([(5, nan), (6, nan), (7, 0.0), (8, -0.0)])
     like = next(file.path for file in lake.seen().data if str(file.partition[0]) == "nan")
     lake.delete_equal(ID, [(1,), (6,), (3,)], like=like)
-    before = sorted((row.id, row.k) for row in lake.spark.table(lake.sql_name).selectExpr("id", "cast(k as string) k").collect())
+    before = sorted(
+        (row.id, row.k) for row in lake.spark.table(lake.sql_name).selectExpr("id", "cast(k as string) k").collect()
+    )
     assert {row[0] for row in before} == {2, 3, 4, 5, 7, 8}
     told = lake.compact()
-    after = sorted((row.id, row.k) for row in lake.spark.table(lake.sql_name).selectExpr("id", "cast(k as string) k").collect())
+    after = sorted(
+        (row.id, row.k) for row in lake.spark.table(lake.sql_name).selectExpr("id", "cast(k as string) k").collect()
+    )
     assert after == before, told
     assert len(lake.seen().data) == 3

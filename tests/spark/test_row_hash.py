@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from thermocline.core.coltypes import LakeColumn
-from thermocline.pg import connect
-from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
-from thermocline.spark.kernels.checksum import LONG_BYTES, decimal_text, hash_column, seed_of, sum_of, sum_of_table
-from thermocline.spark.kernels.lake_form import arrow_schema, arrow_type, lake_array, travels_whole
+from thermocline.core.types import LakeColumn
+from thermocline.parquet.values.arrow_types import arrow_schema, arrow_type, lake_array, travels_whole
+from thermocline.parquet.values.row_checksum import LONG_BYTES, decimal_text, hash_column, seed_of, sum_of, sum_of_table
+from thermocline.runtime.pg import connect
+from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 from thermocline.spark.kernels.select_list import plan_row_hash, plan_value
 
 OLDEST, NEWEST = "14.20.0", "18.1.0"
@@ -58,7 +58,9 @@ VALUES: dict[tuple[str, str], st.SearchStrategy[Any]] = {
     ("timestamptz", "timestamptz"): st.datetimes(timezones=st.just(UTC)),
     ("uuid", "uuid"): st.uuids(),
     ("bytea", "binary"): st.binary(max_size=60) | LONG.map(lambda size: b"\xfe" * size),
-    ("text", "string"): st.text(NO_ZERO, max_size=40) | LONG.map(lambda size: "a" * size) | LONG.map(lambda size: "é" * (size // 2)),
+    ("text", "string"): st.text(NO_ZERO, max_size=40)
+    | LONG.map(lambda size: "a" * size)
+    | LONG.map(lambda size: "é" * (size // 2)),
 }
 
 
@@ -76,14 +78,22 @@ def conn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def lake_column(position: int, base_type: str, lake_type: str) -> LakeColumn:
     name = f"c{position}"
     return LakeColumn(
-        name=name, field_id=position + 1, base_type=base_type, pg_type=base_type, lake_type=lake_type, form="native", required=False
+        name=name,
+        field_id=position + 1,
+        base_type=base_type,
+        pg_type=base_type,
+        lake_type=lake_type,
+        form="native",
+        required=False,
     )
 
 
 def hashed_by_postgres(conn: psycopg.Connection[Any], columns: list[LakeColumn], rows: list[list[Any]]) -> list[int]:
     """Each row's hash by the very expression a copy uses."""
     casts = [sql.SQL("%s::" + c.pg_type) for c in columns]
-    values = sql.SQL(", ").join(sql.SQL("({}, {})").format(sql.Literal(number), sql.SQL(", ").join(casts)) for number in range(len(rows)))
+    values = sql.SQL(", ").join(
+        sql.SQL("({}, {})").format(sql.Literal(number), sql.SQL(", ").join(casts)) for number in range(len(rows))
+    )
     names = sql.SQL(", ").join(sql.Identifier(c.name) for c in columns)
     forms = sql.SQL(", ").join(sql.SQL("{} as {}").format(plan_value(c), sql.Identifier(c.name)) for c in columns)
     query = sql.SQL("select {} from (select n, {} from (values {}) v(n, {})) w order by n").format(
@@ -99,7 +109,9 @@ def in_arrow(value: Any) -> Any:
 @pytest.mark.parametrize(("base_type", "lake_type"), VALUES)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_each_value_hashes_as_in_postgres(conn: psycopg.Connection[Any], base_type: str, lake_type: str, data: st.DataObject) -> None:
+def test_each_value_hashes_as_in_postgres(
+    conn: psycopg.Connection[Any], base_type: str, lake_type: str, data: st.DataObject
+) -> None:
     values = data.draw(st.lists(VALUES[base_type, lake_type] | st.none(), min_size=1, max_size=40))
     column = lake_column(0, base_type, lake_type)
     array = pa.array([in_arrow(value) for value in values], arrow_type(lake_type))
@@ -116,10 +128,14 @@ def test_each_value_hashes_as_in_postgres(conn: psycopg.Connection[Any], base_ty
 @given(data=st.data())
 def test_whole_rows_hash_as_in_postgres(conn: psycopg.Connection[Any], data: st.DataObject) -> None:
     columns = [lake_column(position, *kind) for position, kind in enumerate(VALUES)]
-    rows = data.draw(st.lists(st.tuples(*(strategy | st.none() for strategy in VALUES.values())).map(list), min_size=1, max_size=10))
+    rows = data.draw(
+        st.lists(st.tuples(*(strategy | st.none() for strategy in VALUES.values())).map(list), min_size=1, max_size=10)
+    )
     arrays = [pa.array([in_arrow(row[c.field_id - 1]) for row in rows], arrow_type(c.lake_type)) for c in columns]
     table = pa.table(arrays, schema=arrow_schema(columns))
-    assert sum_of_table(table, tuple(columns)) == sum_of(np.array(hashed_by_postgres(conn, columns, rows), dtype=np.int64))
+    assert sum_of_table(table, tuple(columns)) == sum_of(
+        np.array(hashed_by_postgres(conn, columns, rows), dtype=np.int64)
+    )
 
 
 def test_the_sum_notices_two_rows_that_swapped_a_value() -> None:
@@ -134,8 +150,11 @@ def test_the_sum_notices_two_rows_that_swapped_a_value() -> None:
 @pytest.mark.parametrize(
     ("base_type", "lake_type", "bits"), [("float8", "double", 0xFFF8_0000_0000_0001), ("float4", "float", 0xFFC0_0001)]
 )
-def test_a_nan_of_any_bits_hashes_as_in_postgres(conn: psycopg.Connection[Any], base_type: str, lake_type: str, bits: int) -> None:
-    """A heap may hold a NaN with a sign or a payload, which binary COPY hands over as it is; Postgres takes all of them for one."""
+def test_a_nan_of_any_bits_hashes_as_in_postgres(
+    conn: psycopg.Connection[Any], base_type: str, lake_type: str, bits: int
+) -> None:
+    """A heap may hold a NaN with a sign or a payload, which binary COPY hands over as it is; Postgres takes all of them
+    for one."""
     column = lake_column(0, base_type, lake_type)
     width = np.uint64 if lake_type == "double" else np.uint32
     odd = pa.array(np.array([bits], dtype=width).view(np.float64 if lake_type == "double" else np.float32))
@@ -161,7 +180,10 @@ def test_small_decimals_get_their_point_back(lake_type: str, values: list[int | 
 
 def test_columns_that_swapped_their_values_change_the_sum() -> None:
     columns = (lake_column(0, "int8", "long"), lake_column(1, "int8", "long"))
-    right, turned = (pa.table([pa.array(a), pa.array(b)], schema=arrow_schema(columns)) for a, b in (([1, 7], [2, 7]), ([2, 7], [1, 7])))
+    right, turned = (
+        pa.table([pa.array(a), pa.array(b)], schema=arrow_schema(columns))
+        for a, b in (([1, 7], [2, 7]), ([2, 7], [1, 7]))
+    )
     assert sum_of_table(right, columns) != sum_of_table(turned, columns)
 
 

@@ -1,4 +1,5 @@
-"""Sealed windows: passes beside running ingest meet no conflict, late rows wait their time, and a day of it leaves few files."""
+"""Sealed windows: passes beside running ingest meet no conflict, late rows wait their time, and a day of it leaves few
+files."""
 
 from __future__ import annotations
 
@@ -12,24 +13,33 @@ from tests.spark.ground import Ground
 from tests.spark.lake import Lake
 
 from thermocline.core.names import TableName
-from thermocline.ops.maintain.context import LakeTarget, PassContext
-from thermocline.settings import Settings
+from thermocline.maintain.context import LakeTarget, PassContext
+from thermocline.runtime.settings import Settings
 
 HOUR_MS = 3_600_000
 
 
 @pytest.mark.conforms("M-135", "M-143")
 def test_a_day_of_passes_beside_ingest_meets_no_conflict_and_keeps_the_files_few(ground: Ground) -> None:
-    """A hundred passes, one each quarter of an hour of a simulated day, paced by a budget and closed from nine to five."""
+    """A hundred passes, one each quarter of an hour of a simulated day, paced by a budget and closed from nine to
+    five."""
     name = TableName("db", "hours")
     SimulatedDay.make_table(ground.spark, name)
     lake = Lake.adopt(ground, "hours")
     with closing(ground.connect()) as conn:
         context = PassContext(
-            conn=conn, dsn=ground.dsn, spark=lambda: ground.spark, settings=Settings(dsn=ground.dsn),
-            target=LakeTarget(name=name, lake_id=lake.lake_id), policy=EAGER, now=lake.now, worker="test",
-        )  # fmt: skip
-        policy = replace(EAGER, sealed_after_ms=0, quiet_windows="09:00-17:00 UTC", max_read_mb_per_s=20, max_write_mb_per_s=20)
+            conn=conn,
+            dsn=ground.dsn,
+            spark=lambda: ground.spark,
+            settings=Settings(dsn=ground.dsn),
+            target=LakeTarget(name=name, lake_id=lake.lake_id),
+            policy=EAGER,
+            now=lake.now,
+            worker="test",
+        )
+        policy = replace(
+            EAGER, sealed_after_ms=0, quiet_windows="09:00-17:00 UTC", max_read_mb_per_s=20, max_write_mb_per_s=20
+        )
         day = SimulatedDay(spark=ground.spark, name=name, context=context, policy=policy)
         done = day.run(passes=100, files_per_pass=4)
     assert done.failed == ()

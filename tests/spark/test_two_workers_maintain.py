@@ -1,4 +1,5 @@
-"""Two workers on one table: different partitions at the same time, one partition never twice at once, tasks counted over both."""
+"""Two workers on one table: different partitions at the same time, one partition never twice at once, tasks counted
+over both."""
 
 from __future__ import annotations
 
@@ -13,18 +14,18 @@ import pytest
 from tests.spark.ground import Ground
 from tests.spark.lake import Lake
 
-from thermocline.catalog import maintenance_requests as queue
-from thermocline.catalog.policies import apply_policy
+from thermocline.catalog.maintenance import forced_passes as queue
+from thermocline.catalog.maintenance.policies import apply_policy
 from thermocline.catalog.safety import Owner
 from thermocline.core.maintenance.pacing import UNPACED
-from thermocline.core.maintenance.resolve import change_policy, parse_changes
-from thermocline.ops.maintain.ask import wish_to_data
-from thermocline.ops.maintain.run import PassWish
-from thermocline.pg import connect
-from thermocline.settings import Settings
+from thermocline.core.policy.resolve import change_policy, parse_changes
+from thermocline.maintain.requests import wish_to_data
+from thermocline.maintain.run_pass import PassWish
+from thermocline.parquet.rewrite_task import BinTask
+from thermocline.runtime.pg import connect
+from thermocline.runtime.settings import Settings
 from thermocline.spark.jobs.compact import Share, Staging, _run_on_executor
 from thermocline.spark.jobs.slots import take_slot
-from thermocline.spark.kernels.compaction.task import BinTask
 from thermocline.worker.maintenance import MaintenanceThreads, serve_forced
 
 WAIT_SECONDS = 120
@@ -98,9 +99,9 @@ def test_two_workers_compact_two_partitions_at_once_and_never_one_partition_twic
     assert same["outcomes"][0]["details"][0] == "region=eu (spec 1): another compaction works on this partition"
     assert other["status"] == eu["status"] == "done"
     assert (
-        "no partition is a window of time, so none waits to be sealed; two compactions never work on one partition at once"
-        in other["outcomes"][0]["details"]
-    )
+        "no partition is a window of time, so none waits to be sealed; two compactions never work on one "
+        "partition at once"
+    ) in other["outcomes"][0]["details"]
     assert meanwhile.snapshot_id != before, "the second worker was done while the first was at work"
     assert len(lake.seen().data) == 2
     assert lake.rows() == rows
@@ -125,14 +126,23 @@ def test_of_six_tasks_of_two_workers_four_run_at_once(ground: Ground) -> None:
 
     def share(number: int, pass_id: str) -> Share:
         task = BinTask(
-            number=number, kernel="splice", inputs=(), deletes=(), schema_json="{}", directory="", name_prefix="", target_bytes=1
+            number=number,
+            kernel="splice",
+            inputs=(),
+            deletes=(),
+            schema_json="{}",
+            directory="",
+            name_prefix="",
+            target_bytes=1,
         )
         return Share(staging=Staging(dsn=ground.dsn, pass_id=pass_id, lake_id=1, slots=4), bins=(task,), pace=UNPACED)
 
     passes = [str(uuid.uuid4()), str(uuid.uuid4())]
     with ThreadPoolExecutor(8) as pool:
         under_way = [pool.submit(_run_on_executor, share(number, passes[number % 2]), kernel) for number in range(4)]
-        under_way += [pool.submit(_run_on_executor, share(number, passes[number % 2]), kernel) for number in range(4, 8)]
+        under_way += [
+            pool.submit(_run_on_executor, share(number, passes[number % 2]), kernel) for number in range(4, 8)
+        ]
         limits = [limit for found in under_way for limit in found.result(WAIT_SECONDS)]
     assert most == [4]
     assert limits == [BinTask.__dataclass_fields__["memory_bytes"].default] * 8

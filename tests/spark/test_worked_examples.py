@@ -1,4 +1,5 @@
-"""Expiry, sweep and manifests by the acceptance list's own worked examples, and what two of them at once must not do."""
+"""Expiry, sweep and manifests by the acceptance list's own worked examples, and what two of them at once must not
+do."""
 
 from __future__ import annotations
 
@@ -17,21 +18,21 @@ from tests.spark.lake import Lake as CompactedLake
 from tests.spark.swept_lake import Lake, make_lake
 
 from thermocline.catalog.safety import doom
-from thermocline.cold.metadata import read_lake_table
-from thermocline.cold.reachable import ManifestIndex
 from thermocline.core.names import TableName
 from thermocline.errors import LostRace
-from thermocline.locations import without_file_scheme
-from thermocline.ops.janitor import remove_stray_files
-from thermocline.ops.maintain import expire as expire_module
-from thermocline.ops.maintain.expire import run_expire_snapshots
-from thermocline.ops.maintain.manifests import run_rewrite_manifests
-from thermocline.ops.maintain.orphans import run_remove_orphans
-from thermocline.ops.maintain.run import PassWish, run_pass
-from thermocline.ops.maintain.writer import back_off
-from thermocline.settings import Settings
-from thermocline.spark.commit import load_table
-from thermocline.spark.expiry import remove_snapshots
+from thermocline.lake.commit.exact_commit import load_table
+from thermocline.lake.commit.remove_snapshots import remove_snapshots
+from thermocline.lake.read.reachable import ManifestIndex
+from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.maintain.janitor import remove_stray_files
+from thermocline.maintain.operations import expire_snapshots as expire_module
+from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
+from thermocline.maintain.operations.remove_orphans import run_remove_orphans
+from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
+from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.maintain.writer_lock import back_off
+from thermocline.runtime.locations import without_file_scheme
+from thermocline.runtime.settings import Settings
 
 DAY = 24 * 3_600_000
 MONTH = timedelta(days=30)
@@ -44,17 +45,23 @@ def lake(ground: Ground) -> Iterator[Lake]:
 
 
 def set_ages(lake: Lake, ages_ms: list[int]) -> None:
-    """Give the snapshots these ages, oldest first: a new metadata file with other times, put in the place of the newest."""
+    """Give the snapshots these ages, oldest first: a new metadata file with other times, put in the place of the
+    newest."""
     location = lake.head.metadata_location
     told = json.loads(Path(without_file_scheme(location)).read_text())
     now = int(datetime.now(UTC).timestamp() * 1000)
-    times = dict(zip((snapshot["snapshot-id"] for snapshot in told["snapshots"]), (now - age for age in ages_ms), strict=True))
+    times = dict(
+        zip((snapshot["snapshot-id"] for snapshot in told["snapshots"]), (now - age for age in ages_ms), strict=True)
+    )
     for entry in (*told["snapshots"], *told["snapshot-log"]):
         entry["timestamp-ms"] = times[entry["snapshot-id"]]
     told["metadata-log"] = []
     aged = location.replace(".metadata.json", "-aged.metadata.json")
     Path(without_file_scheme(aged)).write_text(json.dumps(told))
-    lake.conn.execute("update thermocline_iceberg.iceberg_tables set metadata_location = %s where table_name = %s", [aged, lake.name.table])
+    lake.conn.execute(
+        "update thermocline_iceberg.iceberg_tables set metadata_location = %s where table_name = %s",
+        [aged, lake.name.table],
+    )
 
 
 @pytest.mark.conforms("M-095")
@@ -81,7 +88,9 @@ def test_the_originals_of_a_compaction_are_gone_once_their_snapshots_are(
     assert lake.compact().status == "done"
     assert originals < set(folder.rglob("*.parquet"))
     flushed_beside_originals: set[Path] = set()
-    on_flush(lambda path: flushed_beside_originals.add(path) if all(original.exists() for original in originals) else None)
+    on_flush(
+        lambda path: flushed_beside_originals.add(path) if all(original.exists() for original in originals) else None
+    )
     lake.now = datetime.now(UTC) + MONTH
     with lake.context(policy={"snapshot_min_retained": 1}) as context:
         assert run_expire_snapshots(context).status == "done"
@@ -100,7 +109,10 @@ def test_a_file_that_waits_for_its_commit_outlives_the_sweep_whatever_its_age(la
     lake.age(staged, hours=24 * 90)
     location = f"{lake.head.location}/data/{staged.name}"
     lake.conn.execute(
-        "insert into thermocline.staged_files (path, lake_id, op_id, at) values (%s, %s, %s, now() - interval '90 days')",
+        (
+            "insert into thermocline.staged_files (path, lake_id, op_id, at) values (%s, %s, %s, now() - "
+            "interval '90 days')"
+        ),
         [location, lake.lake_id, uuid.uuid4()],
     )
     foreign = data.with_name("foreign-upload.parquet")
@@ -119,7 +131,9 @@ def append_by_path(lake: Lake, path: str) -> None:
     source = head.table.io().newInputFile(path)
     metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forTable(head.table))
     builder = iceberg.DataFiles.builder(head.table.spec()).withPath(path).withFormat(iceberg.FileFormat.PARQUET)
-    head.table.newAppend().appendFile(builder.withFileSizeInBytes(source.getLength()).withMetrics(metrics).build()).commit()
+    head.table.newAppend().appendFile(
+        builder.withFileSizeInBytes(source.getLength()).withMetrics(metrics).build()
+    ).commit()
 
 
 @pytest.mark.conforms("M-106")
@@ -132,7 +146,10 @@ def test_files_of_failed_work_go_after_the_grace_period_without_a_sweep(lake: La
         [op_id, lake.lake_id],
     )
     lake.conn.execute(
-        "insert into thermocline.staged_files (path, lake_id, op_id, at) values (%s, %s, %s, now() - interval '2 hours')",
+        (
+            "insert into thermocline.staged_files (path, lake_id, op_id, at) values (%s, %s, %s, now() - "
+            "interval '2 hours')"
+        ),
         [f"file:{failed}", lake.lake_id, op_id],
     )
     assert remove_stray_files(lake.conn, grace_seconds=3 * 3600) == 0
@@ -167,7 +184,9 @@ def test_of_two_that_let_go_of_snapshots_on_one_version_one_wins(lake: Lake) -> 
 
 
 @pytest.mark.conforms("M-123")
-def test_a_lost_race_leaves_no_metadata_file_and_is_run_again_after_growing_waits(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_race_leaves_no_metadata_file_and_is_run_again_after_growing_waits(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waits: list[float] = []
 
     def recorded(attempt: int) -> float:
@@ -185,11 +204,15 @@ def test_a_lost_race_leaves_no_metadata_file_and_is_run_again_after_growing_wait
     context = lake.context(later=MONTH, snapshot_min_retained=1, max_commit_retries=3)
     done = run_expire_snapshots(replace(context, note_bounds=overtake))
     assert (done.status, done.sentence) == ("failed", "metadata version conflict")
-    assert [round(wait / base, 2) for wait, base in zip(waits, (0.05, 0.1, 0.2), strict=True)] == [pytest.approx(1, abs=0.26)] * 3
+    assert [round(wait / base, 2) for wait, base in zip(waits, (0.05, 0.1, 0.2), strict=True)] == [
+        pytest.approx(1, abs=0.26)
+    ] * 3
     assert all(3.7 < back_off(attempt) < 6.3 for attempt in (7, 8, 100))
     assert len({back_off(3) for _ in range(9)}) > 1
     named = {lake.head.metadata_location, *(entry["metadata-file"] for entry in lake.head.told["metadata-log"])}
-    assert {path.name for path in (lake.folder / "metadata").glob("*.metadata.json")} == {Path(location).name for location in named}
+    assert {path.name for path in (lake.folder / "metadata").glob("*.metadata.json")} == {
+        Path(location).name for location in named
+    }
     assert run_expire_snapshots(context).counters["snapshots_expired"] == len(overtaken) + 2
     assert len(lake.rows()) == 3 + len(overtaken)
 
@@ -203,7 +226,10 @@ def test_what_a_killed_pass_left_is_counted_with_what_the_next_one_deletes(lake:
     done = run_expire_snapshots(lake.context(later=MONTH, snapshot_min_retained=1))
     gone = sizes.keys() - lake.files()
     assert str(left.relative_to(lake.folder)) in gone
-    assert (done.counters["files_deleted"], done.counters["bytes_freed"]) == (len(gone), sum(sizes[name] for name in gone))
+    assert (done.counters["files_deleted"], done.counters["bytes_freed"]) == (
+        len(gone),
+        sum(sizes[name] for name in gone),
+    )
 
 
 @pytest.mark.conforms("M-111")
@@ -223,7 +249,9 @@ def append_manifests(lake: Lake, sizes: list[int], partition: str | None = None)
             head.table.spec(), head.table.io().newOutputFile(f"{head.location}/metadata/{uuid.uuid4()}-m{at}.avro")
         )
         for entry in range(size):
-            builder = iceberg.DataFiles.builder(head.table.spec()).withPath(f"{head.location}/data/{uuid.uuid4()}.parquet")
+            builder = iceberg.DataFiles.builder(head.table.spec()).withPath(
+                f"{head.location}/data/{uuid.uuid4()}.parquet"
+            )
             builder = builder.withFormat("parquet").withFileSizeInBytes(10).withRecordCount(1)
             if partition is not None:
                 builder = builder.withPartitionPath(f"{partition}={entry % 8}")
@@ -283,4 +311,7 @@ def test_others_expiry_and_sweep_refuse_a_lake_of_ours(make_spanning: Any) -> No
     wish = PassWish(operations=("expire_snapshots",))
     report = run_pass(spanning.dsn, TableName("public", "events"), settings=settings, spark=spanning.spark, wish=wish)
     assert report.status != "failed"
-    assert "Never run another program's expiry or orphan sweep" in (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
+    assert (
+        "Never run another program's expiry or orphan sweep"
+        in (Path(__file__).parents[2] / "docs" / "limits.md").read_text()
+    )

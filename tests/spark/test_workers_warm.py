@@ -1,4 +1,5 @@
-"""What a task of Spark must not pay for each time: archives read again, a program started for each file that is made."""
+"""What a task of Spark must not pay for each time: archives read again, a program started for each file that is
+made."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 from tests.spark.ground import Ground
 
 from thermocline.core.names import TableName
-from thermocline.spark.commit import load_table
+from thermocline.lake.commit.exact_commit import load_table
 from thermocline.spark.session import lake_identifier
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
+from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,9 @@ class CommandLine:
 
     def __init__(self, **extra: str) -> None:
         self._environ = {
-            name: value for name, value in os.environ.items() if not name.startswith("THERMOCLINE_") or name == "THERMOCLINE_CACHE"
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("THERMOCLINE_") or name == "THERMOCLINE_CACHE"
         }
         self._environ.update(extra)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from thermocline.postgres_server import PostgresServer, free_port
+from thermocline.runtime.postgres_server import PostgresServer, free_port
 
 from .conftest import CommandLine
 
@@ -59,13 +59,17 @@ def test_it_is_alive_but_not_ready_without_postgres(lonely_api: str) -> None:
         assert "Postgres at host 127.0.0.1, port 1, database d" in json.load(answer)["reason"]
 
 
-def test_an_address_that_others_can_reach_is_refused(thermocline: CommandLine, tmp_path: Path, server: PostgresServer) -> None:
+def test_an_address_that_others_can_reach_is_refused(
+    thermocline: CommandLine, tmp_path: Path, server: PostgresServer
+) -> None:
     done = thermocline("serve", "--listen", f"0.0.0.0:{free_port()}", "--dir", tmp_path, THERMOCLINE_DSN=server.dsn())
     assert done.code == 3
     assert "listens on loopback addresses only, not on 0.0.0.0" in done.err
 
 
-def test_a_taken_port_is_refused_with_its_number(thermocline: CommandLine, tmp_path: Path, server: PostgresServer) -> None:
+def test_a_taken_port_is_refused_with_its_number(
+    thermocline: CommandLine, tmp_path: Path, server: PostgresServer
+) -> None:
     done = thermocline("serve", "--listen", f"127.0.0.1:{server.port}", "--dir", tmp_path, THERMOCLINE_DSN=server.dsn())
     assert done.code == 3
     assert f"Port {server.port} on 127.0.0.1 is taken" in done.err

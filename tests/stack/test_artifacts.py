@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from thermocline import artifacts
 from thermocline.errors import ArtifactNotFetched, CacheUnusable, JavaMissing, JavaTooOld, UsageError
+from thermocline.runtime import artifacts
 
 SMALL = "org.slf4j:slf4j-nop:2.0.17"
 
@@ -30,7 +30,9 @@ def test_a_jar_is_fetched_once_and_then_comes_from_the_cache(tmp_path: Path, mon
 def test_two_processes_that_fetch_at_once_both_get_the_whole_jar(tmp_path: Path) -> None:
     code = f"from thermocline import artifacts; print(artifacts.jar_path({SMALL!r}).stat().st_size)"
     environ = {**os.environ, "THERMOCLINE_CACHE": str(tmp_path)}
-    both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environ) for _ in range(2)]
+    both = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environ) for _ in range(2)
+    ]
     sizes = [process.communicate(timeout=120)[0].strip() for process in both]
     assert sizes[0] == sizes[1]
     assert int(sizes[0]) > 0

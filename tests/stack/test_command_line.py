@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from thermocline.cli.main import run
-from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
+from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 
 from .conftest import CommandLine
 
@@ -55,7 +55,9 @@ def test_alone_and_by_help_it_prints_every_command(thermocline: CommandLine, arg
 
 @pytest.mark.conforms("O-001")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_answers_help_with_defaults_and_variables(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_every_command_answers_help_with_defaults_and_variables(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
     with pytest.raises(SystemExit) as left:
         run([command, "--help"])
     told = " ".join(capsys.readouterr().out.split())
@@ -77,8 +79,16 @@ def test_every_command_answers_help_with_defaults_and_variables(capsys: pytest.C
         (["status"], 3, "No stack is in "),
         (["down"], 3, "No stack is in "),
         (["tables"], 3, "No stack is in "),
-        (["tables", "--dsn", "host=127.0.0.1 port=1 user=u dbname=d"], 1, "Postgres at host 127.0.0.1, port 1, database d"),
-        (["init", "--dsn", "host=127.0.0.1 port=1 user=u dbname=d"], 1, "Postgres at host 127.0.0.1, port 1, database d"),
+        (
+            ["tables", "--dsn", "host=127.0.0.1 port=1 user=u dbname=d"],
+            1,
+            "Postgres at host 127.0.0.1, port 1, database d",
+        ),
+        (
+            ["init", "--dsn", "host=127.0.0.1 port=1 user=u dbname=d"],
+            1,
+            "Postgres at host 127.0.0.1, port 1, database d",
+        ),
         (["up", "--dsn", "host=127.0.0.1 port=1 user=u dbname=d"], 1, "Postgres at host 127.0.0.1, port 1, database d"),
     ],
 )
@@ -120,7 +130,9 @@ def test_settings_as_json_is_one_document_with_origins(thermocline: CommandLine,
 
 
 @pytest.mark.conforms("O-009")
-def test_init_makes_the_catalog_and_may_be_repeated(thermocline: CommandLine, server: PostgresServer, tmp_path: Path) -> None:
+def test_init_makes_the_catalog_and_may_be_repeated(
+    thermocline: CommandLine, server: PostgresServer, tmp_path: Path
+) -> None:
     environ = {"THERMOCLINE_DSN": server.dsn(), "THERMOCLINE_DIR": str(tmp_path)}
     first = thermocline("init", "--json", **environ)
     assert first.code == 0, first.err
@@ -129,16 +141,25 @@ def test_init_makes_the_catalog_and_may_be_repeated(thermocline: CommandLine, se
 
 
 @pytest.mark.conforms("O-025")
-def test_the_doctor_names_what_is_red_and_what_to_do(thermocline: CommandLine, server: PostgresServer, tmp_path: Path) -> None:
+def test_the_doctor_names_what_is_red_and_what_to_do(
+    thermocline: CommandLine, server: PostgresServer, tmp_path: Path
+) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         nobody = f"127.0.0.1:{silent.getsockname()[1]}"
-        environ = {"THERMOCLINE_DSN": server.dsn(), "THERMOCLINE_DIR": str(tmp_path), "THERMOCLINE_GATEWAY_LISTEN": nobody}
+        environ = {
+            "THERMOCLINE_DSN": server.dsn(),
+            "THERMOCLINE_DIR": str(tmp_path),
+            "THERMOCLINE_GATEWAY_LISTEN": nobody,
+        }
         thermocline("init", **environ)
         done = thermocline("doctor", "--json", **environ)
     assert done.code == 1
     findings = {finding["check"]: finding for finding in done.document()["findings"]}
-    assert {name for name, finding in findings.items() if finding["verdict"] == "red"} == {"gateway", "foreign server thermocline_gateway"}
+    assert {name for name, finding in findings.items() if finding["verdict"] == "red"} == {
+        "gateway",
+        "foreign server thermocline_gateway",
+    }
     assert findings["gateway"]["seen"].startswith(f"{nobody} cannot be reached")
     assert (
         findings["java"]["verdict"]

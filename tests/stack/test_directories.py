@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from thermocline.directories import check_directory, check_warehouse
 from thermocline.errors import DirectoryUnusable
+from thermocline.runtime.directories import check_directory, check_warehouse
 
 WRITE_WITHOUT_ROOM = """
 import resource, sys
 from pathlib import Path
-from thermocline.directories import check_directory
+from thermocline.runtime.directories import check_directory
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 check_directory(Path(sys.argv[1]), "The warehouse")
 """
@@ -38,5 +38,7 @@ def test_a_warehouse_without_enough_room_is_refused_with_what_is_free(tmp_path: 
 
 
 def test_a_warehouse_that_takes_no_byte_is_refused(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", WRITE_WITHOUT_ROOM, str(tmp_path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", WRITE_WITHOUT_ROOM, str(tmp_path)], capture_output=True, text=True, check=False
+    )
     assert f"DirectoryUnusable: The warehouse {tmp_path} cannot be written: File too large." in done.stderr

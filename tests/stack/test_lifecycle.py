@@ -20,7 +20,7 @@ import psycopg
 import pytest
 
 from thermocline.cli.stack import render_status
-from thermocline.postgres_server import PostgresServer
+from thermocline.runtime.postgres_server import PostgresServer
 from thermocline.stack.lifecycle import read_status
 
 from .conftest import CommandLine, processes_of
@@ -95,7 +95,9 @@ def test_the_gateway_counts_for_prometheus_where_status_says(stack: Path) -> Non
 
 def test_postgres_verifies_the_certificate_that_the_stack_signed_for_its_gateway(stack: Path) -> None:
     with psycopg.connect(status(stack)["postgres"]["dsn"], autocommit=True) as conn:
-        options = conn.execute("select srvoptions from pg_foreign_server where srvname = 'thermocline_gateway'").fetchone()
+        options = conn.execute(
+            "select srvoptions from pg_foreign_server where srvname = 'thermocline_gateway'"
+        ).fetchone()
         assert options is not None
         assert {"sslmode=verify-full", "sslrootcert=thermocline_gateway.crt"} <= set(options[0])
         conn.execute(
@@ -145,7 +147,11 @@ def test_a_killed_process_is_started_again_with_a_message(stack: Path, name: str
 
 
 def test_ctrl_c_stops_everything(stack_dir: Path) -> None:
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("THERMOCLINE_") or name == "THERMOCLINE_CACHE"}
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("THERMOCLINE_") or name == "THERMOCLINE_CACHE"
+    }
     with subprocess.Popen(
         [sys.executable, "-m", "thermocline", "up", "--dir", str(stack_dir)],
         stderr=subprocess.PIPE,
@@ -162,7 +168,9 @@ def test_ctrl_c_stops_everything(stack_dir: Path) -> None:
 
 
 @pytest.mark.faults
-def test_down_leaves_nothing_running_also_when_the_supervisor_was_killed(thermocline: CommandLine, stack_dir: Path) -> None:
+def test_down_leaves_nothing_running_also_when_the_supervisor_was_killed(
+    thermocline: CommandLine, stack_dir: Path
+) -> None:
     started = thermocline("up", "--detach", "--dir", stack_dir, "--json")
     assert started.code == 0, started.err
     first = started.document()
@@ -173,7 +181,9 @@ def test_down_leaves_nothing_running_also_when_the_supervisor_was_killed(thermoc
     assert (seen.code, seen.document()["state"]) == (1, "down")
     again = thermocline("up", "--detach", "--dir", stack_dir, "--json")
     assert again.code == 0, again.err
-    assert [again.document()[part] for part in ("postgres", "gateway", "api")] == [first[part] for part in ("postgres", "gateway", "api")]
+    assert [again.document()[part] for part in ("postgres", "gateway", "api")] == [
+        first[part] for part in ("postgres", "gateway", "api")
+    ]
     assert thermocline("down", "--dir", stack_dir).out == "stopped postgres, gateway, worker, serve, supervisor\n"
     assert processes_of(stack_dir) == []
     assert thermocline("down", "--dir", stack_dir).out == "nothing was running\n"
@@ -185,7 +195,10 @@ def test_down_leaves_nothing_running_also_when_the_supervisor_was_killed(thermoc
         holder.listen()
         refused = thermocline("up", "--dir", stack_dir)
     assert refused.code == 3
-    assert f"Port {port} on 127.0.0.1 is taken by another program, and {stack_dir}/stack.json remembers it for Postgres." in refused.err
+    assert (
+        f"Port {port} on 127.0.0.1 is taken by another program, and {stack_dir}/stack.json remembers it for Postgres."
+        in refused.err
+    )
 
 
 def test_an_existing_postgres_is_used_without_writing_its_password_anywhere_open(
@@ -207,7 +220,9 @@ def test_an_existing_postgres_is_used_without_writing_its_password_anywhere_open
         assert conn.execute("select 1").fetchone() == (1,)
 
 
-def test_the_demo_tells_one_answer_before_and_after_and_goes_on_the_second_time(thermocline: CommandLine, stack: Path) -> None:
+def test_the_demo_tells_one_answer_before_and_after_and_goes_on_the_second_time(
+    thermocline: CommandLine, stack: Path
+) -> None:
     first = thermocline("demo", "--dir", stack)
     assert first.code == 0, first.err
     assert "5 partitions with 172,000 rows are in the lake" in first.out

@@ -1,4 +1,5 @@
-"""register, unregister and profile as a person or a script calls them: sentences, exit codes, JSON, and names that must be typed."""
+"""register, unregister and profile as a person or a script calls them: sentences, exit codes, JSON, and names that must
+be typed."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from thermocline.pg import connect
+from thermocline.runtime.pg import connect
 
 from .conftest import CommandLine
 
@@ -28,9 +29,20 @@ def test_a_table_is_registered_in_a_profile_left_and_its_lake_dropped_by_name(
     assert thermocline("profile", "add", "archive", "--warehouse", archive, "--default", *at).code == 0
     done = thermocline("register", "public.events", "--tiering-lag", "7d", *at)
     assert (done.code, done.out) == (0, "public.events is registered; its seam is public_all.events\n")
-    assert [line.split()[0] for line in done.err.splitlines()] == ["lake", "delta", "spill", "foreign", "seam", "cut-line"]
+    assert [line.split()[0] for line in done.err.splitlines()] == [
+        "lake",
+        "delta",
+        "spill",
+        "foreign",
+        "seam",
+        "cut-line",
+    ]
     again = thermocline("register", "public.events", "--json", *at)
-    assert (again.code, again.document()["already"], again.document()["cut_line"]) == (0, True, "2026-01-01 00:00:00+00")
+    assert (again.code, again.document()["already"], again.document()["cut_line"]) == (
+        0,
+        True,
+        "2026-01-01 00:00:00+00",
+    )
     other = thermocline("register", "public.events", "--tiering-lag", "8d", *at)
     assert (other.code, "with another --tiering-lag" in other.err) == (3, True)
     listed = thermocline("profile", "--json", *at).document()

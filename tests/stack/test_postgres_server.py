@@ -13,13 +13,19 @@ import psutil
 import psycopg
 import pytest
 
-from thermocline import pg
 from thermocline.errors import BadDsn, PortTaken, PostgresNotStarted, PostgresUnreachable, PostgresVersionUnsupported
-from thermocline.postgres_server import FAST_TEST_SETTINGS, RELOCATED_ROOT, PostgresServer, free_port, server_user
+from thermocline.runtime import pg
+from thermocline.runtime.postgres_server import (
+    FAST_TEST_SETTINGS,
+    RELOCATED_ROOT,
+    PostgresServer,
+    free_port,
+    server_user,
+)
 
 START_AND_WAIT = """
 import sys, time
-from thermocline.postgres_server import FAST_TEST_SETTINGS, PostgresServer
+from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer
 server = PostgresServer(sys.argv[1], int(sys.argv[2]), FAST_TEST_SETTINGS, password="x")
 server.init(); server.start(); print(server.pid, flush=True); time.sleep(600)
 """
@@ -29,7 +35,8 @@ def test_it_speaks_utf8_in_a_fixed_locale_and_has_postgres_fdw(server: PostgresS
     with pg.connect(server.dsn()) as conn:
         assert pg.check_version(conn) == 18
         row = conn.execute(
-            "select current_setting('server_encoding'), datlocprovider, datlocale from pg_database where datname = 'template0'"
+            "select current_setting('server_encoding'), datlocprovider, datlocale from pg_database where "
+            "datname = 'template0'"
         )
         assert row.fetchone() == ("UTF8", "b", "C.UTF-8")
         assert conn.execute("select 1 from pg_available_extensions where name = 'postgres_fdw'").fetchone() == (1,)
@@ -77,7 +84,9 @@ def test_root_runs_it_as_another_user_wherever_the_directory_is(tmp_path: Path) 
 def test_it_ends_when_its_parent_is_killed(scratch: Path) -> None:
     port = free_port()
     place = scratch / "orphan"
-    parent = subprocess.Popen([sys.executable, "-c", START_AND_WAIT, str(place), str(port)], stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", START_AND_WAIT, str(place), str(port)], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert parent.stdout is not None
         postmaster = psutil.Process(int(parent.stdout.readline()))
@@ -118,7 +127,9 @@ def test_every_connection_has_the_settings_that_fix_the_text_form(server: Postgr
         conn.execute("alter role postgres set timezone = 'Asia/Tokyo'")
         conn.execute("alter role postgres set datestyle = 'German'")
     with pg.connect(server.dsn(), application_name="a test") as conn:
-        text = conn.execute("select '2024-02-03 04:05:06+00'::timestamptz::text, current_setting('application_name')").fetchone()
+        text = conn.execute(
+            "select '2024-02-03 04:05:06+00'::timestamptz::text, current_setting('application_name')"
+        ).fetchone()
         assert text == ("2024-02-03 04:05:06+00", "a test")
         conn.rollback()
         assert conn.execute("show timezone").fetchone() == ("UTC",)
@@ -130,7 +141,9 @@ def test_the_endpoint_is_what_libpq_resolved_passfile_included(server: PostgresS
     passfile.chmod(0o600)
     with pg.connect(f"host=127.0.0.1 port={server.port} user=postgres dbname=postgres passfile={passfile}") as conn:
         endpoint = pg.read_endpoint(conn)
-    assert endpoint == pg.Endpoint(host="127.0.0.1", port=server.port, dbname="postgres", user="postgres", password=server.password)
+    assert endpoint == pg.Endpoint(
+        host="127.0.0.1", port=server.port, dbname="postgres", user="postgres", password=server.password
+    )
     assert server.password not in repr(endpoint)
 
 

@@ -13,8 +13,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from thermocline.spark.kernels.compaction.run import run_bin
-from thermocline.spark.kernels.compaction.task import BinResult, BinTask, DeleteSource, InputFile
+from thermocline.parquet.rewrite_task import BinResult, BinTask, DeleteSource, InputFile
+from thermocline.spark.kernels.compact_bin import run_bin
 
 PATH_ID, POS_ID = "2147483546", "2147483545"
 
@@ -54,17 +54,27 @@ class Bin:
     def add_file(self, path: Path, rows: int, sequence: int = 1) -> str:
         location = f"file://{path}"
         self.inputs.append(
-            InputFile(path=location, size_bytes=path.stat().st_size, record_count=rows, sequence_number=sequence, deletes=())
+            InputFile(
+                path=location, size_bytes=path.stat().st_size, record_count=rows, sequence_number=sequence, deletes=()
+            )
         )
         return location
 
     def delete_positions(self, places: Sequence[tuple[str, int]], sequence: int = 2) -> None:
-        schema = pa.schema([lake_field("file_path", pa.string(), int(PATH_ID), False), lake_field("pos", pa.int64(), int(POS_ID), False)])
+        schema = pa.schema(
+            [
+                lake_field("file_path", pa.string(), int(PATH_ID), False),
+                lake_field("pos", pa.int64(), int(POS_ID), False),
+            ]
+        )
         table = pa.table([[path for path, _ in places], [place for _, place in places]], schema=schema)
         self._delete(table, DeleteSource(path="", kind="position", size_bytes=0, sequence_number=sequence))
 
     def delete_equal(self, table: pa.Table, ids: Sequence[int], sequence: int = 2) -> None:
-        self._delete(table, DeleteSource(path="", kind="equality", size_bytes=0, sequence_number=sequence, equality_ids=tuple(ids)))
+        self._delete(
+            table,
+            DeleteSource(path="", kind="equality", size_bytes=0, sequence_number=sequence, equality_ids=tuple(ids)),
+        )
 
     def _delete(self, table: pa.Table, source: DeleteSource) -> None:
         path = self.directory / f"delete-{len(self.deletes)}.parquet"
@@ -104,7 +114,11 @@ class Bin:
         )
 
     def run(self, kernel: str = "splice", **changes: Any) -> BinResult:
-        return run_bin(self.task(kernel, **changes), self.registered.append, lambda read, written: self.paced.append((read, written)))
+        return run_bin(
+            self.task(kernel, **changes),
+            self.registered.append,
+            lambda read, written: self.paced.append((read, written)),
+        )
 
 
 def _applies(delete: DeleteSource, file: InputFile) -> bool:
@@ -122,7 +136,9 @@ def read_back(result: BinResult) -> pa.Table:
     return pa.concat_tables([pq.read_table(local(output.path)) for output in result.outputs])
 
 
-def read_by_duckdb(result: BinResult, query: str = "select * from t", settings: Mapping[str, str] | None = None) -> list[tuple[Any, ...]]:
+def read_by_duckdb(
+    result: BinResult, query: str = "select * from t", settings: Mapping[str, str] | None = None
+) -> list[tuple[Any, ...]]:
     """A question to DuckDB over all outputs, called t."""
     files = [local(output.path) for output in result.outputs]
     with closing(duckdb.connect()) as conn:

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from thermocline.spark.kernels.compaction.leaves import Column, Leaf, comparable, read_columns
-from thermocline.spark.kernels.compaction.thrift_structs import Fields, read_struct
+from thermocline.parquet.footer.leaf_columns import Column, Leaf, comparable, read_columns
+from thermocline.parquet.thrift.structs import Fields, read_struct
 
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 
@@ -129,14 +129,19 @@ def _check_rows(data: bytes, pages: list[Fields], rows: int) -> None:
 
 def _physical(table: pa.Table, columns: tuple[Column, ...], place: int) -> list[Any] | None:
     """The values of a flat column as its statistics have them; None for nested ones."""
-    number = next((at for at, column in enumerate(columns) if column.first_leaf == place and len(column.leaves) == 1), None)
+    number = next(
+        (at for at, column in enumerate(columns) if column.first_leaf == place and len(column.leaves) == 1), None
+    )
     if number is None or pa.types.is_nested(table.schema.field(number).type):
         return None
     array, kind = table.column(number), table.schema.field(number).type
     if pa.types.is_dictionary(kind):
         array, kind = array.cast(kind.value_type), kind.value_type
     if pa.types.is_decimal(kind):
-        return [None if value is None else int(value.scaleb(kind.scale, decimal.Context(prec=50))) for value in array.to_pylist()]
+        return [
+            None if value is None else int(value.scaleb(kind.scale, decimal.Context(prec=50)))
+            for value in array.to_pylist()
+        ]
     if pa.types.is_date(kind):
         array = array.cast(pa.int32())
     elif pa.types.is_time(kind):

@@ -86,7 +86,12 @@ def test_the_ends_of_the_line_are_the_infinities(kind: KeyType) -> None:
 
 @pytest.mark.parametrize("kind", INTEGERS)
 def test_integers_are_themselves(kind: KeyType) -> None:
-    assert [render_axis(kind, value) for value in (AXIS_MIN, -1, 0, AXIS_MAX)] == [str(AXIS_MIN), "-1", "0", str(AXIS_MAX)]
+    assert [render_axis(kind, value) for value in (AXIS_MIN, -1, 0, AXIS_MAX)] == [
+        str(AXIS_MIN),
+        "-1",
+        "0",
+        str(AXIS_MAX),
+    ]
 
 
 @pytest.mark.parametrize(

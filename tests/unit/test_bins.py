@@ -21,36 +21,57 @@ from thermocline.core.maintenance.files import (
     is_same_entry,
     unneeded_deletes,
 )
-from thermocline.core.maintenance.policy import Policy
-from thermocline.core.maintenance.scope import parse_where
-from thermocline.maintenance_errors import BadWhere, SortOrderUnreadable
+from thermocline.core.policy.policy import Policy
+from thermocline.core.policy.scope import parse_where
+from thermocline.errors.maintenance import BadWhere, SortOrderUnreadable
 
 MB = 1 << 20
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 MODAK = Policy()
-SEAWEEDFS = Policy(preset="seaweedfs", rewrite_target_bytes=256 * MB, rewrite_min_input_files=5, min_input_scope="partition")
-ARTEMIS = Policy(preset="artemis", small_file_threshold_bytes=32 * MB, rewrite_min_input_files=2, min_input_scope="partition")
+SEAWEEDFS = Policy(
+    preset="seaweedfs", rewrite_target_bytes=256 * MB, rewrite_min_input_files=5, min_input_scope="partition"
+)
+ARTEMIS = Policy(
+    preset="artemis", small_file_threshold_bytes=32 * MB, rewrite_min_input_files=2, min_input_scope="partition"
+)
 REGION = {0: (PartitionField(name="region", source="region", transform="identity"),)}
 
 
-def files(*sizes_mb: float, partition: tuple[object, ...] = (), spec_id: int = 0, start: int = 0, **more: Any) -> list[DataSeen]:
+def files(
+    *sizes_mb: float, partition: tuple[object, ...] = (), spec_id: int = 0, start: int = 0, **more: Any
+) -> list[DataSeen]:
     return [
         DataSeen(
-            path=f"/lake/{spec_id}/{'-'.join(map(str, partition))}/{start + at}.parquet", size_bytes=int(size * MB), record_count=1000,
-            sequence_number=1, partition=partition, spec_id=spec_id, order=start + at, **more,
+            path=f"/lake/{spec_id}/{'-'.join(map(str, partition))}/{start + at}.parquet",
+            size_bytes=int(size * MB),
+            record_count=1000,
+            sequence_number=1,
+            partition=partition,
+            spec_id=spec_id,
+            order=start + at,
+            **more,
         )
         for at, size in enumerate(sizes_mb)
-    ]  # fmt: skip
+    ]
 
 
 def table(data: Sequence[DataSeen], deletes: Sequence[DeleteSeen] = (), **more: Any) -> TableSeen:
     groups = {file.group for file in data}
     specs = more.pop("specs", {0: ()} if all(not group[1] for group in groups) else REGION)
-    texts = {group: {field.name: str(value) for field, value in zip(specs[group[0]], group[1], strict=True)} for group in groups}
+    texts = {
+        group: {field.name: str(value) for field, value in zip(specs[group[0]], group[1], strict=True)}
+        for group in groups
+    }
     return TableSeen(
-        snapshot_id=1, sequence_number=9, format_version=2, data=tuple(data), deletes=tuple(deletes), specs=specs,
-        partition_texts=more.pop("texts", texts), **more,
-    )  # fmt: skip
+        snapshot_id=1,
+        sequence_number=9,
+        format_version=2,
+        data=tuple(data),
+        deletes=tuple(deletes),
+        specs=specs,
+        partition_texts=more.pop("texts", texts),
+        **more,
+    )
 
 
 def sizes(plan: CompactionPlan) -> list[list[int]]:
@@ -59,7 +80,12 @@ def sizes(plan: CompactionPlan) -> list[list[int]]:
 
 def delete(kind: Any, sequence: int, **more: Any) -> DeleteSeen:
     return DeleteSeen(
-        path=f"/lake/d{sequence}-{len(more)}.parquet", kind=kind, size_bytes=100, record_count=10, sequence_number=sequence, **more
+        path=f"/lake/d{sequence}-{len(more)}.parquet",
+        kind=kind,
+        size_bytes=100,
+        record_count=10,
+        sequence_number=sequence,
+        **more,
     )
 
 
@@ -73,13 +99,21 @@ def test_packing_takes_the_largest_first_and_drops_a_bin_of_one() -> None:
 @pytest.mark.conforms("M-053", "M-054")
 def test_specs_and_partitions_are_never_mixed() -> None:
     specs = {0: REGION[0], 1: (PartitionField(name="kind", source="kind", transform="identity"),)}
-    data = [*files(1, 1, partition=("us",)), *files(1, 1, partition=("us",), spec_id=1, start=10), *files(1, partition=("eu",), start=20)]
+    data = [
+        *files(1, 1, partition=("us",)),
+        *files(1, 1, partition=("us",), spec_id=1, start=10),
+        *files(1, partition=("eu",), start=20),
+    ]
     plan = plan_compaction(table(data, specs=specs), ARTEMIS, NOW)
     assert [{file.group for file in made.files} for made in plan.bins] == [{(0, ("us",))}, {(1, ("us",))}]
 
 
 def test_the_modak_minimum_counts_over_the_table_and_seaweedfs_counts_per_partition() -> None:
-    data = [*files(1, 1, 1, partition=("a",)), *files(1, 1, 1, partition=("b",), start=5), *files(1, 1, partition=("c",), start=9)]
+    data = [
+        *files(1, 1, 1, partition=("a",)),
+        *files(1, 1, 1, partition=("b",), start=5),
+        *files(1, 1, partition=("c",), start=9),
+    ]
     assert sizes(plan_compaction(table(data), MODAK, NOW)) == [[1, 1], [1, 1, 1], [1, 1, 1]]
     skipped = plan_compaction(table(data), SEAWEEDFS, NOW)
     assert (skipped.bins, skipped.sentence) == ((), NOTHING)
@@ -100,7 +134,9 @@ def test_files_of_a_bin_keep_the_order_they_were_written_in() -> None:
 def test_bins_are_the_same_whatever_order_the_manifests_are_in() -> None:
     data = files(*[1 + at % 7 for at in range(40)])
     one, other = (plan_compaction(table(seen), MODAK, NOW) for seen in (data, data[::-1]))
-    assert [[file.path for file in made.files] for made in one.bins] == [[file.path for file in made.files] for made in other.bins]
+    assert [[file.path for file in made.files] for made in one.bins] == [
+        [file.path for file in made.files] for made in other.bins
+    ]
 
 
 @pytest.mark.conforms("M-068", "M-069", "M-074")
@@ -112,7 +148,9 @@ def test_bins_are_the_same_whatever_order_the_manifests_are_in() -> None:
         (files(1, 2, 3, 4), SEAWEEDFS, "largest group: 4 files, needs 5"),
     ],
 )
-def test_a_skip_says_which_threshold_decided_and_the_nearest_value(made: list[DataSeen], policy: Policy, detail: str) -> None:
+def test_a_skip_says_which_threshold_decided_and_the_nearest_value(
+    made: list[DataSeen], policy: Policy, detail: str
+) -> None:
     plan = plan_compaction(table(made), policy, NOW)
     assert (plan.is_empty, plan.sentence) == (True, NOTHING)
     assert detail in plan.details
@@ -156,7 +194,9 @@ def test_where_limits_the_partitions_and_is_refused_where_there_are_none() -> No
         plan_compaction(table(data), replace(ARTEMIS, where="size = 3"), NOW)
 
 
-@pytest.mark.parametrize("text", ["region", "region = ", "region in ()", "region > 3", "a = 1 or b = 2", "a = 'x' b = 'y'"])
+@pytest.mark.parametrize(
+    "text", ["region", "region = ", "region in ()", "region > 3", "a = 1 or b = 2", "a = 'x' b = 'y'"]
+)
 def test_a_condition_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(BadWhere):
         parse_where(text)
@@ -164,7 +204,10 @@ def test_a_condition_that_cannot_be_read_is_refused(text: str) -> None:
 
 def test_conditions_are_joined_by_and_outside_of_quotes() -> None:
     told = parse_where("day = 2024-03-15 AND region IN ('rock and roll', 'us')")
-    assert [(found.column, set(found.values)) for found in told] == [("day", {"2024-03-15"}), ("region", {"rock and roll", "us"})]
+    assert [(found.column, set(found.values)) for found in told] == [
+        ("day", {"2024-03-15"}),
+        ("region", {"rock and roll", "us"}),
+    ]
 
 
 def test_only_windows_that_are_sealed_are_planned_and_a_late_row_waits_again() -> None:
@@ -173,7 +216,10 @@ def test_only_windows_that_are_sealed_are_planned_and_a_late_row_waits_again() -
     policy = replace(ARTEMIS, sealed_after_ms=3_600_000)
     data = [*files(1, 1, partition=(day - 3,)), *files(1, 1, partition=(day,), start=5)]
     plan = plan_compaction(table(data, specs=specs), policy, NOW + timedelta(minutes=5))
-    assert ([made.group for made in plan.bins], plan.details) == ([(0, (day - 3,))], (f"ts_day={day}: window not sealed",))
+    assert ([made.group for made in plan.bins], plan.details) == (
+        [(0, (day - 3,))],
+        (f"ts_day={day}: window not sealed",),
+    )
     late = [*data, *files(1, partition=(day - 3,), start=8, added_ms=int(NOW.timestamp() * 1000))]
     assert not plan_compaction(table(late, specs=specs), policy, NOW + timedelta(minutes=30)).bins
     assert plan_compaction(table(late, specs=specs), policy, NOW + timedelta(minutes=61)).bins
@@ -214,7 +260,12 @@ def test_files_in_an_order_without_an_id_are_known_by_their_names() -> None:
 
 @pytest.mark.parametrize(
     ("ranges", "depth"),
-    [([(0, 10), (10, 20), (20, 30)], 1.0), ([(0, 10)] * 4, 4.0), ([(0, 10), (5, 15), (20, 30)], 5 / 3), ([(5, 5), (5, 5), (0, 5)], 1.0)],
+    [
+        ([(0, 10), (10, 20), (20, 30)], 1.0),
+        ([(0, 10)] * 4, 4.0),
+        ([(0, 10), (5, 15), (20, 30)], 5 / 3),
+        ([(5, 5), (5, 5), (0, 5)], 1.0),
+    ],
 )
 def test_depth_is_the_files_a_look_up_opens(ranges: list[tuple[int, int]], depth: float) -> None:
     made = [replace(file, ends={1: ends}) for file, ends in zip(files(*[1] * len(ranges)), ranges, strict=True)]
@@ -231,9 +282,13 @@ def test_sort_orders_are_read_with_directions_and_nulls() -> None:
 def test_equality_deletes_apply_to_older_files_of_their_partition_whose_ranges_meet() -> None:
     data = [
         replace(file, sequence_number=sequence, ends={1: ends}, null_counts={1: 0}, value_counts={1: 10})
-        for file, sequence, ends in zip(files(1, 1, 1, partition=("us",)), (1, 2, 1), ((0, 5), (0, 5), (6, 9)), strict=True)
+        for file, sequence, ends in zip(
+            files(1, 1, 1, partition=("us",)), (1, 2, 1), ((0, 5), (0, 5), (6, 9)), strict=True
+        )
     ]
-    mine = delete("equality", 2, equality_ids=(1,), partition=("us",), ends={1: (3, 4)}, null_counts={1: 0}, value_counts={1: 2})
+    mine = delete(
+        "equality", 2, equality_ids=(1,), partition=("us",), ends={1: (3, 4)}, null_counts={1: 0}, value_counts={1: 2}
+    )
     other = replace(mine, path="/lake/other", partition=("eu",))
     index = DeleteIndex(table(data, [mine, other]))
     assert [[found.path for found in index.of(file)] for file in data] == [[mine.path], [], []]
@@ -259,7 +314,10 @@ def test_deletes_of_files_that_left_are_dangling_in_whatever_spelling() -> None:
 
 def test_a_vector_takes_the_place_of_older_position_deletes() -> None:
     data = files(1)
-    old, vector = delete("position", 2, referenced_file=data[0].path), delete("vector", 3, referenced_file=data[0].path, offset=4)
+    old, vector = (
+        delete("position", 2, referenced_file=data[0].path),
+        delete("vector", 3, referenced_file=data[0].path, offset=4),
+    )
     index = DeleteIndex(table(data, [old, vector]))
     assert index.of(data[0]) == (vector,)
 
@@ -299,7 +357,8 @@ def test_a_file_that_left_and_came_back_is_another_entry() -> None:
 
 
 def test_equality_deletes_that_iceberg_would_drop_are_found() -> None:
-    """Iceberg drops delete files older than the oldest file that stays: a file that comes with an older age would get its rows back."""
+    """Iceberg drops delete files older than the oldest file that stays: a file that comes with an older age would get
+    its rows back."""
     old, young = (replace(file, sequence_number=sequence) for file, sequence in zip(files(1, 1), (1, 5), strict=True))
     needed, vector = delete("equality", 3, equality_ids=(1,)), delete("vector", 3, referenced_file=old.path)
     seen = table([old, young], [needed, vector])

@@ -1,4 +1,5 @@
-"""Bounds of columns hold every value: random columns of every type with wild values, in any row groups, written by every writer."""
+"""Bounds of columns hold every value: random columns of every type with wild values, in any row groups, written by
+every writer."""
 
 from __future__ import annotations
 
@@ -20,10 +21,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local
 
-from thermocline.core.coltypes import LakeColumn
-from thermocline.core.column_bounds import ColumnType, Value, decode_bound, lower_bound, parse_type, upper_bound, uuid_ends
+from thermocline.core.column_bounds import (
+    ColumnType,
+    Value,
+    decode_bound,
+    lower_bound,
+    parse_type,
+    upper_bound,
+    uuid_ends,
+)
 from thermocline.core.metrics_modes import FULL, NO_METRICS, TRUNCATED, MetricsMode, plan_metrics_modes
-from thermocline.parquet_metrics import (
+from thermocline.core.types import LakeColumn
+from thermocline.parquet.copy import merge_plan
+from thermocline.parquet.encode.lake_writer import FileTarget, LakeWriter
+from thermocline.parquet.footer.metrics import (
     CopiedInput,
     FileMetrics,
     FooterFacts,
@@ -32,23 +43,32 @@ from thermocline.parquet_metrics import (
     read_footer_facts,
     unvouched_fields,
 )
-from thermocline.spark.kernels.compaction import merge_plan
-from thermocline.spark.kernels.compaction.task import BinResult, SortField
-from thermocline.spark.kernels.parquet_out import FileTarget, LakeWriter
+from thermocline.parquet.rewrite_task import BinResult, SortField
 
 PREFIX = "twenty letters alike"
 LONG = b"m" * 6_000
 """Longer than the 4,096 bytes up to which Arrow writes statistics."""
 WILD_TEXTS = (
-    "", "\0", "a", PREFIX, PREFIX + "a", PREFIX + "\U0010ffff", "\U0010ffff" * 17, "\ud7ff" * 17, "\ue000" * 16 + "z", "\xff" * 20,
-)  # fmt: skip
+    "",
+    "\0",
+    "a",
+    PREFIX,
+    PREFIX + "a",
+    PREFIX + "\U0010ffff",
+    "\U0010ffff" * 17,
+    "\ud7ff" * 17,
+    "\ue000" * 16 + "z",
+    "\xff" * 20,
+)
 TEXTS = st.one_of(
     st.sampled_from(WILD_TEXTS),
     st.text(st.characters(codec="utf-8"), max_size=40),
     st.text(st.sampled_from("a\uffff\U00010000\U0010ffff\ud7ff"), min_size=15, max_size=18),
     st.integers(4_090, 6_000).map(lambda length: "m" * length),
 )
-BYTES = st.one_of(st.sampled_from([b"", b"\xff" * 16, b"\xff" * 17, b"\x7f" * 17, b"\x80", b"\xff" * 5_000]), st.binary(max_size=30))
+BYTES = st.one_of(
+    st.sampled_from([b"", b"\xff" * 16, b"\xff" * 17, b"\x7f" * 17, b"\x80", b"\xff" * 5_000]), st.binary(max_size=30)
+)
 HALVES = st.sampled_from([bytes(8), b"\x7f" + bytes(7), b"\x80" + bytes(7), b"\xff" * 8, bytes(7) + b"\x01"])
 UUIDS = st.tuples(HALVES, HALVES).map(b"".join)
 DISPUTED = ("float", "double", "uuid")
@@ -90,7 +110,9 @@ FILES = st.one_of(
         st.tuples(
             st.just(kind),
             st.lists(
-                st.lists(st.lists(st.one_of(st.none(), values), min_size=1, max_size=6), min_size=1, max_size=3), min_size=1, max_size=3
+                st.lists(st.lists(st.one_of(st.none(), values), min_size=1, max_size=6), min_size=1, max_size=3),
+                min_size=1,
+                max_size=3,
             ),
         )
         for kind, (_, values) in COLUMNS.items()
@@ -102,7 +124,10 @@ def array_of(kind: str, values: Group) -> pa.Array:
     """The column in Arrow, of values as `column_bounds` holds them."""
     arrow = COLUMNS[kind][0]
     if pa.types.is_decimal(arrow):
-        digits = [None if v is None else Decimal((int(v < 0), tuple(map(int, str(abs(int(v))))), -arrow.scale)) for v in values]  # type: ignore[operator]
+        digits = [
+            None if v is None else Decimal((int(int(v) < 0), tuple(map(int, str(abs(int(v))))), -arrow.scale))
+            for v in values
+        ]
         return pa.array(digits, arrow)
     if pa.types.is_boolean(arrow):
         return pa.array([None if value is None else bool(value) for value in values], arrow)
@@ -122,7 +147,9 @@ def schema_of(kind: str) -> pa.Schema:
 def write_groups(path: Path, kind: str, groups: Iterable[Group]) -> int:
     """A file of these row groups; how many rows it has."""
     rows = 0
-    with pq.ParquetWriter(path, schema_of(kind), compression="zstd", store_schema=False, store_decimal_as_integer=True) as writer:
+    with pq.ParquetWriter(
+        path, schema_of(kind), compression="zstd", store_schema=False, store_decimal_as_integer=True
+    ) as writer:
         for group in groups:
             ids = pa.array(range(rows, rows + len(group)), pa.int64())
             writer.write_table(pa.Table.from_arrays([ids, array_of(kind, group)], schema=schema_of(kind)))
@@ -144,7 +171,9 @@ def check_holds(metrics: FileMetrics, kind: str, values: Sequence[Value | None],
     assert column is not None
     there = [value for value in values if value is not None]
     numbers = [value for value in there if not is_nan(value)]
-    if kind not in ("uuid", "float", "double") or 2 in metrics.null_counts:  # those of uuids and floats are known from no footer of ours
+    if (
+        kind not in ("uuid", "float", "double") or 2 in metrics.null_counts
+    ):  # those of uuids and floats are known from no footer of ours
         assert (metrics.value_counts[2], metrics.null_counts[2]) == (len(values), len(values) - len(there))
     if (low := metrics.lower.get(2)) is not None:
         bound = decode_bound(column, low)
@@ -186,7 +215,9 @@ def is_fully_told(column: ColumnType, there: Sequence[Value]) -> bool:
     """Whether nothing stands in the way of bounds: no NaN, no text that is too long, none that cannot be raised."""
     if column.kind in ("float", "double"):
         return False
-    return all(not isinstance(value, bytes) or (len(value) <= 16 and not value.startswith((b"\xff", _LAST))) for value in there)
+    return all(
+        not isinstance(value, bytes) or (len(value) <= 16 and not value.startswith((b"\xff", _LAST))) for value in there
+    )
 
 
 @settings(max_examples=400, deadline=None)
@@ -220,9 +251,15 @@ def test_bounds_of_what_tiering_and_folding_write_hold_every_value(made: tuple[s
     columns = (lake_column("id", 1, "long"), lake_column("v", 2, kind))
     with TemporaryDirectory() as directory:
         target = FileTarget(
-            columns=columns, tier_key="id", partition=None, directory=f"file://{directory}", stem="s", target_file_bytes=1 << 30,
-            compression_level=1, row_group_bytes=1,
-        )  # fmt: skip
+            columns=columns,
+            tier_key="id",
+            partition=None,
+            directory=f"file://{directory}",
+            stem="s",
+            target_file_bytes=1 << 30,
+            compression_level=1,
+            row_group_bytes=1,
+        )
         writer = LakeWriter(target, lambda _: None)
         for file in files:
             for group in file:
@@ -230,14 +267,18 @@ def test_bounds_of_what_tiering_and_folding_write_hold_every_value(made: tuple[s
                 writer.write(pa.RecordBatch.from_arrays(arrays, names=["id", "v"]))
         writer.close()
         (written,) = writer.files
-        metrics = plan_metrics(facts_of(written.path, kind), {1: TRUNCATED, 2: TRUNCATED}, written.nan_counts, written.float_ends)
+        metrics = plan_metrics(
+            facts_of(written.path, kind), {1: TRUNCATED, 2: TRUNCATED}, written.nan_counts, written.float_ends
+        )
     check_holds(metrics, kind, values)
     if kind in ("float", "double"):
         assert (2 in metrics.upper) == (any(v is not None for v in values) and not any(map(is_nan, values)))
 
 
 def lake_column(name: str, field_id: int, kind: str) -> LakeColumn:
-    return LakeColumn(name=name, field_id=field_id, base_type="", pg_type="", lake_type=kind, form="native", required=False)
+    return LakeColumn(
+        name=name, field_id=field_id, base_type="", pg_type="", lake_type=kind, form="native", required=False
+    )
 
 
 SORT = (SortField(field_id=2), SortField(field_id=1))
@@ -281,7 +322,9 @@ def test_bounds_of_what_compaction_writes_hold_every_value(wanted: str, made: tu
 
 @pytest.mark.parametrize("page_rows", [3_000, 20_000])
 @pytest.mark.parametrize("kind", ["double", "uuid"])
-def test_merged_chunks_have_no_bounds_that_hide_nan_or_half_of_the_uuids(tmp_path: Path, kind: str, page_rows: int) -> None:
+def test_merged_chunks_have_no_bounds_that_hide_nan_or_half_of_the_uuids(
+    tmp_path: Path, kind: str, page_rows: int
+) -> None:
     """Files of Arrow's, whose statistics leave NaN out: pages that are copied, and tiny ones that are encoded again."""
     bin = Bin(tmp_path, iceberg_schema((1, "id", "long"), (2, "v", kind), (3, "body", "string")))
     schema = pa.schema([*schema_of(kind), lake_field("body", pa.string(), 3)])
@@ -290,7 +333,11 @@ def test_merged_chunks_have_no_bounds_that_hide_nan_or_half_of_the_uuids(tmp_pat
     chance = random.Random(7)
     for _ in range(3):
         bodies = pa.array([chance.randbytes(300).hex() for _ in range(page_rows)])
-        arrays = [pa.array(range(page_rows), pa.int64()), array_of(kind, numbers if kind == "double" else uuids), bodies]
+        arrays = [
+            pa.array(range(page_rows), pa.int64()),
+            array_of(kind, numbers if kind == "double" else uuids),
+            bodies,
+        ]
         bin.add(pa.Table.from_arrays(arrays, schema=schema), use_dictionary=False, write_page_index=True)
     result = bin.run("splice", splice_min_row_group_bytes=8 << 20)
     assert result.kernel == "merge", result.note
@@ -299,7 +346,9 @@ def test_merged_chunks_have_no_bounds_that_hide_nan_or_half_of_the_uuids(tmp_pat
     condition = "v > 5.5" if kind == "double" else "v = '80000000-0000-0000-0000-000000000000'"
     with closing(duckdb.connect()) as conn:
         query = f"select count(*) from read_parquet(?) where {condition}"
-        assert conn.execute(query, [local(output.path)]).fetchone() == (3 if kind == "double" else 3 * len(range(128, page_rows, 256)),)
+        assert conn.execute(query, [local(output.path)]).fetchone() == (
+            3 if kind == "double" else 3 * len(range(128, page_rows, 256)),
+        )
 
 
 @pytest.mark.parametrize("kind", ["double", "uuid"])
@@ -316,7 +365,9 @@ def test_large_row_groups_with_misleading_bounds_are_copied_without_them(tmp_pat
     assert_no_disputed_bounds(output.path, kind)
 
 
-def copied_facts(bin: Bin, kind: str, files: Sequence[Sequence[Group]], facts: FooterFacts) -> tuple[dict[int, int], dict[int, Any]]:
+def copied_facts(
+    bin: Bin, kind: str, files: Sequence[Sequence[Group]], facts: FooterFacts
+) -> tuple[dict[int, int], dict[int, Any]]:
     """NaN counts and bounds of the inputs as a writer that knew every value has put them in the manifest."""
     column = parse_type(kind)
     assert column is not None
@@ -329,20 +380,24 @@ def copied_facts(bin: Bin, kind: str, files: Sequence[Sequence[Group]], facts: F
         high = upper_bound(column, numbers[-1], 16) if numbers else None
         inputs.append(
             CopiedInput(
-                facts=facts_of(file.path, kind), lower={2: low} if low is not None else {}, upper={2: high} if high is not None else {}
+                facts=facts_of(file.path, kind),
+                lower={2: low} if low is not None else {},
+                upper={2: high} if high is not None else {},
             )
         )
     return {2: nans} if column.kind in ("float", "double") else {}, copied_ends(inputs, unvouched_fields(facts))
 
 
 def assert_kernel(result: BinResult, wanted: str, kind: str) -> None:
-    """Merge may leave what it cannot do to re-encoding, and splice what has misleading bounds to merge; others are the one asked."""
+    """Merge may leave what it cannot do to re-encoding, and splice what has misleading bounds to merge; others are the
+    one asked."""
     may_be_other = wanted == "merge" or (wanted == "splice" and kind in DISPUTED)
     assert result.kernel == wanted or may_be_other, (result.kernel, result.note)
 
 
 def assert_no_disputed_bounds(path: str, kind: str) -> None:
-    """No footer of ours has bounds of floats or UUIDs, by which readers skip row groups that hold what they look for."""
+    """No footer of ours has bounds of floats or UUIDs, by which readers skip row groups that hold what they look
+    for."""
     metadata = pq.read_metadata(local(path))
     for number in range(metadata.num_row_groups) if kind in DISPUTED else ():
         chunk = metadata.row_group(number).column(1)
@@ -413,9 +468,15 @@ def test_uuids_made_by_their_time_keep_the_lower_bound_and_random_ones_have_none
 def test_the_key_and_what_partitions_are_made_of_have_bounds_beyond_the_hundredth_column() -> None:
     columns = [{"id": at, "name": f"c{at}", "required": False, "type": "int"} for at in range(1, 110)]
     told: dict[str, Any] = {
-        "current-schema-id": 0, "schemas": [{"schema-id": 0, "fields": columns, "identifier-field-ids": [105]}],
-        "partition-specs": [{"spec-id": 0, "fields": [{"source-id": 107, "transform": "month"}, {"source-id": 108, "transform": "void"}]}],
-    }  # fmt: skip
+        "current-schema-id": 0,
+        "schemas": [{"schema-id": 0, "fields": columns, "identifier-field-ids": [105]}],
+        "partition-specs": [
+            {
+                "spec-id": 0,
+                "fields": [{"source-id": 107, "transform": "month"}, {"source-id": 108, "transform": "void"}],
+            }
+        ],
+    }
     modes = plan_metrics_modes(told)
     assert [at for at in range(101, 110) if modes[at].bounds] == [105, 107]
     told["properties"] = {"write.metadata.metrics.default": "none", "write.metadata.metrics.column.c105": "counts"}
@@ -427,11 +488,19 @@ def test_metrics_modes_are_read_as_iceberg_reads_them() -> None:
     columns = [{"id": at, "name": f"c{at}", "required": False, "type": "int"} for at in range(1, 104)]
     order = [{"source-id": 103, "transform": "identity"}, {"source-id": 102, "transform": "bucket[4]"}]
     told: dict[str, Any] = {
-        "current-schema-id": 0, "schemas": [{"schema-id": 0, "fields": columns}],
-        "default-sort-order-id": 1, "sort-orders": [{"order-id": 1, "fields": order}],
-    }  # fmt: skip
+        "current-schema-id": 0,
+        "schemas": [{"schema-id": 0, "fields": columns}],
+        "default-sort-order-id": 1,
+        "sort-orders": [{"order-id": 1, "fields": order}],
+    }
     modes = plan_metrics_modes(told)
-    assert (modes[1], modes[100], modes[101], modes[102], modes[103]) == (TRUNCATED, TRUNCATED, NO_METRICS, NO_METRICS, TRUNCATED)
+    assert (modes[1], modes[100], modes[101], modes[102], modes[103]) == (
+        TRUNCATED,
+        TRUNCATED,
+        NO_METRICS,
+        NO_METRICS,
+        TRUNCATED,
+    )
     told["properties"] = {"write.metadata.metrics.default": "counts", "write.metadata.metrics.column.c7": "full"}
     modes = plan_metrics_modes(told)
     assert (modes[101].counts, modes[101].bounds, modes[7], modes[103]) == (True, False, FULL, TRUNCATED)

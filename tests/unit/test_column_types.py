@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thermocline.core.axis import KeyType
-from thermocline.core.coltypes import HeapColumn, lake_type_of, plan_lake_columns, why_not_held
 from thermocline.core.refusals import key_type_of, why_not_partitioned
+from thermocline.core.types import HeapColumn, lake_type_of, plan_lake_columns, why_not_held
 
 
-def column(base_type: str, precision: int | None = None, scale: int | None = None, made_of: tuple[str, ...] = ()) -> HeapColumn:
+def column(
+    base_type: str, precision: int | None = None, scale: int | None = None, made_of: tuple[str, ...] = ()
+) -> HeapColumn:
     return HeapColumn(
         name="c",
         attnum=1,
@@ -108,14 +110,17 @@ def test_a_type_without_a_faithful_text_form_is_refused_wherever_it_hides(refuse
 
 
 @pytest.mark.parametrize(
-    "name", ["public.region", "public.money", "shop.registration", "oid", "pg_lsn", "xid8", "name", "char", "public.record"]
+    "name",
+    ["public.region", "public.money", "shop.registration", "oid", "pg_lsn", "xid8", "name", "char", "public.record"],
 )
 def test_a_name_that_only_looks_like_one_is_held(name: str) -> None:
     assert why_not_held(column(name, made_of=("text",))) is None
 
 
 def test_lake_columns_keep_the_order_and_count_field_ids_and_require_the_key() -> None:
-    heap = tuple(dataclasses.replace(column("int4"), name=name, attnum=at) for name, at in (("a", 1), ("b", 3), ("c", 7)))
+    heap = tuple(
+        dataclasses.replace(column("int4"), name=name, attnum=at) for name, at in (("a", 1), ("b", 3), ("c", 7))
+    )
     planned = plan_lake_columns(heap, ("c", "a"))
     assert [(c.name, c.field_id, c.required) for c in planned] == [("a", 1, True), ("b", 2, False), ("c", 3, True)]
 
@@ -139,5 +144,7 @@ def test_six_types_can_be_a_tier_key() -> None:
         (("r", "RANGE (ts)", 1, False), None),
     ],
 )
-def test_the_reason_names_the_partition_key_found(facts: tuple[str | None, str | None, int, bool], reason: str | None) -> None:
+def test_the_reason_names_the_partition_key_found(
+    facts: tuple[str | None, str | None, int, bool], reason: str | None
+) -> None:
     assert why_not_partitioned(*facts) == reason

@@ -1,4 +1,5 @@
-"""What a rewrite chooses for its outputs: dictionaries where values repeat all over the bin, pages that suit the codec."""
+"""What a rewrite chooses for its outputs: dictionaries where values repeat all over the bin, pages that suit the
+codec."""
 
 from __future__ import annotations
 
@@ -10,12 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back
 
-from thermocline.spark.kernels.compaction.files import Source
-from thermocline.spark.kernels.compaction.footer import read_footer
-from thermocline.spark.kernels.compaction.task import BinResult, SortField
-from thermocline.spark.kernels.compaction.thrift_structs import read_struct
+from thermocline.parquet.copy.byte_files import Source
+from thermocline.parquet.footer.footer import read_footer
+from thermocline.parquet.rewrite_task import BinResult, SortField
+from thermocline.parquet.thrift.structs import read_struct
 
-SCHEMA = pa.schema([lake_field("id", pa.int64(), 1), lake_field("name", pa.string(), 2), lake_field("kind", pa.string(), 3)])
+SCHEMA = pa.schema(
+    [lake_field("id", pa.int64(), 1), lake_field("name", pa.string(), 2), lake_field("kind", pa.string(), 3)]
+)
 JSON = iceberg_schema((1, "id", "long"), (2, "name", "string"), (3, "kind", "string"))
 
 
@@ -27,7 +30,9 @@ def dictionaries_in(result: BinResult) -> dict[str, bool]:
 
 @pytest.mark.parametrize("before", [None, "the same"], ids=["null", "one value"])
 @pytest.mark.parametrize("kernel", ["reencode", "sort"])
-def test_a_column_that_repeats_in_the_oldest_files_alone_gets_no_dictionary(tmp_path: Path, before: str | None, kernel: str) -> None:
+def test_a_column_that_repeats_in_the_oldest_files_alone_gets_no_dictionary(
+    tmp_path: Path, before: str | None, kernel: str
+) -> None:
     lake = Bin(tmp_path, schema=JSON)
     for file in range(6):
         names = [before] * 500 if file < 3 else [f"{n} of {file}" for n in range(500)]
@@ -43,7 +48,9 @@ def test_what_repeats_from_file_to_file_gets_a_dictionary(tmp_path: Path) -> Non
     lake = Bin(tmp_path, schema=JSON)
     for file in range(40):
         ids = pa.array(range(file * 20, file * 20 + 20))
-        lake.add(pa.table([ids, [f"name {n % 4}" for n in range(20)], [f"{n} of {file}" for n in range(20)]], schema=SCHEMA))
+        lake.add(
+            pa.table([ids, [f"name {n % 4}" for n in range(20)], [f"{n} of {file}" for n in range(20)]], schema=SCHEMA)
+        )
     assert dictionaries_in(lake.run("reencode")) == {"id": False, "name": True, "kind": False}
 
 

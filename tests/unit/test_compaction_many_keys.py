@@ -1,4 +1,5 @@
-"""Equality deletes by the million: within the memory that a task is given, in parts where they are more than it holds."""
+"""Equality deletes by the million: within the memory that a task is given, in parts where they are more than it
+holds."""
 
 from __future__ import annotations
 
@@ -13,10 +14,10 @@ import pyarrow as pa
 import pytest
 from tests.unit.bins import Bin, iceberg_schema, lake_field, read_back
 
-from thermocline.spark.kernels.compaction.equality import passes_for, plan_keys
-from thermocline.spark.kernels.compaction.lake_schema import read_lake_schema
-from thermocline.spark.kernels.compaction.run import run_bin
-from thermocline.spark.kernels.compaction.task import BinResult, BinTask, SortField
+from thermocline.parquet.deletes.equality_deletes import passes_for, plan_keys
+from thermocline.parquet.encode.lake_schema import read_lake_schema
+from thermocline.parquet.rewrite_task import BinResult, BinTask, SortField
+from thermocline.spark.kernels.compact_bin import run_bin
 
 _LIMIT_MIB = 512
 _FILE_ROWS, _FILES, _WIDTH = 131_072, 8, 1000
@@ -38,14 +39,20 @@ def _run_here(task: BinTask) -> tuple[BinResult, float]:
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bin]:
-    """A gigabyte of rows, ids from nought on, and ten million keys in disorder: every other id, and many that no row has."""
+    """A gigabyte of rows, ids from nought on, and ten million keys in disorder: every other id, and many that no row
+    has."""
     lake = Bin(tmp_path_factory.mktemp("wide"), schema=JSON)
     noise = pa.py_buffer(os.urandom(_FILE_ROWS * _WIDTH))
     offsets = pa.array(np.arange(0, (_FILE_ROWS + 1) * _WIDTH, _WIDTH, dtype=np.int32)).buffers()[1]
     body = pa.Array.from_buffers(pa.binary(), _FILE_ROWS, [None, offsets, noise])
     for number in range(_FILES):
         ids = pa.array(np.arange(number * _FILE_ROWS, (number + 1) * _FILE_ROWS))
-        lake.add(pa.Table.from_arrays([ids, body], schema=SCHEMA), compression="none", use_dictionary=False, row_group_size=16_384)
+        lake.add(
+            pa.Table.from_arrays([ids, body], schema=SCHEMA),
+            compression="none",
+            use_dictionary=False,
+            row_group_size=16_384,
+        )
     assert sum(file.size_bytes for file in lake.inputs) > 1_000_000_000
     keys = (np.arange(10_000_000, dtype=np.int64) * 6_700_417 % 10_000_000) * 2
     lake.delete_equal(pa.table([pa.array(keys)], schema=pa.schema([SCHEMA.field(0)])), [1])
@@ -69,7 +76,9 @@ def test_ten_million_keys_against_a_gigabyte_stay_within_the_memory_of_a_task(wi
 @pytest.mark.conforms("M-084")
 def test_keys_beyond_a_low_limit_are_taken_in_parts_and_delete_the_same_rows(wide: Bin) -> None:
     one = Bin(wide.directory, schema=JSON, inputs=wide.inputs[3:4], deletes=wide.deletes)
-    low = one.task("sort", memory_bytes=64 << 20, compression="uncompressed", sort=(SortField(field_id=1),), target_bytes=32 << 20)
+    low = one.task(
+        "sort", memory_bytes=64 << 20, compression="uncompressed", sort=(SortField(field_id=1),), target_bytes=32 << 20
+    )
     assert parts_of(low) >= 6
     result, memory_mib = run_alone(low)
     assert result.note.endswith("runs on disk")

@@ -16,12 +16,13 @@ import pytest
 from tests.unit.bins import Bin, lake_field, local, read_back, read_by_duckdb
 from tests.unit.parquet_truth import check_parquet
 
-from thermocline.spark.kernels.compaction import files, merge_plan
-from thermocline.spark.kernels.compaction.chunk_statistics import Ends, Statistics, merge_statistics
-from thermocline.spark.kernels.compaction.leaves import Leaf, Order, Physical
-from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable, RewriteUnsupported
-from thermocline.spark.kernels.compaction.row_map import moved_rows
-from thermocline.spark.kernels.compaction.task import BinResult
+from thermocline.parquet.copy import byte_files as files
+from thermocline.parquet.copy import merge_plan
+from thermocline.parquet.deletes.row_map import moved_rows
+from thermocline.parquet.footer.chunk_statistics import Ends, Statistics, merge_statistics
+from thermocline.parquet.footer.leaf_columns import Leaf, Order, Physical
+from thermocline.parquet.rewrite_task import BinResult
+from thermocline.parquet.unreadable import LakeInputUnreadable, RewriteUnsupported
 
 ROWS = 9_000
 SCHEMA = pa.schema([lake_field("id", pa.int64(), 1, False), lake_field("name", pa.string(), 2)])
@@ -57,7 +58,9 @@ def test_pages_of_small_row_groups_make_one_large_row_group(tmp_path: Path, how:
     before = [pq.ParquetFile(local(file.path)).metadata.row_group(0) for file in lake.inputs]
     after = pq.ParquetFile(path).metadata.row_group(0)
     for column in range(2):
-        assert after.column(column).total_compressed_size == sum(group.column(column).total_compressed_size for group in before)
+        assert after.column(column).total_compressed_size == sum(
+            group.column(column).total_compressed_size for group in before
+        )
         assert after.column(column).encodings == before[0].column(column).encodings
     assert read_back(result).equals(rows(0, 4 * ROWS))
     assert read_by_duckdb(result, "select count(*), sum(id), count(name) from t") == [
@@ -75,7 +78,11 @@ def add_with_dictionaries(lake: Bin, *names: list[str]) -> list[str]:
     """A file for each list of names, by dictionary; without one where names are many."""
     told = []
     for number, some in enumerate(names):
-        lake.add(with_names(number * ROWS, some), use_dictionary=["name"] if len(some) < 100 else False, write_page_index=True)
+        lake.add(
+            with_names(number * ROWS, some),
+            use_dictionary=["name"] if len(some) < 100 else False,
+            write_page_index=True,
+        )
         told += [some[i % len(some)] for i in range(ROWS)]
     return told
 
@@ -94,9 +101,19 @@ MANY = [f"{n} of many names" for n in range(1000)]
         ([MANY, ["a", "b"], MANY], True),
         ([["a"], MANY, ["b"]], True),
     ],
-    ids=["the same", "another order", "one more", "the same, then none", "none between", "none first", "others and none"],
+    ids=[
+        "the same",
+        "another order",
+        "one more",
+        "the same, then none",
+        "none between",
+        "none first",
+        "others and none",
+    ],
 )
-def test_pages_by_dictionary_are_copied_only_where_they_share_it(tmp_path: Path, names: list[list[str]], again: bool) -> None:
+def test_pages_by_dictionary_are_copied_only_where_they_share_it(
+    tmp_path: Path, names: list[list[str]], again: bool
+) -> None:
     lake = Bin(tmp_path)
     told = add_with_dictionaries(lake, *names)
     result = merged(lake)
@@ -171,7 +188,9 @@ def test_pages_are_kept_from_a_size_or_a_number_of_values_on(tmp_path: Path) -> 
             table = pa.table([list(range(values)), [n % 3 > 0 for n in range(values)]], schema=flags)
             lake.add(table, use_dictionary=False, write_page_index=True)
         result = merged(lake)
-        assert (result.kernel, "encoded again: flag" in result.note) == ("merge", again), "ids fill a page, truth values do not"
+        assert (result.kernel, "encoded again: flag" in result.note) == ("merge", again), (
+            "ids fill a page, truth values do not"
+        )
         assert check_parquet(local(result.outputs[0].path)).pages == (5 if again else 6)
 
 
@@ -199,7 +218,8 @@ def test_files_whose_writer_does_not_count_its_pages_are_re_encoded(tmp_path: Pa
         path = tmp_path / f"duck-{number}.parquet"
         with closing(duckdb.connect()) as conn:
             conn.execute(
-                f"copy (select i as id, 'row ' || i as name from range({number * ROWS}, {number * ROWS + ROWS}) t(i)) to '{path}'"
+                f"copy (select i as id, 'row ' || i as name from range({number * ROWS}, "
+                f"{number * ROWS + ROWS}) t(i)) to '{path}'"
                 " (format parquet, codec zstd, field_ids {id: 1, name: 2})"
             )
         lake.add_file(path, ROWS)
@@ -253,8 +273,12 @@ def test_chunks_of_null_need_no_bounds_and_a_chunk_that_says_nothing_leaves_none
         return Statistics(nulls=1, ends=Ends(low=struct.pack("<q", low), high=struct.pack("<q", high)))
 
     assert merge_statistics(LONG, [(5, whole(-3, 2)), (5, whole(-1, 7))]) == Statistics(nulls=2, ends=whole(-3, 7).ends)
-    assert merge_statistics(LONG, [(5, Statistics(nulls=5)), (5, whole(1, 2))]) == Statistics(nulls=6, ends=whole(1, 2).ends)
-    assert merge_statistics(LONG, [(5, whole(1, 2)), (5, Statistics(nulls=0))]) == Statistics(nulls=1), "a chunk that may hold anything"
+    assert merge_statistics(LONG, [(5, Statistics(nulls=5)), (5, whole(1, 2))]) == Statistics(
+        nulls=6, ends=whole(1, 2).ends
+    )
+    assert merge_statistics(LONG, [(5, whole(1, 2)), (5, Statistics(nulls=0))]) == Statistics(nulls=1), (
+        "a chunk that may hold anything"
+    )
     assert merge_statistics(LONG, [(5, None), (5, whole(1, 2))]) == Statistics()
 
 

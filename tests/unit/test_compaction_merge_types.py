@@ -1,4 +1,5 @@
-"""Merging held against every type, writer and shape of dictionary: the same rows, and statistics that are true of them."""
+"""Merging held against every type, writer and shape of dictionary: the same rows, and statistics that are true of
+them."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from hypothesis import strategies as st
 from tests.unit.bins import Bin, lake_field, local, read_back
 from tests.unit.parquet_truth import check_parquet
 
-from thermocline.spark.kernels.compaction import merge_plan
-from thermocline.spark.kernels.compaction.task import InputFile
+from thermocline.parquet.copy import merge_plan
+from thermocline.parquet.rewrite_task import InputFile
 
 Make = Callable[[random.Random], Any]
 
@@ -35,7 +36,9 @@ def whole(bits: int, signed: bool = True) -> Make:
 
 def number(digits: int, scale: int) -> Make:
     def make(chance: random.Random) -> decimal.Decimal:
-        unscaled = chance.choice((0, -1, 1, 10**digits - 1, 1 - 10**digits, chance.randint(1 - 10**digits, 10**digits - 1)))
+        unscaled = chance.choice(
+            (0, -1, 1, 10**digits - 1, 1 - 10**digits, chance.randint(1 - 10**digits, 10**digits - 1))
+        )
         return decimal.Decimal(unscaled).scaleb(-scale, decimal.Context(prec=50))
 
     return make
@@ -145,7 +148,9 @@ def by_duckdb(paths: list[str]) -> tuple[Any, ...]:
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_rows_of_any_type_by_any_writer_are_the_same_after_a_merge_and_nothing_said_of_them_is_untrue(seed: int) -> None:
+def test_rows_of_any_type_by_any_writer_are_the_same_after_a_merge_and_nothing_said_of_them_is_untrue(
+    seed: int,
+) -> None:
     chance = random.Random(seed)
     kinds = chance.sample(KINDS, 3)
     is_copy = chance.random() < 0.1
@@ -165,10 +170,14 @@ def test_rows_of_any_type_by_any_writer_are_the_same_after_a_merge_and_nothing_s
         assert result.kernel == "merge", result.note
         for output in result.outputs:
             check_parquet(local(output.path))
-        assert list(map(repr, read_back(result).to_pylist())) == [repr(row) for table in tables for row in table.to_pylist()]
+        assert list(map(repr, read_back(result).to_pylist())) == [
+            repr(row) for table in tables for row in table.to_pylist()
+        ]
         inputs = [local(file.path) for file in lake.inputs]
         if pa.float16() not in schema.types:
             assert by_duckdb([local(output.path) for output in result.outputs]) == by_duckdb(inputs)
         texts = [field.name for field in schema if pa.types.is_string(field.type)]
-        again = pa.concat_tables([pq.read_table(local(output.path), read_dictionary=texts) for output in result.outputs])
+        again = pa.concat_tables(
+            [pq.read_table(local(output.path), read_dictionary=texts) for output in result.outputs]
+        )
         assert again.num_rows == result.rows_written == sum(table.num_rows for table in tables)

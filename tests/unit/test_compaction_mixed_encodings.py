@@ -1,7 +1,8 @@
-"""Files of writers that encode otherwise, merged: whatever is copied must be read by Arrow, by DuckDB and by our own kernels.
+"""Files of writers that encode otherwise, merged: whatever is copied must be read by Arrow, by DuckDB and by our own
+kernels.
 
-A column chunk has one dictionary at most, and readers differ in which pages they take behind it. So pages of several writers share a chunk
-only where one writer could have made it.
+A column chunk has one dictionary at most, and readers differ in which pages they take behind it. So pages of several
+writers share a chunk only where one writer could have made it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back
 from tests.unit.parquet_truth import check_parquet
 from tests.unit.test_compaction_merge_types import by_duckdb, however_small
 
-from thermocline.cold.table_files import read_deleted_names
 from thermocline.core.maintenance.files import DeleteSeen
-from thermocline.ops.maintain.replacing import read_positions
-from thermocline.spark.kernels.compaction.task import BinResult, SortField
-from thermocline.spark.kernels.fold_deletes import KnownDeletes
+from thermocline.lake.read.table_files import read_deleted_names
+from thermocline.maintain.operations.replace_files import read_positions
+from thermocline.parquet.deletes.position_deletes import KnownDeletes
+from thermocline.parquet.rewrite_task import BinResult, SortField
 
 SCHEMA = pa.schema(
     [
@@ -38,7 +39,12 @@ SCHEMA = pa.schema(
     ]
 )
 ICEBERG = iceberg_schema(
-    (1, "id", "long"), (2, "name", "string"), (3, "x", "double"), (4, "raw", "binary"), (5, "n", "int"), (6, "ok", "boolean")
+    (1, "id", "long"),
+    (2, "name", "string"),
+    (3, "x", "double"),
+    (4, "raw", "binary"),
+    (5, "n", "int"),
+    (6, "ok", "boolean"),
 )
 DELTAS = {
     "id": "DELTA_BINARY_PACKED",
@@ -50,12 +56,20 @@ DELTAS = {
 LENGTHS = {"name": "DELTA_LENGTH_BYTE_ARRAY", "raw": "DELTA_BYTE_ARRAY", "n": "DELTA_BINARY_PACKED", "ok": "RLE"}
 HOW: dict[str, dict[str, Any]] = {
     "dictionary": {"use_dictionary": True},
-    "dictionary that overflows": {"use_dictionary": True, "dictionary_pagesize_limit": 16, "write_batch_size": 64, "data_page_size": 256},
+    "dictionary that overflows": {
+        "use_dictionary": True,
+        "dictionary_pagesize_limit": 16,
+        "write_batch_size": 64,
+        "data_page_size": 256,
+    },
     "plain": {"use_dictionary": False},
     "delta": {"use_dictionary": False, "column_encoding": DELTAS},
     "delta lengths": {"use_dictionary": False, "column_encoding": LENGTHS},
 }
-WRITERS = {f"{name}, pages v{pages[0]}": {**how, "data_page_version": pages} for (name, how), pages in product(HOW.items(), ("1.0", "2.0"))}
+WRITERS = {
+    f"{name}, pages v{pages[0]}": {**how, "data_page_version": pages}
+    for (name, how), pages in product(HOW.items(), ("1.0", "2.0"))
+}
 ROWS = 400
 
 
@@ -124,7 +138,12 @@ def test_files_of_many_writers_are_read_by_all_after_they_were_merged(seed: int)
         codec = chance.choice(("zstd", "snappy", "gzip", "none"))
         for _ in range(chance.randrange(2, 6)):
             count = chance.choice((1, 50, ROWS))
-            lake.add(rows(before, count), compression=codec, row_group_size=chance.choice((60, 1000)), **WRITERS[chance.choice(names)])
+            lake.add(
+                rows(before, count),
+                compression=codec,
+                row_group_size=chance.choice((60, 1000)),
+                **WRITERS[chance.choice(names)],
+            )
             before += count
         table_codec = "uncompressed" if codec == "none" else codec
         result = lake.run(splice_min_row_group_bytes=1 << 40, compression=table_codec)
@@ -137,7 +156,9 @@ def test_position_deletes_are_read_however_their_paths_are_encoded(tmp_path: Pat
     """By a fold, by a commit that moves them along, and by what plans with the names in them."""
     path = str(tmp_path / "deletes.parquet")
     places = pa.table({"file_path": ["/a", "/a", "/b"], "pos": pa.array([3, 5, 7], pa.int64())})
-    how: dict[str, Any] = {} if encoding == "dictionary" else {"use_dictionary": False, "column_encoding": {"file_path": encoding}}
+    how: dict[str, Any] = (
+        {} if encoding == "dictionary" else {"use_dictionary": False, "column_encoding": {"file_path": encoding}}
+    )
     pq.write_table(places, path, **how)
     assert KnownDeletes().of("/a", [path]).tolist() == [3, 5]
     seen = DeleteSeen(path=path, kind="position", size_bytes=1, record_count=3, sequence_number=1)

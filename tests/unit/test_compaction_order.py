@@ -1,4 +1,5 @@
-"""The order of rows by columns of every type, its odd values included, against plain Python; and what curves order by."""
+"""The order of rows by columns of every type, its odd values included, against plain Python; and what curves order
+by."""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ from pyiceberg.types import LongType
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back
 
 from thermocline.errors import LakeFileNotWritten
-from thermocline.maintenance_errors import OutsideThePlan
-from thermocline.spark.kernels.compaction.ahead import work_ahead
-from thermocline.spark.kernels.compaction.curves import bits_for
-from thermocline.spark.kernels.compaction.in_order import check_in_order
-from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable
-from thermocline.spark.kernels.compaction.sort_words import Direction, row_order
-from thermocline.spark.kernels.compaction.task import OutputFile, SortField
-from thermocline.spark.kernels.compaction.transforms import transformed
+from thermocline.errors.maintenance import OutsideThePlan
+from thermocline.parquet.encode.prefetch import work_ahead
+from thermocline.parquet.rewrite_task import OutputFile, SortField
+from thermocline.parquet.sort.check_order import check_in_order
+from thermocline.parquet.sort.row_order import Direction, row_order
+from thermocline.parquet.sort.space_filling_curves import bits_for
+from thermocline.parquet.sort.transforms import transformed
+from thermocline.parquet.unreadable import LakeInputUnreadable
 
 _NEGATIVE_NAN: float = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000001))[0]
 _MOMENT = dt.datetime(2026, 11, 16)
@@ -42,23 +43,37 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "double": (pa.float64(), [0.0, -0.0, math.nan, _NEGATIVE_NAN, math.inf, -math.inf, 5e-324, -5e-324]),
     "decimal(9,2)": (pa.decimal128(9, 2), [Decimal("-9999999.99"), Decimal("9999999.99"), Decimal("0.01"), Decimal(0)]),
     "decimal(18,0)": (pa.decimal128(18, 0), [Decimal(-(10**18) + 1), Decimal(10**18 - 1), Decimal(-1), Decimal(0)]),
-    "decimal(38,4)": (pa.decimal128(38, 4), [Decimal("-1e33"), Decimal("1e33"), Decimal("18446744073709551616.5"), Decimal("-0.0001")]),
+    "decimal(38,4)": (
+        pa.decimal128(38, 4),
+        [Decimal("-1e33"), Decimal("1e33"), Decimal("18446744073709551616.5"), Decimal("-0.0001")],
+    ),
     "date": (pa.date32(), [dt.date(1, 1, 1), dt.date(9999, 12, 31), dt.date(1969, 12, 31)]),
     "time": (pa.time64("us"), [dt.time(0), dt.time(23, 59, 59, 999999), dt.time(12)]),
     "timestamp": (pa.timestamp("us"), [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31), _MOMENT]),
-    "timestamptz": (pa.timestamp("us", "UTC"), [_MOMENT.replace(tzinfo=dt.UTC), dt.datetime(1960, 1, 1, tzinfo=dt.UTC)]),
+    "timestamptz": (
+        pa.timestamp("us", "UTC"),
+        [_MOMENT.replace(tzinfo=dt.UTC), dt.datetime(1960, 1, 1, tzinfo=dt.UTC)],
+    ),
     "string": (pa.string(), ["", "a", "a\x00", "ab", "é", "\uffff", "\U0001f40d"]),
     "binary": (pa.binary(), [b"", b"\x00", b"\x7f", b"\x80", b"\xff", b"\xff\x00"]),
     "fixed[2]": (pa.binary(2), [b"\x00\x00", b"\x7f\xff", b"\x80\x00", b"\xff\xff"]),
-    "uuid": (pa.uuid(), [uuid.UUID(int=0), uuid.UUID(int=2**127 - 1), uuid.UUID(int=2**127), uuid.UUID(int=2**128 - 1)]),
+    "uuid": (
+        pa.uuid(),
+        [uuid.UUID(int=0), uuid.UUID(int=2**127 - 1), uuid.UUID(int=2**127), uuid.UUID(int=2**128 - 1)],
+    ),
 }
 KINDS = list(VALUES)
 
 
 def comparable(value: Any) -> Any:
-    """A value in a form that Python orders as Iceberg does: every NaN greatest, -0.0 below 0.0, text and uuids by their bytes."""
+    """A value in a form that Python orders as Iceberg does: every NaN greatest, -0.0 below 0.0, text and uuids by their
+    bytes."""
     if isinstance(value, float):
-        return (math.isnan(value), 0.0 if math.isnan(value) else value, 0.0 if math.isnan(value) else math.copysign(1, value))
+        return (
+            math.isnan(value),
+            0.0 if math.isnan(value) else value,
+            0.0 if math.isnan(value) else math.copysign(1, value),
+        )
     if isinstance(value, str):
         return value.encode()
     return value.bytes if isinstance(value, uuid.UUID) else value
@@ -104,17 +119,26 @@ def test_rows_are_ordered_by_columns_of_every_type_as_iceberg_orders_them(drawn:
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(KINDS), min_size=1, max_size=2, unique=True), DIRECTIONS, st.integers(0, 2**32))
-def test_odd_values_keep_their_order_through_runs_on_disk(tmp_path: Path, kinds: list[str], direction: Direction, seed: int) -> None:
+def test_odd_values_keep_their_order_through_runs_on_disk(
+    tmp_path: Path, kinds: list[str], direction: Direction, seed: int
+) -> None:
     chance = np.random.default_rng(seed)
-    lake = Bin(tmp_path, schema=iceberg_schema(*((at + 1, f"c{at}", kind) for at, kind in enumerate(kinds)), (9, "place", "long")))
+    lake = Bin(
+        tmp_path,
+        schema=iceberg_schema(*((at + 1, f"c{at}", kind) for at, kind in enumerate(kinds)), (9, "place", "long")),
+    )
     fields = [lake_field(f"c{at}", VALUES[kind][0], at + 1) for at, kind in enumerate(kinds)]
     schema = pa.schema([*fields, lake_field("place", pa.int64(), 9)])
     for number in range(2):
         columns = [
-            pa.array([(VALUES[k][1] + [None])[n] for n in chance.integers(0, len(VALUES[k][1]) + 1, 300)], VALUES[k][0]) for k in kinds
+            pa.array([(VALUES[k][1] + [None])[n] for n in chance.integers(0, len(VALUES[k][1]) + 1, 300)], VALUES[k][0])
+            for k in kinds
         ]
         lake.add(pa.Table.from_arrays([*columns, pa.array(range(number * 300, number * 300 + 300))], schema=schema))
-    sort = tuple(SortField(field_id=at + 1, descending=direction.descending, nulls_first=direction.nulls_first) for at in range(len(kinds)))
+    sort = tuple(
+        SortField(field_id=at + 1, descending=direction.descending, nulls_first=direction.nulls_first)
+        for at in range(len(kinds))
+    )
     spilled, whole = lake.run("sort", sort=sort, memory_bytes=30_000), lake.run("sort", sort=sort)
     assert spilled.note.endswith("runs on disk")
     assert read_back(spilled).column("place").to_pylist() == read_back(whole).column("place").to_pylist()
@@ -131,7 +155,9 @@ def test_truncated_numbers_run_over_where_icebergs_do() -> None:
     small = transformed(pa.array([-(2**31), 2**31 - 1, None], pa.int32()), "truncate[10]")
     assert small.to_pylist() == [2**31 - 2, 2**31 - 8 + 0 - (2**31 - 8) % 10, None]
     large = pa.array([-(2**63) + 8, 2**63 - 1, -1], pa.int64())
-    assert transformed(large, "truncate[10]").to_pylist() == [TruncateTransform(10).transform(LongType())(v) for v in large.to_pylist()]
+    assert transformed(large, "truncate[10]").to_pylist() == [
+        TruncateTransform(10).transform(LongType())(v) for v in large.to_pylist()
+    ]
 
 
 def ranks_by_model(values: list[Any], bits: int) -> list[int]:
@@ -140,7 +166,11 @@ def ranks_by_model(values: list[Any], bits: int) -> list[int]:
     nulls, total = len(values) - len(below), len(values)
     found = []
     for value in values:
-        share = 0 if value is None else (nulls + sum(1 for other in below if other < comparable(value))) * (1 << bits) // total
+        share = (
+            0
+            if value is None
+            else (nulls + sum(1 for other in below if other < comparable(value))) * (1 << bits) // total
+        )
         found.append(0 if value is None else 1 + min((1 << bits) - 2, share))
     return found
 
@@ -151,20 +181,34 @@ def test_z_order_interleaves_the_bits_of_ranks_that_hold_for_the_whole_partition
     """Ranks of one file or run alone would order rows of several files differently from this model over all of them."""
     kinds: list[tuple[str, pa.DataType]] = [("double", pa.float64()), ("long", pa.int64()), ("string", pa.string())]
     kinds = (kinds * 2)[:columns]
-    lake = Bin(tmp_path, schema=iceberg_schema(*((at + 1, f"c{at}", kind) for at, (kind, _) in enumerate(kinds)), (9, "place", "long")))
-    schema = pa.schema([*(lake_field(f"c{at}", kind, at + 1) for at, (_, kind) in enumerate(kinds)), lake_field("place", pa.int64(), 9)])
+    lake = Bin(
+        tmp_path,
+        schema=iceberg_schema(*((at + 1, f"c{at}", kind) for at, (kind, _) in enumerate(kinds)), (9, "place", "long")),
+    )
+    schema = pa.schema(
+        [
+            *(lake_field(f"c{at}", kind, at + 1) for at, (_, kind) in enumerate(kinds)),
+            lake_field("place", pa.int64(), 9),
+        ]
+    )
     chance, rows = np.random.default_rng(5), []
     for number in range(3):
         # Skewed by powers of ten, the files' ranges apart, some NULL.
         numbers = np.exp(chance.normal(number * 5, 6, (150, columns)))
         texts = [
-            [_as_kind(float(v), kind) if chance.random() > 0.1 else None for v, (kind, _) in zip(row, kinds, strict=True)]
+            [
+                _as_kind(float(v), kind) if chance.random() > 0.1 else None
+                for v, (kind, _) in zip(row, kinds, strict=True)
+            ]
             for row in numbers
         ]
         found = [(*row, number * 150 + at) for at, row in enumerate(texts)]
         rows += found
         lake.add(
-            pa.Table.from_arrays([pa.array([row[at] for row in found], schema.field(at).type) for at in range(columns + 1)], schema=schema)
+            pa.Table.from_arrays(
+                [pa.array([row[at] for row in found], schema.field(at).type) for at in range(columns + 1)],
+                schema=schema,
+            )
         )
     bits = bits_for(columns)
     assert columns * bits <= (64 if columns <= 4 else 128)
@@ -183,7 +227,9 @@ def _as_kind(value: float, kind: str) -> Any:
 @pytest.mark.parametrize("kernel", ["zorder", "hilbert"])
 def test_a_condition_on_two_columns_opens_a_small_part_of_a_curves_row_groups(tmp_path: Path, kernel: str) -> None:
     lake = Bin(tmp_path, schema=iceberg_schema((1, "a", "double"), (2, "b", "double"), (3, "body", "string")))
-    schema = pa.schema([lake_field("a", pa.float64(), 1), lake_field("b", pa.float64(), 2), lake_field("body", pa.string(), 3)])
+    schema = pa.schema(
+        [lake_field("a", pa.float64(), 1), lake_field("b", pa.float64(), 2), lake_field("body", pa.string(), 3)]
+    )
     chance = np.random.default_rng(11)
     body = pa.array([f"{n:0200d}" for n in range(16_000)])
     for _ in range(4):
@@ -211,8 +257,12 @@ def test_what_an_external_engine_says_it_sorted_is_looked_at(tmp_path: Path) -> 
     def written(*files: list[int | None]) -> list[OutputFile]:
         found = []
         for at, values in enumerate(files):
-            pq.write_table(pa.table([pa.array(values, pa.int64())], schema=schema), tmp_path / f"{at}.parquet", row_group_size=2)
-            found.append(OutputFile(path=f"file://{tmp_path}/{at}.parquet", size_bytes=1, rows=len(values), split_offsets=()))
+            pq.write_table(
+                pa.table([pa.array(values, pa.int64())], schema=schema), tmp_path / f"{at}.parquet", row_group_size=2
+            )
+            found.append(
+                OutputFile(path=f"file://{tmp_path}/{at}.parquet", size_bytes=1, rows=len(values), split_offsets=())
+            )
         return found
 
     check_in_order(task, written([5, 5, 4], [4, 1, None], [None]), lambda _read, _written: None)

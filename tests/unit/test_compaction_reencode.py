@@ -21,18 +21,25 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back, read_by_duckdb
 
-from thermocline.spark.kernels.compaction import equality, key_words, reading, writing
-from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable, RewriteUnsupported
-from thermocline.spark.kernels.compaction.row_map import moved_rows, removed_positions
-from thermocline.spark.kernels.compaction.task import BinResult, DeleteSource
+from thermocline.parquet.deletes import equality_deletes as equality
+from thermocline.parquet.deletes.row_map import moved_rows, removed_positions
+from thermocline.parquet.encode import input_reader as reading
+from thermocline.parquet.encode import output_writer as writing
+from thermocline.parquet.rewrite_task import BinResult, DeleteSource
+from thermocline.parquet.sort import key_words
+from thermocline.parquet.unreadable import LakeInputUnreadable, RewriteUnsupported
 
-SCHEMA = pa.schema([lake_field("id", pa.int64(), 1), lake_field("name", pa.string(), 2), lake_field("x", pa.float64(), 3)])
+SCHEMA = pa.schema(
+    [lake_field("id", pa.int64(), 1), lake_field("name", pa.string(), 2), lake_field("x", pa.float64(), 3)]
+)
 JSON = iceberg_schema((1, "id", "long"), (2, "name", "string"), (3, "x", "double"))
 Row = tuple[int | None, str | None, float | None]
 
 
 def table(rows: list[Row], schema: pa.Schema = SCHEMA) -> pa.Table:
-    return pa.Table.from_arrays([pa.array([row[n] for row in rows], schema.field(n).type) for n in range(len(schema))], schema=schema)
+    return pa.Table.from_arrays(
+        [pa.array([row[n] for row in rows], schema.field(n).type) for n in range(len(schema))], schema=schema
+    )
 
 
 def rows_of(result: BinResult) -> list[tuple[Any, ...]]:
@@ -52,7 +59,9 @@ def java_equal(left: Any, right: Any) -> bool:
 
 
 def same_rows(left: list[tuple[Any, ...]], right: list[tuple[Any, ...]]) -> bool:
-    return len(left) == len(right) and all(all(map(java_equal, one, other)) for one, other in zip(left, right, strict=True))
+    return len(left) == len(right) and all(
+        all(map(java_equal, one, other)) for one, other in zip(left, right, strict=True)
+    )
 
 
 KEYS = st.one_of(st.none(), st.integers(0, 6), st.sampled_from([-(2**63), 2**63 - 1, -1]))
@@ -62,10 +71,14 @@ ROWS = st.lists(st.tuples(KEYS, TEXTS, FLOATS), max_size=30)
 ID_SETS = st.sampled_from([(1,), (2,), (3,), (1, 2), (2, 3), (1, 2, 3)])
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     files=st.lists(st.tuples(ROWS, st.integers(1, 4)), min_size=1, max_size=4),
-    equals=st.lists(st.tuples(ID_SETS, st.lists(st.tuples(KEYS, TEXTS, FLOATS), max_size=8), st.integers(1, 5)), max_size=4),
+    equals=st.lists(
+        st.tuples(ID_SETS, st.lists(st.tuples(KEYS, TEXTS, FLOATS), max_size=8), st.integers(1, 5)), max_size=4
+    ),
     places=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 29)), max_size=12),
     spelling=st.sampled_from(["file://{}", "file:{}", "{}", "file://localhost{}"]),
     memory=st.sampled_from([402_653_184, 400]),
@@ -82,7 +95,9 @@ def test_what_deletes_leave_equals_a_row_by_row_model(
         lake.delete_equal(table([tuple(key[number - 1] for number in ids) for key in keys], schema), ids, sequence)
     named = [(file, place) for file, place in places if file < len(files)]
     if named:
-        lake.delete_positions([(spelling.format(local(lake.inputs[file].path)), place) for file, place in sorted(named)], 9)
+        lake.delete_positions(
+            [(spelling.format(local(lake.inputs[file].path)), place) for file, place in sorted(named)], 9
+        )
     left: list[Row] = []
     removed: list[list[int]] = []
     for number, (rows, sequence) in enumerate(files):
@@ -90,7 +105,9 @@ def test_what_deletes_leave_equals_a_row_by_row_model(
         for ids, keys, delete_sequence in equals:
             if delete_sequence > sequence:
                 gone |= {
-                    place for place, row in enumerate(rows) if any(all(java_equal(row[i - 1], key[i - 1]) for i in ids) for key in keys)
+                    place
+                    for place, row in enumerate(rows)
+                    if any(all(java_equal(row[i - 1], key[i - 1]) for i in ids) for key in keys)
                 }
         left += [row for place, row in enumerate(rows) if place not in gone]
         removed.append(sorted(gone))
@@ -107,7 +124,9 @@ def test_what_deletes_leave_equals_a_row_by_row_model(
             assert removed_positions(maps[0]).tolist() == removed[number]
 
 
-def test_keys_that_share_one_hash_are_told_apart_by_their_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_share_one_hash_are_told_apart_by_their_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(key_words, "_BYTE_WORDS", np.ones(256, dtype=np.uint64))
     lake = Bin(tmp_path, schema=JSON)
     texts = [f"{n:04d}" for n in range(200)]
@@ -177,7 +196,11 @@ def test_a_deletion_vector_takes_away_rows_of_its_own_file_alone(tmp_path: Path)
 def test_values_stay_with_their_field_id_when_a_name_is_dropped_and_added_again(tmp_path: Path) -> None:
     lake = Bin(tmp_path, schema=iceberg_schema((1, "id", "long"), (5, "name", "string"), (3, "y", "double")))
     lake.add(table([(1, "old", 1.0)]))
-    lake.add(pa.table([[2], ["new"]], schema=pa.schema([lake_field("id", pa.int64(), 1), lake_field("name", pa.string(), 5)])))
+    lake.add(
+        pa.table(
+            [[2], ["new"]], schema=pa.schema([lake_field("id", pa.int64(), 1), lake_field("name", pa.string(), 5)])
+        )
+    )
     assert rows_of(lake.run()) == [(1, None, 1.0), (2, "new", None)]
 
 
@@ -185,10 +208,16 @@ def test_values_stay_with_their_field_id_when_a_name_is_dropped_and_added_again(
 def test_equality_deletes_on_columns_dropped_or_added_later_are_applied(tmp_path: Path) -> None:
     lake = Bin(tmp_path, schema=iceberg_schema((1, "id", "long"), (9, "added", "int")))
     lake.add(table([(1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0)]))
-    lake.add(pa.table([[4, 5], [1, None]], schema=pa.schema([lake_field("id", pa.int64(), 1), lake_field("added", pa.int32(), 9)])))
+    lake.add(
+        pa.table(
+            [[4, 5], [1, None]], schema=pa.schema([lake_field("id", pa.int64(), 1), lake_field("added", pa.int32(), 9)])
+        )
+    )
     lake.delete_equal(pa.table([["b"]], schema=pa.schema([lake_field("name", pa.string(), 2)])), [2])
     assert rows_of(lake.run("reencode")) == [(1, None), (3, None), (4, 1), (5, None)]
-    lake.delete_equal(pa.table([pa.array([None], pa.int32())], schema=pa.schema([lake_field("added", pa.int32(), 9)])), [9])
+    lake.delete_equal(
+        pa.table([pa.array([None], pa.int32())], schema=pa.schema([lake_field("added", pa.int32(), 9)])), [9]
+    )
     assert rows_of(lake.run("reencode")) == [(4, 1)]
 
 
@@ -218,8 +247,15 @@ def test_an_equality_column_nested_or_behind_other_columns_is_found_by_its_field
     }
     map_json = {"type": "map", "key-id": 21, "key": "string", "value-id": 22, "value": "long", "value-required": False}
     list_json = {"type": "list", "element-id": 20, "element": "string", "element-required": False}
-    lake = Bin(tmp_path, schema=iceberg_schema((5, "new_name", "long"), (4, "s", struct_json), (3, "m", map_json), (2, "tags", list_json)))
-    lake.add(pa.Table.from_arrays([pa.array([row[n] for row in rows], file.field(n).type) for n in range(4)], schema=file))
+    lake = Bin(
+        tmp_path,
+        schema=iceberg_schema(
+            (5, "new_name", "long"), (4, "s", struct_json), (3, "m", map_json), (2, "tags", list_json)
+        ),
+    )
+    lake.add(
+        pa.Table.from_arrays([pa.array([row[n] for row in rows], file.field(n).type) for n in range(4)], schema=file)
+    )
     lake.delete_equal(
         pa.Table.from_arrays(
             [pa.array([{"code": 1}, {"code": 77}], pa.struct([inner.field(0)]))],
@@ -227,7 +263,9 @@ def test_an_equality_column_nested_or_behind_other_columns_is_found_by_its_field
         ),
         [12],
     )
-    lake.delete_equal(pa.table([pa.array([40, 41], pa.int32())], schema=pa.schema([lake_field("anything", pa.int32(), 5)])), [5])
+    lake.delete_equal(
+        pa.table([pa.array([40, 41], pa.int32())], schema=pa.schema([lake_field("anything", pa.int32(), 5)])), [5]
+    )
     result = lake.run("reencode")
     assert rows_of(result) == [(20, {"said": None, "code": 2}, None, None), (30, None, [], [])]
     lake.deletes.clear()
@@ -260,7 +298,16 @@ def test_added_columns_have_their_default_and_partition_columns_their_value(tmp_
     lake.add(table([(1, "a", 1.0)]))
     result = lake.run("reencode", partition_values={10: "2026-11-16", 16: "eu"})
     [found] = rows_of(result)
-    assert found == (1, day, moment, uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7"), Decimal("14.20"), b"\x00\xff", "x", "eu")
+    assert found == (
+        1,
+        day,
+        moment,
+        uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7"),
+        Decimal("14.20"),
+        b"\x00\xff",
+        "x",
+        "eu",
+    )
 
 
 @pytest.mark.parametrize(
@@ -280,7 +327,9 @@ def test_types_written_by_others_or_widened_since_become_the_tables(
     tmp_path: Path, written: pa.DataType, value: object, wanted: str, read: object
 ) -> None:
     lake = Bin(tmp_path, schema=iceberg_schema((1, "v", wanted)))
-    lake.add(pa.table([pa.array([value, None], written)], schema=pa.schema([lake_field("v", written, 1)])), store_schema=True)
+    lake.add(
+        pa.table([pa.array([value, None], written)], schema=pa.schema([lake_field("v", written, 1)])), store_schema=True
+    )
     assert rows_of(lake.run("reencode")) == [(read,), (None,)]
 
 
@@ -288,8 +337,14 @@ def test_types_written_by_others_or_widened_since_become_the_tables(
     "how",
     [
         {"use_dictionary": False},
-        {"use_dictionary": False, "column_encoding": {"id": "DELTA_BINARY_PACKED", "name": "DELTA_BYTE_ARRAY", "x": "BYTE_STREAM_SPLIT"}},
-        {"use_dictionary": False, "column_encoding": {"id": "BYTE_STREAM_SPLIT", "name": "DELTA_LENGTH_BYTE_ARRAY", "x": "PLAIN"}},
+        {
+            "use_dictionary": False,
+            "column_encoding": {"id": "DELTA_BINARY_PACKED", "name": "DELTA_BYTE_ARRAY", "x": "BYTE_STREAM_SPLIT"},
+        },
+        {
+            "use_dictionary": False,
+            "column_encoding": {"id": "BYTE_STREAM_SPLIT", "name": "DELTA_LENGTH_BYTE_ARRAY", "x": "PLAIN"},
+        },
         {"data_page_version": "2.0", "compression": "snappy"},
         {"compression": "gzip", "version": "1.0"},
         {"compression": "lz4", "store_schema": True},
@@ -310,7 +365,10 @@ def test_outputs_carry_field_ids_statistics_page_indexes_and_the_schema(tmp_path
     lake.add(table([(n, f"text {n % 3}", n / 2) for n in range(1000)]))
     file = pq.ParquetFile(local(lake.run("reencode").outputs[0].path))
     columns = [file.metadata.row_group(0).column(n) for n in range(3)]
-    assert [(c.statistics.min, c.statistics.max, c.statistics.null_count) for c in columns[:2]] == [(0, 999, 0), ("text 0", "text 2", 0)]
+    assert [(c.statistics.min, c.statistics.max, c.statistics.null_count) for c in columns[:2]] == [
+        (0, 999, 0),
+        ("text 0", "text 2", 0),
+    ]
     assert not columns[2].is_stats_set  # of floats, in which readers look for NaN
     assert [column.has_column_index for column in columns] == [True, True, False]
     assert all(column.has_offset_index and column.compression == "ZSTD" for column in columns)
@@ -319,7 +377,9 @@ def test_outputs_carry_field_ids_statistics_page_indexes_and_the_schema(tmp_path
     assert file.metadata.metadata[b"iceberg.schema"].decode() == JSON
 
 
-def test_outputs_are_cut_at_the_target_and_moved_rows_are_found_over_the_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outputs_are_cut_at_the_target_and_moved_rows_are_found_over_the_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 1000)
     monkeypatch.setattr(reading, "BATCH_ROWS", 600)
     lake = Bin(tmp_path, schema=JSON)

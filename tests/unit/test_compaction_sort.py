@@ -19,16 +19,24 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyiceberg.transforms import BucketTransform, DayTransform, HourTransform, MonthTransform, TruncateTransform, YearTransform
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    MonthTransform,
+    TruncateTransform,
+    YearTransform,
+)
 from pyiceberg.types import BinaryType, DateType, DecimalType, LongType, StringType, TimestampType
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back
 
-from thermocline.spark.kernels.compaction import sorting, writing
-from thermocline.spark.kernels.compaction.curves import hilbert, z_order
-from thermocline.spark.kernels.compaction.problems import RewriteUnsupported
-from thermocline.spark.kernels.compaction.sort_words import Direction, row_order
-from thermocline.spark.kernels.compaction.task import BinResult, SortField
-from thermocline.spark.kernels.compaction.transforms import transformed
+from thermocline.parquet.encode import output_writer as writing
+from thermocline.parquet.rewrite_task import BinResult, SortField
+from thermocline.parquet.sort import sort_bin as sorting
+from thermocline.parquet.sort.row_order import Direction, row_order
+from thermocline.parquet.sort.space_filling_curves import hilbert, z_order
+from thermocline.parquet.sort.transforms import transformed
+from thermocline.parquet.unreadable import RewriteUnsupported
 
 SCHEMA = pa.schema(
     [
@@ -44,7 +52,9 @@ TINY = 4000
 
 
 def table(rows: list[tuple[Any, ...]]) -> pa.Table:
-    return pa.Table.from_arrays([pa.array([row[n] for row in rows], SCHEMA.field(n).type) for n in range(4)], schema=SCHEMA)
+    return pa.Table.from_arrays(
+        [pa.array([row[n] for row in rows], SCHEMA.field(n).type) for n in range(4)], schema=SCHEMA
+    )
 
 
 def rows_of(result: BinResult) -> list[tuple[Any, ...]]:
@@ -83,14 +93,18 @@ FLOATS = st.one_of(st.none(), st.sampled_from([0.0, -0.0, math.nan, math.inf, -m
 FIELDS = st.builds(SortField, field_id=st.integers(1, 3), descending=st.booleans(), nulls_first=st.booleans())
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     files=st.lists(st.lists(st.tuples(NUMBERS, TEXTS, FLOATS), min_size=1, max_size=80), min_size=1, max_size=4),
     order=st.lists(FIELDS, min_size=1, max_size=3, unique_by=lambda field: field.field_id),
     memory=st.sampled_from([402_653_184, TINY]),
 )
 @pytest.mark.conforms("M-088")
-def test_rows_come_out_in_the_order_asked_and_equal_ones_as_they_came(tmp_path: Path, files: Any, order: Any, memory: int) -> None:
+def test_rows_come_out_in_the_order_asked_and_equal_ones_as_they_came(
+    tmp_path: Path, files: Any, order: Any, memory: int
+) -> None:
     lake = Bin(tmp_path, schema=JSON)
     rows: list[tuple[Any, ...]] = []
     for file in files:
@@ -154,7 +168,9 @@ def test_deletes_are_applied_before_the_sort(tmp_path: Path) -> None:
 
 
 DAYS = pa.array([None, dt.date(1969, 12, 31), dt.date(1970, 1, 1), dt.date(2026, 11, 16)], pa.date32())
-MOMENTS = pa.array([None, dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2026, 11, 16, 3, 4, 5)], pa.timestamp("us"))
+MOMENTS = pa.array(
+    [None, dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2026, 11, 16, 3, 4, 5)], pa.timestamp("us")
+)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +179,12 @@ MOMENTS = pa.array([None, dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.date
         (pa.array([None, -11, -1, 0, 34], pa.int64()), "bucket[16]", BucketTransform(16), LongType()),
         (pa.array([None, "", "iceberg", "ü"]), "bucket[7]", BucketTransform(7), StringType()),
         (pa.array([None, b"\x00\x01"]), "bucket[7]", BucketTransform(7), BinaryType()),
-        (pa.array([Decimal("14.20"), None, Decimal("-1.28")], pa.decimal128(9, 2)), "bucket[11]", BucketTransform(11), DecimalType(9, 2)),
+        (
+            pa.array([Decimal("14.20"), None, Decimal("-1.28")], pa.decimal128(9, 2)),
+            "bucket[11]",
+            BucketTransform(11),
+            DecimalType(9, 2),
+        ),
         (DAYS, "bucket[5]", BucketTransform(5), DateType()),
         (MOMENTS, "bucket[5]", BucketTransform(5), TimestampType()),
         (pa.array([None, -11, -1, 0, 34], pa.int64()), "truncate[10]", TruncateTransform(10), LongType()),
@@ -211,7 +232,9 @@ def z_model(values: tuple[int, ...], bits: int) -> int:
     return key
 
 
-@given(st.integers(1, 6).flatmap(lambda n: st.lists(st.tuples(*[st.integers(0, 2**10 - 1)] * n), min_size=1, max_size=20)))
+@given(
+    st.integers(1, 6).flatmap(lambda n: st.lists(st.tuples(*[st.integers(0, 2**10 - 1)] * n), min_size=1, max_size=20))
+)
 def test_interleaved_bits_equal_a_bit_by_bit_model(rows: list[tuple[int, ...]]) -> None:
     columns = [np.array(column, dtype=np.uint64) for column in zip(*rows, strict=True)]
     words = z_order(columns, 16)
@@ -233,7 +256,11 @@ KINDS: list[tuple[str, pa.DataType, list[Any]]] = [
     ("double", pa.float64(), [0.5, -1.0, math.inf]),
     ("string", pa.string(), ["a", "long text", ""]),
     ("date", pa.date32(), [dt.date(2026, 1, 1), dt.date(1960, 1, 1), dt.date(2000, 1, 1)]),
-    ("timestamptz", pa.timestamp("us", "UTC"), [dt.datetime(2026, 1, 1, tzinfo=dt.UTC), dt.datetime(1960, 1, 1, tzinfo=dt.UTC)]),
+    (
+        "timestamptz",
+        pa.timestamp("us", "UTC"),
+        [dt.datetime(2026, 1, 1, tzinfo=dt.UTC), dt.datetime(1960, 1, 1, tzinfo=dt.UTC)],
+    ),
     ("boolean", pa.bool_(), [True, False]),
     ("decimal(9,2)", pa.decimal128(9, 2), [Decimal("1.5"), Decimal("-3.25")]),
     ("decimal(30,2)", pa.decimal128(30, 2), [Decimal("1e20"), Decimal("-3.25")]),
@@ -247,9 +274,14 @@ def test_curves_take_columns_of_every_kind_and_keep_every_row(tmp_path: Path, ke
     schema = pa.schema([lake_field(f"c{n}", kind[1], n + 1) for n, kind in enumerate(KINDS)])
     chance = np.random.default_rng(9)
     for _ in range(3):
-        columns = [pa.array([None if (n := int(chance.integers(-1, len(v)))) < 0 else v[n] for _ in range(500)], k) for _, k, v in KINDS]
+        columns = [
+            pa.array([None if (n := int(chance.integers(-1, len(v)))) < 0 else v[n] for _ in range(500)], k)
+            for _, k, v in KINDS
+        ]
         lake.add(pa.Table.from_arrays(columns, schema=schema))
-    before = Counter(row for file in lake.inputs for row in zip(*pq.read_table(local(file.path)).to_pydict().values(), strict=True))
+    before = Counter(
+        row for file in lake.inputs for row in zip(*pq.read_table(local(file.path)).to_pydict().values(), strict=True)
+    )
     order = tuple(SortField(field_id=n + 1) for n in range(len(KINDS)))
     first, second = lake.run(kernel, sort=order), lake.run(kernel, sort=order, memory_bytes=150_000)
     assert Counter(rows_of(first)) == before

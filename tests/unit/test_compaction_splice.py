@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.bins import Bin, lake_field, local, read_back, read_by_duckdb
 
-from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable, RewriteUnsupported
-from thermocline.spark.kernels.compaction.row_map import moved_rows
+from thermocline.parquet.deletes.row_map import moved_rows
+from thermocline.parquet.unreadable import LakeInputUnreadable, RewriteUnsupported
 
 SCHEMA = pa.schema([lake_field("id", pa.int64(), 1, False), lake_field("name", pa.string(), 2)])
 WRITERS: list[dict[str, Any]] = [
@@ -32,7 +32,9 @@ def rows(first: int, count: int) -> pa.Table:
     return pa.table([list(ids), [None if i % 11 == 0 else f"row {i}" for i in ids]], schema=SCHEMA)
 
 
-@pytest.mark.parametrize("how", WRITERS, ids=["page index", "plain, pages v2", "bloom filters", "delta", "uncompressed"])
+@pytest.mark.parametrize(
+    "how", WRITERS, ids=["page index", "plain, pages v2", "bloom filters", "delta", "uncompressed"]
+)
 def test_a_spliced_file_reads_as_its_inputs_one_after_the_other(tmp_path: Path, how: dict[str, Any]) -> None:
     lake = Bin(tmp_path)
     for number in range(5):
@@ -41,7 +43,9 @@ def test_a_spliced_file_reads_as_its_inputs_one_after_the_other(tmp_path: Path, 
     assert (result.kernel, result.note, len(result.outputs)) == ("splice", "", 1)
     assert result.rows_written == 5000
     assert read_back(result).equals(rows(0, 5000))
-    assert read_by_duckdb(result, "select count(*), sum(id), count(name) from t") == [(5000, sum(range(5000)), 5000 - 455)]
+    assert read_by_duckdb(result, "select count(*), sum(id), count(name) from t") == [
+        (5000, sum(range(5000)), 5000 - 455)
+    ]
     assert read_by_duckdb(result, "select name from t where id = 3123") == [("row 3123",)]
     assert lake.registered == [output.path for output in result.outputs]
 

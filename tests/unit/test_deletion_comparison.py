@@ -15,16 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thermocline
-from thermocline.core.maintenance.file_names import canonical_path, is_ambiguous_key, loose_folder, loose_path
+from thermocline.core.lake_paths import canonical_path, is_ambiguous_key, loose_folder, loose_path
 from thermocline.core.maintenance.orphans import ListedFile
-from thermocline.deletion.comparison import Compared, Deletable, NeededFiles
-from thermocline.deletion.files import delete_file, move_aside, move_back
-from thermocline.deletion.trees import DeletableTree, delete_tree, judge_tree, may_be_below
-from thermocline.maintenance_errors import FolderInUse, SpellingsDiffer
+from thermocline.errors.maintenance import FolderInUse, SpellingsDiffer
+from thermocline.lake.files.delete_files import delete_file, move_aside, move_back
+from thermocline.lake.files.delete_trees import DeletableTree, delete_tree, judge_tree, may_be_below
+from thermocline.lake.files.deletion_check import Compared, Deletable, NeededFiles
 
 pytestmark = pytest.mark.unit
 
-NAMES = st.text(st.sampled_from("aAbé ß+#?%20ñ=&~中\u0301'"), min_size=1, max_size=8).map(lambda text: f"{text}.parquet")
+NAMES = st.text(st.sampled_from("aAbé ß+#?%20ñ=&~中\u0301'"), min_size=1, max_size=8).map(
+    lambda text: f"{text}.parquet"
+)
 Draw = Callable[[st.SearchStrategy[object]], object]
 
 
@@ -58,7 +60,9 @@ def other_letters(draw: Draw, path: str) -> str:
         case "escaped":
             return quote(path)
         case "all escaped":
-            return "".join(letter if letter == "/" else "".join(f"%{byte:02x}" for byte in letter.encode()) for letter in path)
+            return "".join(
+                letter if letter == "/" else "".join(f"%{byte:02x}" for byte in letter.encode()) for letter in path
+            )
         case "twice":
             return quote(quote(path))
         case "NFC" | "NFD":
@@ -83,8 +87,14 @@ def test_no_spelling_of_a_local_file_is_taken_for_another_file(
     real = root / "data" / name
     real.write_bytes(b"needed")
     way = data.draw(st.sampled_from([f"{root}/data", f"{base}/way/t/data", f"{root}/within", f"{root}/within/../data"]))
-    spelled = other_letters(data.draw, other_slashes(data.draw, f"{way}/{name}")) if data.draw(st.booleans()) else f"{way}/{name}"
-    spelled = str(data.draw(st.sampled_from(["", "file:", "file://", "FILE://", "File:", "file://localhost"]))) + spelled
+    spelled = (
+        other_letters(data.draw, other_slashes(data.draw, f"{way}/{name}"))
+        if data.draw(st.booleans())
+        else f"{way}/{name}"
+    )
+    spelled = (
+        str(data.draw(st.sampled_from(["", "file:", "file://", "FILE://", "File:", "file://localhost"]))) + spelled
+    )
     for candidate in (str(real), f"file:{real}", f"file://{real}", f"file:///{real}"):
         found = judged(spelled, candidate, f"file://{root}", refuses=bool(data.draw(st.booleans())))
         assert found is None or found.deletable == ()
@@ -97,7 +107,9 @@ def test_no_spelling_of_a_stored_file_is_taken_for_another_file(data: st.DataObj
     schemes = st.sampled_from(["s3", "s3a", "s3n", "S3", "S3A"])
     bucket = data.draw(st.sampled_from(["lake", "Lake", "access-point"]))
     spelled = other_letters(data.draw, other_slashes(data.draw, f"/{key}")) if data.draw(st.booleans()) else f"/{key}"
-    spelled = f"{data.draw(schemes)}://{bucket}{spelled}{data.draw(st.sampled_from(['', '?versionId=1', '#part', '?a#b']))}"
+    spelled = (
+        f"{data.draw(schemes)}://{bucket}{spelled}{data.draw(st.sampled_from(['', '?versionId=1', '#part', '?a#b']))}"
+    )
     candidate = f"{data.draw(schemes)}://lake/{key}"
     found = judged(spelled, candidate, "s3://lake/w/t")
     assert found is None or found.deletable == ()
@@ -105,7 +117,9 @@ def test_no_spelling_of_a_stored_file_is_taken_for_another_file(data: st.DataObj
 
 @given(NAMES, NAMES)
 @settings(max_examples=300, deadline=None)
-def test_what_is_deleted_is_never_the_needed_file(tmp_path_factory: pytest.TempPathFactory, one: str, other: str) -> None:
+def test_what_is_deleted_is_never_the_needed_file(
+    tmp_path_factory: pytest.TempPathFactory, one: str, other: str
+) -> None:
     """The store tells cases, accents and escapes apart: names that differ are files that differ."""
     root = tmp_path_factory.mktemp("t")
     for name in (one, other):
@@ -122,14 +136,28 @@ def test_what_is_deleted_is_never_the_needed_file(tmp_path_factory: pytest.TempP
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("s3://a/b/c", "s3a://a/b/c"), ("hdfs://n1:8020/b/c", "hdfs://n1/b/c"), ("/b//c", "/b/c"), ("/b/%63", "/b/c"), ("file:/b/c", "/b/c")],
+    [
+        ("s3://a/b/c", "s3a://a/b/c"),
+        ("hdfs://n1:8020/b/c", "hdfs://n1/b/c"),
+        ("/b//c", "/b/c"),
+        ("/b/%63", "/b/c"),
+        ("file:/b/c", "/b/c"),
+    ],
 )
 def test_spellings_of_one_file_have_something_in_common(one: str, other: str) -> None:
     assert loose_path(one) == loose_path(other) == "/b/c"
 
 
 def test_what_no_reader_tells_apart_is_one_path_and_what_a_store_tells_apart_is_two() -> None:
-    assert len({canonical_path(path) for path in ("/a/b", "file:/a/b", "file:///a/b", "file://h/a/b", "FILE:/a//b", "//a/./b/")}) == 1
+    assert (
+        len(
+            {
+                canonical_path(path)
+                for path in ("/a/b", "file:/a/b", "file:///a/b", "file://h/a/b", "FILE:/a//b", "//a/./b/")
+            }
+        )
+        == 1
+    )
     assert canonical_path("s3a://b/k") == canonical_path("S3://b/k") == canonical_path("s3n://b/k")
     assert len({canonical_path(f"s3://b/{key}") for key in ("k", "/k", "./k", "K", "k/", "%6B")}) == 6
 
@@ -194,13 +222,28 @@ def test_folders_of_one_name_in_two_buckets_are_two() -> None:
     assert not may_be_below("s3://raw/lab/events2", "s3://raw/lab/events")
 
 
-DELETERS = {"unlink", "rmtree", "rmdir", "removedirs", "delete_dir", "delete_dir_contents", "delete_root_dir_contents", "delete_file"}
+DELETERS = {
+    "unlink",
+    "rmtree",
+    "rmdir",
+    "removedirs",
+    "delete_dir",
+    "delete_dir_contents",
+    "delete_root_dir_contents",
+    "delete_file",
+}
 OF_THEIR_OWN_FILES = {
-    "postgres_server.py", "artifacts.py", "directories.py", "stack", "gateway/spill.py", "deletion",
-    "spark/kernels/compaction/external_sort.py", "ops/warehouse_rights.py",
-}  # fmt: skip
-"""They delete directories, sockets and temporary files that they made on this machine, or the one file that `doctor` wrote; no file of the
-lake."""
+    "runtime/postgres_server.py",
+    "runtime/artifacts.py",
+    "runtime/directories.py",
+    "stack",
+    "gateway/lake_arm/spill_directory.py",
+    "lake/files",
+    "parquet/sort/external_sort.py",
+    "ops/doctor/warehouse_rights.py",
+}
+"""They delete directories, sockets and temporary files that they made on this machine, or the one file that `doctor`
+wrote; no file of the lake."""
 
 
 def test_no_module_deletes_files_but_by_the_proof() -> None:
@@ -213,6 +256,11 @@ def test_no_module_deletes_files_but_by_the_proof() -> None:
         for node in ast.walk(ast.parse(module.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in DELETERS:
                 found.append(f"{name}:{node.lineno}")
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("os.remove", "shutil.move", "os.replace", "os.rename"):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "os.remove",
+                "shutil.move",
+                "os.replace",
+                "os.rename",
+            ):
                 found.append(f"{name}:{node.lineno}")
     assert found == []

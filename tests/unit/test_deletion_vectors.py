@@ -11,9 +11,9 @@ import pytest
 
 from thermocline.core.maintenance.debt import deleted_rows
 from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, unneeded_deletes
-from thermocline.spark.kernels.compaction.positions import read_vector
-from thermocline.spark.kernels.compaction.task import DeleteSource
-from thermocline.spark.kernels.deletion_vectors import write_vectors
+from thermocline.parquet.deletes.deletion_vectors import write_vectors
+from thermocline.parquet.deletes.read_positions import read_vector
+from thermocline.parquet.rewrite_task import DeleteSource
 
 
 def test_vectors_of_several_files_are_read_back_from_one_puffin_file(tmp_path: Path) -> None:
@@ -24,13 +24,23 @@ def test_vectors_of_several_files_are_read_back_from_one_puffin_file(tmp_path: P
     assert [(vector.data_file, vector.rows) for vector in made.vectors] == [("a", 33_334), ("b", 3)]
     for vector in made.vectors:
         source = DeleteSource(
-            path=made.path, kind="vector", size_bytes=made.size_bytes, sequence_number=1, offset=vector.offset, length=vector.length
+            path=made.path,
+            kind="vector",
+            size_bytes=made.size_bytes,
+            sequence_number=1,
+            offset=vector.offset,
+            length=vector.length,
         )
         assert read_vector(source, lambda _, __: None).tolist() == sorted(set(places[vector.data_file].tolist()))
     data = (tmp_path / "data" / "x.puffin").read_bytes()
     length = struct.unpack("<i", data[-12:-8])[0]
     footer = json.loads(data[-12 - length : -12])
-    assert (len(data), data[:4], data[-4:], data[-16 - length : -12 - length]) == (made.size_bytes, b"PFA1", b"PFA1", b"PFA1")
+    assert (len(data), data[:4], data[-4:], data[-16 - length : -12 - length]) == (
+        made.size_bytes,
+        b"PFA1",
+        b"PFA1",
+        b"PFA1",
+    )
     assert [blob["properties"] for blob in footer["blobs"]] == [
         {"referenced-data-file": "a", "cardinality": "33334"},
         {"referenced-data-file": "b", "cardinality": "3"},
@@ -53,11 +63,16 @@ def test_a_delete_finds_its_file_in_another_spelling_and_no_other_file(path: str
     file = DataSeen(path=path, size_bytes=1, record_count=10, sequence_number=1)
     other = DataSeen(path=path.replace("x.parquet", "zx.parquet"), size_bytes=1, record_count=10, sequence_number=1)
     delete = DeleteSeen(
-        path="d.parquet", kind="position", size_bytes=1, record_count=3, sequence_number=2,
+        path="d.parquet",
+        kind="position",
+        size_bytes=1,
+        record_count=3,
+        sequence_number=2,
         referenced_file=said if how == "referenced" else None,
         paths={said: 3} if how == "named" else None,
-        lowest_path=said, highest_path=said,
-    )  # fmt: skip
+        lowest_path=said,
+        highest_path=said,
+    )
     seen = TableSeen(snapshot_id=1, sequence_number=2, format_version=2, data=(file, other), deletes=(delete,))
     index = DeleteIndex(seen)
     assert index.of(file) == (delete,)

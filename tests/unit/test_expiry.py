@@ -28,7 +28,9 @@ def main(snapshots: list[SnapshotFact], **retention: int) -> RefFact:
     return RefFact(name="main", snapshot_id=snapshots[-1].id, is_branch=True, **retention)
 
 
-def expire(snapshots: list[SnapshotFact], *refs: RefFact, bounds: Bounds | None = None, keep: int = 1, hours: int = 1) -> list[int]:
+def expire(
+    snapshots: list[SnapshotFact], *refs: RefFact, bounds: Bounds | None = None, keep: int = 1, hours: int = 1
+) -> list[int]:
     plan = plan_expiry(
         snapshots,
         refs or (main(snapshots),),
@@ -62,7 +64,13 @@ def test_nothing_at_or_above_the_oldest_reader_expires() -> None:
 def test_who_held_a_snapshot_is_said() -> None:
     snapshots = chain(*(DAY * n for n in range(1, 5)))
     plan = plan_expiry(
-        snapshots, (main(snapshots),), 4, Bounds(protected={2: "reader 4711"}), retention_ms=HOUR, min_retained=1, now_ms=NOW
+        snapshots,
+        (main(snapshots),),
+        4,
+        Bounds(protected={2: "reader 4711"}),
+        retention_ms=HOUR,
+        min_retained=1,
+        now_ms=NOW,
     )
     assert plan.snapshots == (1,)
     assert plan.held == {2: "reader 4711", 3: "newer than snapshot 2 (reader 4711)"}
@@ -80,10 +88,17 @@ def test_a_branch_keeps_its_own_number_and_age_and_a_tag_its_snapshot() -> None:
 def test_a_ref_past_its_own_age_goes_with_its_snapshots_and_main_never_does() -> None:
     snapshots = chain(*(DAY * n for n in range(1, 5)))
     tag = RefFact(name="release", snapshot_id=1, is_branch=False, max_ref_age_ms=HOUR)
-    plan = plan_expiry(snapshots, (main(snapshots, max_ref_age_ms=1), tag), 4, Bounds(), retention_ms=HOUR, min_retained=1, now_ms=NOW)
+    plan = plan_expiry(
+        snapshots, (main(snapshots, max_ref_age_ms=1), tag), 4, Bounds(), retention_ms=HOUR, min_retained=1, now_ms=NOW
+    )
     assert (plan.refs, plan.snapshots) == (("release",), (3, 2, 1))
     missing = RefFact(name="odd", snapshot_id=99, is_branch=False, max_ref_age_ms=HOUR)
-    assert plan_expiry(snapshots, (main(snapshots), missing), 4, Bounds(), retention_ms=HOUR, min_retained=1, now_ms=NOW).refs == ()
+    assert (
+        plan_expiry(
+            snapshots, (main(snapshots), missing), 4, Bounds(), retention_ms=HOUR, min_retained=1, now_ms=NOW
+        ).refs
+        == ()
+    )
 
 
 def test_a_rolled_back_snapshot_expires_by_age_and_a_missing_parent_ends_the_walk() -> None:
@@ -116,10 +131,17 @@ def test_a_staged_snapshot_waits_a_week_for_its_audit() -> None:
     keep=st.integers(0, 6),
     hours=st.integers(0, 400),
 )
-def test_what_is_needed_never_expires(ages: list[int], protected: set[int], tagged: set[int], keep: int, hours: int) -> None:
+def test_what_is_needed_never_expires(
+    ages: list[int], protected: set[int], tagged: set[int], keep: int, hours: int
+) -> None:
     snapshots = chain(*ages)
-    refs = [main(snapshots), *(RefFact(name=f"t{at}", snapshot_id=at, is_branch=False) for at in tagged if at <= len(snapshots))]
-    gone = set(expire(snapshots, *refs, bounds=Bounds(protected=dict.fromkeys(protected, "reader")), keep=keep, hours=hours))
+    refs = [
+        main(snapshots),
+        *(RefFact(name=f"t{at}", snapshot_id=at, is_branch=False) for at in tagged if at <= len(snapshots)),
+    ]
+    gone = set(
+        expire(snapshots, *refs, bounds=Bounds(protected=dict.fromkeys(protected, "reader")), keep=keep, hours=hours)
+    )
     held = {at for at in protected if at <= len(snapshots)}
     assert not gone & (held | tagged | {len(snapshots)} | set(range(len(snapshots) - keep + 1, len(snapshots) + 1)))
     assert all(snapshots[at - 1].at_ms <= NOW - hours * HOUR for at in gone)

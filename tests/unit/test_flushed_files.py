@@ -1,4 +1,5 @@
-"""What a commit will name is on disk before anybody hears of it: whoever writes lake files flushes them and their names first."""
+"""What a commit will name is on disk before anybody hears of it: whoever writes lake files flushes them and their names
+first."""
 
 from __future__ import annotations
 
@@ -14,15 +15,15 @@ from tests.flushes import watched_flushes
 from tests.unit.bins import Bin, lake_field
 from tests.unit.test_maintenance_external import PROGRAM
 
-from thermocline.core.coltypes import HeapColumn, plan_lake_columns
-from thermocline.lake_files import copy_file, flush_commit, fsync_environment, is_flushing, use_fsync
-from thermocline.settings import load_settings
-from thermocline.spark.kernels.compaction.external import ExternalKernel
-from thermocline.spark.kernels.compaction.task import SortField
-from thermocline.spark.kernels.deletion_vectors import write_vectors
-from thermocline.spark.kernels.fold_deletes import DeleteTarget, write_deletes
-from thermocline.spark.kernels.lake_form import arrow_schema
-from thermocline.spark.kernels.parquet_out import FileTarget, LakeWriter
+from thermocline.core.types import HeapColumn, plan_lake_columns
+from thermocline.parquet.deletes.deletion_vectors import write_vectors
+from thermocline.parquet.deletes.position_deletes import DeleteTarget, write_deletes
+from thermocline.parquet.encode.lake_writer import FileTarget, LakeWriter
+from thermocline.parquet.rewrite_task import SortField
+from thermocline.parquet.values.arrow_types import arrow_schema
+from thermocline.runtime.file_io import copy_file, flush_commit, fsync_environment, is_flushing, use_fsync
+from thermocline.runtime.settings import load_settings
+from thermocline.spark.kernels.external_program import ExternalKernel
 
 SCHEMA = pa.schema([lake_field("id", pa.int64(), 1), lake_field("name", pa.string(), 2)])
 ROWS = 9_000
@@ -33,7 +34,9 @@ def a_bin(folder: Path) -> Bin:
     lake = Bin(folder)
     for first in (0, ROWS):
         ids = list(range(first, first + ROWS))
-        lake.add(pa.table([ids, [f"name {id}" for id in ids]], schema=SCHEMA), use_dictionary=False, write_page_index=True)
+        lake.add(
+            pa.table([ids, [f"name {id}" for id in ids]], schema=SCHEMA), use_dictionary=False, write_page_index=True
+        )
     return lake
 
 
@@ -54,7 +57,15 @@ def by_an_external_engine(folder: Path) -> list[str]:
 
 
 def by_tiering(folder: Path) -> list[str]:
-    heap = HeapColumn(name="id", attnum=1, base_type="int8", pg_type="bigint", not_null=True, numeric_precision=None, numeric_scale=None)
+    heap = HeapColumn(
+        name="id",
+        attnum=1,
+        base_type="int8",
+        pg_type="bigint",
+        not_null=True,
+        numeric_precision=None,
+        numeric_scale=None,
+    )
     columns = plan_lake_columns((heap,), ("id",))
     target = FileTarget(
         columns=columns,
@@ -102,18 +113,24 @@ WRITERS: dict[str, Write] = {
 
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
-def test_what_is_written_is_on_disk_with_its_name_and_folder_before_it_is_handed_back(tmp_path: Path, write: Write) -> None:
+def test_what_is_written_is_on_disk_with_its_name_and_folder_before_it_is_handed_back(
+    tmp_path: Path, write: Write
+) -> None:
     with watched_flushes() as flushes:
         paths = write(tmp_path)
     assert paths
     for path in paths:
         flushes.check_on_disk(path)
-        assert flushes.has(tmp_path) or write is by_an_external_engine, "the folder that was made has its name on disk too"
+        assert flushes.has(tmp_path) or write is by_an_external_engine, (
+            "the folder that was made has its name on disk too"
+        )
 
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def test_with_fsync_off_nothing_is_flushed(tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thermocline.lake_files._flushes", None)  # what another test's settings said in this process
+    monkeypatch.setattr(
+        "thermocline.runtime.file_io._flushes", None
+    )  # what another test's settings said in this process
     monkeypatch.setenv("THERMOCLINE_FSYNC", "off")
     with watched_flushes() as flushes:
         assert write(tmp_path)
@@ -123,13 +140,15 @@ def test_with_fsync_off_nothing_is_flushed(tmp_path: Path, write: Write, monkeyp
 
 
 @pytest.mark.parametrize(("said", "is_on"), [("off", False), ("false", False), ("on", True), ("true", True)])
-def test_the_setting_reaches_tasks_by_their_environment(said: str, is_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_setting_reaches_tasks_by_their_environment(
+    said: str, is_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = load_settings(environ={"THERMOCLINE_FSYNC": said}).values
     assert settings.fsync is is_on
-    monkeypatch.setattr("thermocline.lake_files._flushes", None)
+    monkeypatch.setattr("thermocline.runtime.file_io._flushes", None)
     use_fsync(settings.fsync)
     environment = fsync_environment()
-    monkeypatch.setattr("thermocline.lake_files._flushes", None)
+    monkeypatch.setattr("thermocline.runtime.file_io._flushes", None)
     monkeypatch.setenv("THERMOCLINE_FSYNC", environment["THERMOCLINE_FSYNC"])
     assert is_flushing() is is_on
 

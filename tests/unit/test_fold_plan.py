@@ -9,11 +9,23 @@ from hypothesis import strategies as st
 
 from thermocline.core.axis import AXIS_MIN, KeyType
 from thermocline.core.names import TableName
-from thermocline.core.plan.folding import RANGE_ROWS, Edge, FileBounds, FoldRange, files_of, plan_folding, plan_range_rows, render_fold_plan
-from thermocline.spark.kernels.fold_match import KeyIndex
+from thermocline.core.plan.fold import (
+    RANGE_ROWS,
+    Edge,
+    FileBounds,
+    FoldRange,
+    files_of,
+    plan_folding,
+    plan_range_rows,
+    render_fold_plan,
+)
+from thermocline.parquet.values.key_index import KeyIndex
 
 TABLE = TableName("public", "events")
-edges = st.lists(st.builds(lambda key, rows: Edge(key=key, rows=rows), key=st.integers(-50, 49), rows=st.integers(1, 30)), max_size=12)
+edges = st.lists(
+    st.builds(lambda key, rows: Edge(key=key, rows=rows), key=st.integers(-50, 49), rows=st.integers(1, 30)),
+    max_size=12,
+)
 
 
 @given(edges=edges, max_rows=st.integers(1, 200))
@@ -39,7 +51,9 @@ def test_a_task_never_takes_more_than_its_share_of_a_backlog() -> None:
 def test_corrections_that_share_one_tier_key_are_shared_out_among_tasks() -> None:
     many = [Edge(key=7, rows=RANGE_ROWS)] * 9 + [Edge(key=8, rows=5)]
     plan = plan_folding(TABLE, 9 * RANGE_ROWS + 5, many, 50, 10 * RANGE_ROWS)
-    assert [(part.lo, part.share, part.shares) for part in plan.ranges] == [(7, share, 5) for share in range(5)] + [(8, 0, 1)]
+    assert [(part.lo, part.share, part.shares) for part in plan.ranges] == [(7, share, 5) for share in range(5)] + [
+        (8, 0, 1)
+    ]
     assert (plan.rows, plan.left) == (9 * RANGE_ROWS + 5, 0)
     assert max(part.rows for part in plan.ranges) <= 2 * RANGE_ROWS
     partial = plan_folding(TABLE, 9 * RANGE_ROWS + 5, many, 50, 4 * RANGE_ROWS)
@@ -48,19 +62,29 @@ def test_corrections_that_share_one_tier_key_are_shared_out_among_tasks() -> Non
 
 
 def test_a_range_looks_only_into_files_whose_bounds_meet_it() -> None:
-    files = [FileBounds(path=name, lower=low, upper=high) for name, low, high in (("a", 0, 9), ("b", 10, 19), ("c", 5, 15), ("d", 20, 29))]
+    files = [
+        FileBounds(path=name, lower=low, upper=high)
+        for name, low, high in (("a", 0, 9), ("b", 10, 19), ("c", 5, 15), ("d", 20, 29))
+    ]
     assert [file.path for file in files_of(FoldRange(lo=10, hi=20, rows=1), files)] == ["b", "c"]
     assert [file.path for file in files_of(FoldRange(lo=AXIS_MIN, hi=5, rows=1), files)] == ["a"]
-    assert [file.path for file in files_of(FoldRange(lo=9, hi=10, rows=1), files)] == ["a", "c"], "bounds take in both ends"
+    assert [file.path for file in files_of(FoldRange(lo=9, hi=10, rows=1), files)] == ["a", "c"], (
+        "bounds take in both ends"
+    )
 
 
 def test_a_fold_plan_is_told_in_sentences() -> None:
     plan = plan_folding(TABLE, 5, [Edge(key=1, rows=3), Edge(key=4, rows=2)], 9, 3)
-    assert render_fold_plan(plan, KeyType.BIGINT) == ("fold 3 corrections (1 to 4) in 1 task", "leave 2 corrections to the next commit")
+    assert render_fold_plan(plan, KeyType.BIGINT) == (
+        "fold 3 corrections (1 to 4) in 1 task",
+        "leave 2 corrections to the next commit",
+    )
     assert render_fold_plan(plan_folding(TABLE, 0, [], 9), KeyType.BIGINT) == ("nothing to fold",)
 
 
-rows = st.tuples(st.integers(0, 4), st.sampled_from(["", "a", "A", "b\t", "b"]), st.sampled_from([0.0, -0.0, 1.5, float("nan")]))
+rows = st.tuples(
+    st.integers(0, 4), st.sampled_from(["", "a", "A", "b\t", "b"]), st.sampled_from([0.0, -0.0, 1.5, float("nan")])
+)
 
 
 @given(keys=st.lists(rows, min_size=1, max_size=12), lake=st.lists(rows, max_size=25), width=st.integers(1, 3))
@@ -70,7 +94,9 @@ def test_the_key_index_finds_what_a_comparison_row_by_row_finds(
     names = ["k", "label", "x"][:width]
     columns = dict(zip(["k", "label", "x"], zip(*lake, strict=True) if lake else ([], [], []), strict=True))
     types = {"k": pa.int64(), "label": pa.string(), "x": pa.float64()}
-    index = KeyIndex(pa.table({name: pa.array([key[at] for key in keys], types[name]) for at, name in enumerate(names)}), names)
+    index = KeyIndex(
+        pa.table({name: pa.array([key[at] for key in keys], types[name]) for at, name in enumerate(names)}), names
+    )
     found, groups = index.find(lambda name: pa.chunked_array([pa.array(list(columns[name]), types[name])]))
     wanted = {canonical(key[:width]) for key in keys}
     assert found.tolist() == [at for at, row in enumerate(lake) if canonical(row[:width]) in wanted]
@@ -83,9 +109,13 @@ def canonical(row: tuple[object, ...]) -> tuple[object, ...]:
     return tuple("nan" if value != value else value + 0.0 if isinstance(value, float) else value for value in row)
 
 
-@pytest.mark.parametrize("kind", [pa.uuid(), pa.binary(), pa.decimal128(38, 9), pa.date32(), pa.timestamp("us", "UTC"), pa.bool_()])
+@pytest.mark.parametrize(
+    "kind", [pa.uuid(), pa.binary(), pa.decimal128(38, 9), pa.date32(), pa.timestamp("us", "UTC"), pa.bool_()]
+)
 def test_the_key_index_takes_every_type_a_key_may_have(kind: pa.DataType) -> None:
-    plain = {"extension<arrow.uuid>": [b"0" * 16, b"1" * 16], "binary": [b"\x00", b""], "bool": [True, False]}.get(str(kind), [1, 2])
+    plain = {"extension<arrow.uuid>": [b"0" * 16, b"1" * 16], "binary": [b"\x00", b""], "bool": [True, False]}.get(
+        str(kind), [1, 2]
+    )
     values = (
         pa.array(plain, kind.storage_type).cast(kind)
         if isinstance(kind, pa.BaseExtensionType)

@@ -1,4 +1,5 @@
-"""Row groups that look alike are read by a pattern; what it gives is what a walk through every field gives, or nothing."""
+"""Row groups that look alike are read by a pattern; what it gives is what a walk through every field gives, or
+nothing."""
 
 from __future__ import annotations
 
@@ -14,15 +15,19 @@ from hypothesis import strategies as st
 from tests.unit.bins import Bin, lake_field, local, read_back
 from tests.unit.parquet_truth import check_parquet
 
-from thermocline.spark.kernels.compaction import compact_thrift as thrift
-from thermocline.spark.kernels.compaction import footer as footers
-from thermocline.spark.kernels.compaction.files import Source
-from thermocline.spark.kernels.compaction.footer import Alike, Footer, read_footer
-from thermocline.spark.kernels.compaction.group_pattern import learn_pattern
-from thermocline.spark.kernels.compaction.row_groups import RowGroup
+from thermocline.parquet.copy.byte_files import Source
+from thermocline.parquet.footer import footer as footers
+from thermocline.parquet.footer.footer import Alike, Footer, read_footer
+from thermocline.parquet.footer.row_group_pattern import learn_pattern
+from thermocline.parquet.footer.row_groups import RowGroup
+from thermocline.parquet.thrift import compact_protocol as thrift
 
 SCHEMA = pa.schema(
-    [lake_field("id", pa.int64(), 1, False), lake_field("name", pa.string(), 2), lake_field("tags", pa.list_(pa.int32()), 3)]
+    [
+        lake_field("id", pa.int64(), 1, False),
+        lake_field("name", pa.string(), 2),
+        lake_field("tags", pa.list_(pa.int32()), 3),
+    ]
 )
 WRITERS: list[dict[str, Any]] = [
     {},
@@ -54,8 +59,12 @@ def _write(tmp_path: Path, tables: list[pa.Table], how: dict[str, Any]) -> list[
     return paths
 
 
-@pytest.mark.parametrize("how", WRITERS, ids=["usual", "page index", "plain, pages v2", "bloom filter", "no statistics"])
-def test_a_pattern_gives_what_the_walk_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "how", WRITERS, ids=["usual", "page index", "plain, pages v2", "bloom filter", "no statistics"]
+)
+def test_a_pattern_gives_what_the_walk_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: dict[str, Any]
+) -> None:
     monkeypatch.setattr(footers, "_LEARN_AFTER", 1)
     tables = [rows(number * 10**k, 10 + number % 3) for k in (1, 3, 7) for number in range(1, 8)]
     paths = _write(tmp_path, tables, how)
@@ -65,7 +74,9 @@ def test_a_pattern_gives_what_the_walk_gives(tmp_path: Path, monkeypatch: pytest
     assert alike.walked < len(paths) / 2, "the pattern fitted too few to be of use"
 
 
-def test_files_of_another_shape_are_walked_through_and_teach_their_own_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_another_shape_are_walked_through_and_teach_their_own_pattern(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(footers, "_LEARN_AFTER", 1)
     paths = []
     for at, how in enumerate(WRITERS):

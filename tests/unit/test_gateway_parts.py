@@ -20,21 +20,21 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from thermocline.errors import StatementRefused
-from thermocline.gateway.fallback import check_harmless
-from thermocline.gateway.pushdown import fold, parse_select
-from thermocline.gateway.rows import encode_copy, encode_rows, render_date, render_timestamp, to_text
-from thermocline.gateway.scram import ScramExchange, WrongCredentials, make_verifier
-from thermocline.gateway.statements import parse_statement, sample_of, split_statements
-from thermocline.gateway.stopping import Stopping
-from thermocline.gateway.trees import chained
-from thermocline.gateway.values import Constant, Infinity, NotProvable, parse_array, parse_value
-from thermocline.gateway.whole import parsing
-from thermocline.gateway.whole.answering import WholeQueries
-from thermocline.gateway.whole.conversation import Conversation
-from thermocline.gateway.whole.frames import ClientFrames, Frame, ServerPieces
-from thermocline.gateway.whole.line import Line, LineClosed
-from thermocline.gateway.whole.reading import Candidate, read_candidate
-from thermocline.gateway.whole.upstream import SYNC, Place, Upstream
+from thermocline.gateway.lake_arm.postgres_evaluation import check_harmless
+from thermocline.gateway.sessions.client_link import Line, LineClosed
+from thermocline.gateway.sessions.conversation import Conversation
+from thermocline.gateway.sessions.interrupts import Stopping
+from thermocline.gateway.sessions.query_service import WholeQueries
+from thermocline.gateway.sessions.upstream import SYNC, Place, Upstream
+from thermocline.gateway.sql.pushdown.select import fold, parse_select
+from thermocline.gateway.sql.query import parsing
+from thermocline.gateway.sql.query.candidates import Candidate, read_candidate
+from thermocline.gateway.sql.statements import parse_statement, sample_of, split_statements
+from thermocline.gateway.sql.trees import chained
+from thermocline.gateway.sql.values import Constant, Infinity, NotProvable, parse_array, parse_value
+from thermocline.gateway.wire.frames import ClientFrames, Frame, ServerPieces
+from thermocline.gateway.wire.row_encoding import encode_copy, encode_rows, render_date, render_timestamp, to_text
+from thermocline.gateway.wire.scram import ScramExchange, WrongCredentials, make_verifier
 
 pytestmark = pytest.mark.unit
 
@@ -99,24 +99,40 @@ def test_anything_else_is_refused(text: str) -> None:
 
 def test_statements_are_cut_at_semicolons_outside_quotes() -> None:
     assert split_statements("a ';' b; \"x;y\" ; -- no ;\n c; E'\\';' ;; $q$ ; $q$") == (
-        "a ';' b", '"x;y"', "-- no ;\n c", "E'\\';'", "$q$ ; $q$",
-    )  # fmt: skip
+        "a ';' b",
+        '"x;y"',
+        "-- no ;\n c",
+        "E'\\';'",
+        "$q$ ; $q$",
+    )
 
 
 def test_functions_that_do_more_than_compute_are_refused() -> None:
     functions = frozenset({"upper", "length", "sum"})
     check_harmless("select upper(a), sum(length(b)) from x.y where a in ('b') and (c = any ('{1}'))", functions)
-    for bad in ("select pg_read_file('/etc/passwd')", "select set_config('a', 'b', false)", "select evil.f(1)", "select evil.upper(a)",
-                "select 'x'::regclass", "select pg_catalog.pg_sleep(5)", "select a operator(evil.+) b"):  # fmt: skip
+    for bad in (
+        "select pg_read_file('/etc/passwd')",
+        "select set_config('a', 'b', false)",
+        "select evil.f(1)",
+        "select evil.upper(a)",
+        "select 'x'::regclass",
+        "select pg_catalog.pg_sleep(5)",
+        "select a operator(evil.+) b",
+    ):
         with pytest.raises(StatementRefused):
             check_harmless(bad, functions)
 
 
-@given(moment=st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)), minutes=st.integers(-14 * 60, 14 * 60))
+@given(
+    moment=st.datetimes(min_value=datetime(1, 1, 2), max_value=datetime(9999, 12, 30)),
+    minutes=st.integers(-14 * 60, 14 * 60),
+)
 def test_timestamps_with_any_offset_are_read_exactly(moment: datetime, minutes: int) -> None:
     sign, size = ("-" if minutes < 0 else "+"), abs(minutes)
     text = f"{moment.isoformat(' ', 'microseconds')}{sign}{size // 60:02d}:{size % 60:02d}"
-    expected = (moment.replace(tzinfo=UTC) - timedelta(minutes=minutes) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    expected = (
+        moment.replace(tzinfo=UTC) - timedelta(minutes=minutes) - datetime(1970, 1, 1, tzinfo=UTC)
+    ) // timedelta(microseconds=1)
     assert parse_value("timestamptz", Constant(text, "timestamptz")) == expected
 
 
@@ -155,17 +171,34 @@ def test_plain_constants_are_read(kind: str, text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        ("long", "9223372036854775808"), ("long", "0x10"), ("long", "1_000"), ("int", "1.0"), ("timestamptz", "now"), ("date", "today"),
-        ("date", "2023-02-29"), ("date", "01/02/2023"), ("timestamptz", "2026-01-01 24:00:00+00"), ("timestamp", "2026-01-01 00:00:00+02"),
-        ("uuid", "{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}"), ("binary", "abc"), ("decimal", "NaN"), ("boolean", "yes"), ("double", "1e999"),
+        ("long", "9223372036854775808"),
+        ("long", "0x10"),
+        ("long", "1_000"),
+        ("int", "1.0"),
+        ("timestamptz", "now"),
+        ("date", "today"),
+        ("date", "2023-02-29"),
+        ("date", "01/02/2023"),
+        ("timestamptz", "2026-01-01 24:00:00+00"),
+        ("timestamp", "2026-01-01 00:00:00+02"),
+        ("uuid", "{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}"),
+        ("binary", "abc"),
+        ("decimal", "NaN"),
+        ("boolean", "yes"),
+        ("double", "1e999"),
     ],
-)  # fmt: skip
+)
 def test_constants_in_another_form_are_left_to_postgres(kind: str, text: str) -> None:
     with pytest.raises(NotProvable):
         parse_value(kind, Constant(text, "unknown"))
 
 
-@given(values=st.lists(st.none() | st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=8), max_size=5))
+@given(
+    values=st.lists(
+        st.none() | st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=8),
+        max_size=5,
+    )
+)
 def test_array_text_is_read_as_postgres_writes_it(values: list[str | None]) -> None:
     def written(value: str | None) -> str:
         return "NULL" if value is None else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -173,7 +206,11 @@ def test_array_text_is_read_as_postgres_writes_it(values: list[str | None]) -> N
     assert parse_array("{" + ",".join(map(written, values)) + "}") == tuple(values)
 
 
-@given(numbers=st.lists(st.none() | st.decimals(allow_nan=False, allow_infinity=False, places=10, max_value=10**25, min_value=-(10**25))))
+@given(
+    numbers=st.lists(
+        st.none() | st.decimals(allow_nan=False, allow_infinity=False, places=10, max_value=10**25, min_value=-(10**25))
+    )
+)
 def test_decimals_are_written_plainly_with_their_scale(numbers: list[Decimal | None]) -> None:
     texts = to_text(pa.array(numbers, pa.decimal128(38, 10))).to_pylist()
     for text, number in zip(texts, numbers, strict=True):
@@ -187,18 +224,29 @@ def test_decimals_are_written_plainly_with_their_scale(numbers: list[Decimal | N
 @given(numbers=st.lists(st.none() | st.floats()))
 def test_floats_read_back_as_the_same_value(numbers: list[float | None]) -> None:
     texts = to_text(pa.array(numbers, pa.float64())).to_pylist()
-    assert [None if t is None else repr(float(t)) for t in texts] == [None if n is None else repr(float(n)) for n in numbers]
+    assert [None if t is None else repr(float(t)) for t in texts] == [
+        None if n is None else repr(float(n)) for n in numbers
+    ]
 
 
-@given(rows=st.lists(st.tuples(st.none() | st.binary(max_size=9), st.none() | st.text(max_size=9), st.none() | st.booleans())))
+@given(
+    rows=st.lists(
+        st.tuples(st.none() | st.binary(max_size=9), st.none() | st.text(max_size=9), st.none() | st.booleans())
+    )
+)
 def test_rows_are_cut_where_they_begin_and_end(rows: list[tuple[bytes | None, str | None, bool | None]]) -> None:
     kinds = (pa.binary(), pa.string(), pa.bool_())
-    batch = pa.record_batch([pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)], names=["a", "b", "c"])
+    batch = pa.record_batch(
+        [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)], names=["a", "b", "c"]
+    )
     encoded = encode_rows(batch.slice(0))
     assert encoded.row_count == len(rows)
     for number, (raw, text, flag) in enumerate(rows):
-        fields = (None if raw is None else b"\\x" + raw.hex().encode(), None if text is None else text.encode(),
-                  None if flag is None else b"t" if flag else b"f")  # fmt: skip
+        fields = (
+            None if raw is None else b"\\x" + raw.hex().encode(),
+            None if text is None else text.encode(),
+            None if flag is None else b"t" if flag else b"f",
+        )
         body = b"".join(b"\xff\xff\xff\xff" if f is None else len(f).to_bytes(4, "big") + f for f in fields)
         assert bytes(encoded.piece(number, 1)) == b"D" + (len(body) + 6).to_bytes(4, "big") + b"\0\3" + body
 
@@ -240,13 +288,37 @@ def test_garbage_in_the_exchange_is_a_wrong_password(data: bytes) -> None:
 
 
 PRINTED = {
-    8: {"0": 0.0, "-0": -0.0, "1": 1.0, "0.1": 0.1, "1e+15": 1e15, "123456789012345.6": 123456789012345.6, "0.0001": 1e-4, "1e-05": 1e-5,
-        "1.5e-07": 1.5e-7, "9.999999999999999e+22": 1e23, "5e-324": 5e-324, "1.7976931348623157e+308": 1.7976931348623157e308,
-        "51255482385.67197": 51255482385.67197, "NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf"),
-        "9.007199254740992e+15": 9007199254740993.0, "-66926478731690.96": -66926478731690.96},
-    4: {"0.1": 0.1, "1e+06": 1e6, "123456.7": 123456.7, "3.8878712e+06": 3887871.25, "1.6777216e+07": 16777217.0, "1e-45": 1e-45,
-        "3.4e+38": 3.4e38, "1.2621119e-05": 1.2621119e-5},
-}  # fmt: skip
+    8: {
+        "0": 0.0,
+        "-0": -0.0,
+        "1": 1.0,
+        "0.1": 0.1,
+        "1e+15": 1e15,
+        "123456789012345.6": 123456789012345.6,
+        "0.0001": 1e-4,
+        "1e-05": 1e-5,
+        "1.5e-07": 1.5e-7,
+        "9.999999999999999e+22": 1e23,
+        "5e-324": 5e-324,
+        "1.7976931348623157e+308": 1.7976931348623157e308,
+        "51255482385.67197": 51255482385.67197,
+        "NaN": float("nan"),
+        "Infinity": float("inf"),
+        "-Infinity": float("-inf"),
+        "9.007199254740992e+15": 9007199254740993.0,
+        "-66926478731690.96": -66926478731690.96,
+    },
+    4: {
+        "0.1": 0.1,
+        "1e+06": 1e6,
+        "123456.7": 123456.7,
+        "3.8878712e+06": 3887871.25,
+        "1.6777216e+07": 16777217.0,
+        "1e-45": 1e-45,
+        "3.4e+38": 3.4e38,
+        "1.2621119e-05": 1.2621119e-5,
+    },
+}
 """What Postgres 18 prints for these."""
 
 
@@ -336,7 +408,10 @@ def test_no_nesting_is_parsed_in_more_steps_than_its_tokens_allow(word: str) -> 
 def test_a_part_of_a_statement_is_cut_in_its_own_words() -> None:
     text = "select max( ts )-interval '1 day ago' , shop  +1 /* a */ *2 from events"
     tree = parsing.parse(text, parsing.read_tokens(text))
-    assert [parsing.cut(text, part) for part in tree.expressions] == ["max( ts )-interval '1 day ago'", "shop  +1 /* a */ *2"]
+    assert [parsing.cut(text, part) for part in tree.expressions] == [
+        "max( ts )-interval '1 day ago'",
+        "shop  +1 /* a */ *2",
+    ]
     with pytest.raises(NotProvable):
         parsing.cut(text.replace("shop", "snow"), tree.expressions[1])
     with pytest.raises(NotProvable):
@@ -357,7 +432,9 @@ def test_a_literal_that_the_tree_does_not_hold_as_written_is_not_followed(words:
     assert found.constants == ()
 
 
-@pytest.mark.parametrize("words", ["+'1'", "+ ('1')", "+$$1$$", "(+'1')", "+ +'1'", "- +'1'", "case when ok then +'1' end"])
+@pytest.mark.parametrize(
+    "words", ["+'1'", "+ ('1')", "+$$1$$", "(+'1')", "+ +'1'", "- +'1'", "case when ok then +'1' end"]
+)
 def test_a_plus_sign_before_something_without_a_type_is_not_followed(words: str) -> None:
     found = read_candidate(f"select count(*) from events where id = {words}")
     assert isinstance(found, Candidate)
@@ -367,11 +444,24 @@ def test_a_plus_sign_before_something_without_a_type_is_not_followed(words: str)
 @pytest.mark.parametrize(
     "words",
     [
-        "+1", "+ .5", "+ qty", '+"qty"', "qty + (1)", "(qty)+(1)", "1 + (qty)", '"qty" +(1)', "$1 + (1)", "+ abs(qty)",
-        "'2026-01-05'::timestamptz + interval '1 day'", "current_date + interval '1 day'", "now() + interval '1 day'",
-        "case when ok then 1 end + (1)", "'1'::double precision + (1)", "date '2026-01-05' + '1'",
+        "+1",
+        "+ .5",
+        "+ qty",
+        '+"qty"',
+        "qty + (1)",
+        "(qty)+(1)",
+        "1 + (qty)",
+        '"qty" +(1)',
+        "$1 + (1)",
+        "+ abs(qty)",
+        "'2026-01-05'::timestamptz + interval '1 day'",
+        "current_date + interval '1 day'",
+        "now() + interval '1 day'",
+        "case when ok then 1 end + (1)",
+        "'1'::double precision + (1)",
+        "date '2026-01-05' + '1'",
     ],
-)  # fmt: skip
+)
 def test_a_plus_sign_before_something_with_a_type_is_followed(words: str) -> None:
     found = read_candidate(f"select count(*) from events where id = {words}")
     assert isinstance(found, Candidate)
@@ -391,7 +481,10 @@ async def _with_silent_postgres(test: Callable[[Line, asyncio.StreamReader], Awa
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
     try:
-        await test(Line(Upstream(reader, writer, Place(host="", port=0, database="", tls=None)), ServerPieces(), _discard), reader)
+        await test(
+            Line(Upstream(reader, writer, Place(host="", port=0, database="", tls=None)), ServerPieces(), _discard),
+            reader,
+        )
     finally:
         writer.close()
         theirs.close()

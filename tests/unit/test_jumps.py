@@ -13,7 +13,7 @@ from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine, PartitionSeen, TableSeen
 from thermocline.core.plan.jumps import Jump, plan_jump, plan_line_jump, render_jump, render_line_jump
 from thermocline.core.plan.retention import plan_line
-from thermocline.core.plan.tiering import plan_tiering, render_next
+from thermocline.core.plan.tier import plan_tiering, render_next
 
 DAY = 86_400_000_000
 
@@ -22,7 +22,13 @@ def grid(*sizes: int, width: int = 10) -> tuple[PartitionSeen, ...]:
     """Partitions from 0 on, of these sizes."""
     return tuple(
         PartitionSeen(
-            oid=at, name=TableName("p", f"p{at}"), lo=at * width, hi=(at + 1) * width, state="hot", size_bytes=size, is_empty=not size
+            oid=at,
+            name=TableName("p", f"p{at}"),
+            lo=at * width,
+            hi=(at + 1) * width,
+            state="hot",
+            size_bytes=size,
+            is_empty=not size,
         )
         for at, size in enumerate(sizes)
     )
@@ -122,7 +128,9 @@ def test_rows_beyond_a_hole_are_a_jump_wherever_they_are_unless_accepted(
     st.integers(0, 20),
     st.integers(0, 20),
 )
-def test_neither_line_outruns_the_clock_whatever_rows_say(cuts: list[int], now: int, high_water: int, lag: int, retention: int) -> None:
+def test_neither_line_outruns_the_clock_whatever_rows_say(
+    cuts: list[int], now: int, high_water: int, lag: int, retention: int
+) -> None:
     ends = sorted(cuts)
     partitions = tuple(
         PartitionSeen(
@@ -139,7 +147,13 @@ def test_neither_line_outruns_the_clock_whatever_rows_say(cuts: list[int], now: 
     )
     cut = CutLine(t=ends[0], s=None, seam_line=ends[0], fence=1)
     at = TableSeen(
-        table=TableName("p", "t"), key_type=KeyType.DATE, cut=cut, partitions=partitions, now=now, tiering_lag=lag, reclaim_lag=lag
+        table=TableName("p", "t"),
+        key_type=KeyType.DATE,
+        cut=cut,
+        partitions=partitions,
+        now=now,
+        tiering_lag=lag,
+        reclaim_lag=lag,
     )
     plan = plan_tiering(at)
     assert plan.new_t == ends[0] or plan.new_t + lag <= now

@@ -7,8 +7,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from thermocline.core.maintenance.health import MB, NOT_KEEPING_UP, HealthFacts, find_warnings, histogram, measure, render_warnings
-from thermocline.core.maintenance.policy import Policy
+from thermocline.core.maintenance.health import (
+    MB,
+    NOT_KEEPING_UP,
+    HealthFacts,
+    find_warnings,
+    histogram,
+    measure,
+    render_warnings,
+)
+from thermocline.core.policy.policy import Policy
 
 FACTS = HealthFacts(
     sizes_bytes=(MB,) * 10 + (200 * MB,),
@@ -62,7 +70,9 @@ def test_warnings_come_at_their_thresholds(changes: dict[str, object], keys: lis
 @pytest.mark.conforms("M-042")
 def test_a_persistent_warning_where_the_pass_is_disabled_is_laid_to_the_external_maintenance() -> None:
     now = datetime(2026, 3, 1, tzinfo=UTC)
-    kept = {"delete_debt": {"sentence": "delete-file debt: 9 delete files", "since": (now - timedelta(hours=2)).isoformat()}}
+    kept = {
+        "delete_debt": {"sentence": "delete-file debt: 9 delete files", "since": (now - timedelta(hours=2)).isoformat()}
+    }
     hour = timedelta(hours=1)
     off = Policy(maintenance_enabled=False)
     assert render_warnings(kept, off, now, hour) == [f"{NOT_KEEPING_UP}: delete-file debt: 9 delete files"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
-from thermocline.core.layout import MAX_TRUNCATE_WIDTH, parse_layout, plan_layout
+from thermocline.core.partition_layout import MAX_TRUNCATE_WIDTH, parse_layout, plan_layout
 from thermocline.errors import UsageError
 
 DAY = 86_400_000_000

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thermocline.cold.listing import list_files, list_parts
+from thermocline.lake.files.listing import list_files, list_parts
 
 FOLDERS = ("", "a", "a/b", "a/b/c", "a-b", "b", "b/a", "metadata")
 
@@ -39,7 +39,9 @@ def test_a_listing_goes_on_after_any_folder_and_lists_each_file_once(tmp_path: P
 
 
 @given(st.integers(0, 3))
-def test_what_is_there_when_the_listing_ends_is_what_python_walks(tmp_path_factory: pytest.TempPathFactory, per_folder: int) -> None:
+def test_what_is_there_when_the_listing_ends_is_what_python_walks(
+    tmp_path_factory: pytest.TempPathFactory, per_folder: int
+) -> None:
     root = fill(tmp_path_factory.mktemp("listed"), per_folder)
     (root / "link").symlink_to(root / "a")
     (root / "_thermocline_quarantine").mkdir()

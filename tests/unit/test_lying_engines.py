@@ -1,4 +1,5 @@
-"""An engine that is not ours may lie in every way there is: what it wrote is held against the bin before anything is committed."""
+"""An engine that is not ours may lie in every way there is: what it wrote is held against the bin before anything is
+committed."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from tests.spark.external_engine import LIES, answer, local
 from tests.unit.bins import Bin, iceberg_schema, lake_field
 from tests.unit.test_compaction_merge_types import KINDS, a_column
 
-from thermocline.maintenance_errors import OutsideThePlan
-from thermocline.spark.kernels.compaction.column_sums import no_rows, sum_columns
-from thermocline.spark.kernels.compaction.external import bin_to_json, output_names
-from thermocline.spark.kernels.compaction.file_schema import find_differences, read_elements
-from thermocline.spark.kernels.compaction.files import Source
-from thermocline.spark.kernels.compaction.footer import Alike, read_footer
-from thermocline.spark.kernels.compaction.foreign_outputs import check_replacement, sum_inputs
-from thermocline.spark.kernels.compaction.lake_schema import read_lake_schema
+from thermocline.errors.maintenance import OutsideThePlan
+from thermocline.parquet.copy.byte_files import Source
+from thermocline.parquet.encode.lake_schema import read_lake_schema
+from thermocline.parquet.footer.file_schema import find_differences, read_elements
+from thermocline.parquet.footer.footer import Alike, read_footer
+from thermocline.parquet.values.column_checksums import no_rows, sum_columns
+from thermocline.spark.kernels.check_outputs import check_replacement, sum_inputs
+from thermocline.spark.kernels.external_program import bin_to_json, output_names
 
 SCHEMA = pa.schema(
     [
@@ -48,7 +49,10 @@ ICEBERG = iceberg_schema(
     (
         5,
         "s",
-        {"type": "struct", "fields": [{"id": n, "name": name, "required": False, "type": "int"} for n, name in ((14, "a"), (15, "b"))]},
+        {
+            "type": "struct",
+            "fields": [{"id": n, "name": name, "required": False, "type": "int"} for n, name in ((14, "a"), (15, "b"))],
+        },
     ),
     (6, "amount", "decimal(9,2)"),
     (7, "at", "timestamptz"),
@@ -127,7 +131,9 @@ def check(lake: Bin, manner: str) -> pa.Table:
     task = lake.task()
     found = sum_inputs(task, lambda _read, _written: None)
     told = answer(bin_to_json(task, output_names(task), {}), manner)
-    outputs = check_replacement(task, found, [output["path"] for output in told["outputs"]], lambda _read, _written: None)
+    outputs = check_replacement(
+        task, found, [output["path"] for output in told["outputs"]], lambda _read, _written: None
+    )
     return pa.concat_tables([pq.read_table(local(output.path)) for output in outputs])
 
 
@@ -142,7 +148,9 @@ def test_every_lie_that_the_program_knows_is_told() -> None:
     assert set(LIES) <= set(WHAT_DIFFERS)
 
 
-@pytest.mark.parametrize("manner", ["honest", "honest and without Arrow's schema", "honest in groups", "honest with pages of version 2"])
+@pytest.mark.parametrize(
+    "manner", ["honest", "honest and without Arrow's schema", "honest in groups", "honest with pages of version 2"]
+)
 def test_an_honest_engine_is_believed_however_it_writes(nested: Bin, manner: str) -> None:
     assert check(nested, manner).equals(pa.concat_tables([rows(0), rows(10)]))
 
@@ -152,7 +160,9 @@ def test_bounds_that_leave_nan_out_are_refused(nested: Bin) -> None:
     first = rows(20)
     numbers = pa.array([float("nan"), *first.column("x").to_pylist()[1:]], pa.float32())
     nested.add(first.set_column(SCHEMA.get_field_index("x"), SCHEMA.field("x"), numbers), store_decimal_as_integer=True)
-    with pytest.raises(OutsideThePlan, match=r"says of column x that its values lie between -0.0 and .*, and 1 of them are NaN"):
+    with pytest.raises(
+        OutsideThePlan, match=r"says of column x that its values lie between -0.0 and .*, and 1 of them are NaN"
+    ):
         check(nested, "honest")
 
 
@@ -176,7 +186,9 @@ def test_sums_depend_on_values_and_on_nothing_else(seed: int, cut: int) -> None:
     """Not on the order of rows, nor on how they are cut into batches; every changed value changes its column's sum."""
     chance = random.Random(seed)
     kinds = [found for found in chance.sample(KINDS, 3) if found[0] != pa.float16()]
-    table = pa.table([a_column(kind, make, 30, chance) for kind, make in kinds], names=[f"c{n}" for n in range(len(kinds))])
+    table = pa.table(
+        [a_column(kind, make, 30, chance) for kind, make in kinds], names=[f"c{n}" for n in range(len(kinds))]
+    )
     whole = sum((sum_columns(batch) for batch in table.to_batches()), no_rows(table.num_columns))
     order = chance.sample(range(30), 30)
     shuffled = pa.concat_tables([table.slice(at, 1) for at in order])

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from tests.unit.bins import Bin, lake_field, read_back
 
-from thermocline.maintenance_errors import OutsideThePlan
-from thermocline.spark.kernels.compaction.external import ExternalKernel
+from thermocline.errors.maintenance import OutsideThePlan
+from thermocline.spark.kernels.external_program import ExternalKernel
 
 PROGRAM = Path(__file__).parents[1] / "spark" / "external_engine.py"
 SCHEMA = pa.schema([lake_field("id", pa.int64(), 1), lake_field("name", pa.string(), 2)])
@@ -28,7 +28,8 @@ def bin(tmp_path: Path) -> Bin:
 
 def run(bin: Bin, manner: str) -> pa.Table:
     kernel = ExternalKernel(
-        command=f"{sys.executable} {PROGRAM} '{manner}'", bounds={"protected_snapshots": {"7": "pin"}, "floor_holder": "pin"}
+        command=f"{sys.executable} {PROGRAM} '{manner}'",
+        bounds={"protected_snapshots": {"7": "pin"}, "floor_holder": "pin"},
     )
     return read_back(kernel(bin.task(), bin.registered.append, lambda _read, _written: None))
 

@@ -18,10 +18,10 @@ from tests.unit.test_bins import ARTEMIS, MB, MODAK, NOW, SEAWEEDFS, delete, fil
 
 from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction, plan_target
 from thermocline.core.maintenance.files import DataSeen, PartitionField
-from thermocline.core.maintenance.iceberg import ICEBERG
-from thermocline.core.maintenance.operations import check_operations
-from thermocline.core.maintenance.policy import Policy
-from thermocline.maintenance_errors import BadWhere
+from thermocline.core.policy.iceberg_format import ICEBERG
+from thermocline.core.policy.operations import check_operations
+from thermocline.core.policy.policy import Policy
+from thermocline.errors.maintenance import BadWhere
 
 ANY_TWO = replace(ARTEMIS, rewrite_target_bytes=128 * MB, small_file_threshold_bytes=0)
 ANY_SIZES = st.lists(st.floats(0.1, 200), max_size=60)
@@ -37,7 +37,12 @@ def after(data: Sequence[DataSeen], plan: CompactionPlan, bins: int | None = Non
             path=f"/new/{made.files[0].path}",
             size_bytes=made.size_bytes,
             record_count=sum(file.record_count for file in made.files),
-            ends={1: (min(file.ends.get(1, (0, 0))[0] for file in made.files), max(file.ends.get(1, (0, 0))[1] for file in made.files))},
+            ends={
+                1: (
+                    min(file.ends.get(1, (0, 0))[0] for file in made.files),
+                    max(file.ends.get(1, (0, 0))[1] for file in made.files),
+                )
+            },
             order=len(data) + made.files[0].order,
         )
         for made in done
@@ -51,10 +56,14 @@ def paths(plan: CompactionPlan) -> list[list[str]]:
 
 
 @pytest.mark.conforms("M-057")
-@pytest.mark.parametrize("policy", [ANY_TWO, replace(MODAK, rewrite_min_input_files=2), replace(SEAWEEDFS, rewrite_target_bytes=64 * MB)])
+@pytest.mark.parametrize(
+    "policy", [ANY_TWO, replace(MODAK, rewrite_min_input_files=2), replace(SEAWEEDFS, rewrite_target_bytes=64 * MB)]
+)
 @given(made=ANY_SIZES)
 @example(made=[100.0, 25.0, 70.0, 25.0])  # two large files that nothing outweighs, until the small ones are one
-def test_planning_twice_gives_the_same_and_planning_after_the_pass_gives_nothing(policy: Policy, made: list[float]) -> None:
+def test_planning_twice_gives_the_same_and_planning_after_the_pass_gives_nothing(
+    policy: Policy, made: list[float]
+) -> None:
     data = files(*made)
     plan = plan_compaction(table(data), policy, NOW)
     assert paths(plan_compaction(table(data[::-1]), policy, NOW)) == paths(plan)
@@ -69,7 +78,9 @@ def test_no_bin_exceeds_the_target_and_none_is_small_where_files_are_many(made: 
     assert all(found.size_bytes <= 128 * MB and len(found.files) > 1 for found in plan.bins)
     tiny = plan_compaction(table(files(*(size / 10 for size in made))), ANY_TWO, NOW)
     assert sum(found.size_bytes < 0.75 * 128 * MB for found in tiny.bins) <= 1
-    assert all(found.target_bytes >= 180 * MB for found in plan.bins)  # so a bin becomes one file, whatever the encoding adds
+    assert all(
+        found.target_bytes >= 180 * MB for found in plan.bins
+    )  # so a bin becomes one file, whatever the encoding adds
 
 
 @pytest.mark.conforms("M-056")
@@ -98,13 +109,21 @@ def test_a_large_file_is_not_rewritten_to_absorb_a_few_tiny_ones() -> None:
         plan = plan_compaction(table(data), policy, NOW)
         rewritten += sum(file.size_bytes >= 180 * MB for made in plan.bins for file in made.files)
         data = after(data, plan)
-        data = [*data, *(replace(file, path=f"/more/{len(data)}/{file.order}") for file in files(1, 1, start=len(data)))]
+        data = [
+            *data,
+            *(replace(file, path=f"/more/{len(data)}/{file.order}") for file in files(1, 1, start=len(data))),
+        ]
     assert rewritten <= 1
     assert sizes(plan_compaction(table(files(180, 1, 1, 1, 1)), policy, NOW)) == [[1, 1, 1, 1]]
     assert plan_compaction(table(files(180, 4)), policy, NOW).is_empty
 
 
-DAYS = {0: (PartitionField(name="day", source="ts", transform="day"), PartitionField(name="region", source="region", transform="identity"))}
+DAYS = {
+    0: (
+        PartitionField(name="day", source="ts", transform="day"),
+        PartitionField(name="region", source="region", transform="identity"),
+    )
+}
 
 
 @pytest.mark.conforms("M-059")
@@ -121,7 +140,9 @@ def test_where_limits_the_scope_to_partitions(where: str, chosen: set[str]) -> N
     """Planned here; `test_where_names_a_day_and_windows_that_are_open_are_left` runs it."""
     days = {19797: "15", 19798: "16"}
     data = [file for day in days for region in ("us", "eu") for file in files(1, 1, partition=(day, region))]
-    texts = {(0, (day, region)): {"day": f"2024-03-{days[day]}", "region": region} for day in days for region in ("us", "eu")}
+    texts = {
+        (0, (day, region)): {"day": f"2024-03-{days[day]}", "region": region} for day in days for region in ("us", "eu")
+    }
     plan = plan_compaction(table(data, specs=DAYS, texts=texts), replace(ARTEMIS, where=where), NOW)
     assert {f"{days[made.group[1][0]]} {made.group[1][1]}" for made in plan.bins} == chosen  # type: ignore[index]
 
@@ -191,7 +212,8 @@ def test_debt_is_so_many_delete_files_or_so_large_a_share_of_rows_whatever_the_s
 @given(made=st.lists(st.floats(2, 4), min_size=2, max_size=300))
 @example(made=[3.9] * 52 + [2.0])  # the last file would fit into what the first bin has left
 def test_a_files_span_of_keys_grows_no_faster_than_its_rows(made: list[float]) -> None:
-    """Files came in the order of their keys and of similar size, so a merged file must span more; for the rows it holds, it may not."""
+    """Files came in the order of their keys and of similar size, so a merged file must span more; for the rows it
+    holds, it may not."""
     data: list[DataSeen] = []
     for at, file in enumerate(files(*made)):
         start = sum(found.record_count for found in data)

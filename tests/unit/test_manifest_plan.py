@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from thermocline.core.maintenance.manifests import ManifestFact, plan_manifests
@@ -12,7 +14,10 @@ MB = 1_048_576
 
 def manifests(count: int, spec_id: int = 0, **changes: object) -> list[ManifestFact]:
     return [
-        ManifestFact(**{"path": f"m{spec_id}-{at}", "spec_id": spec_id, "is_data": True, "size_bytes": 7000, "live_entries": 3, **changes})  # type: ignore[arg-type]
+        replace(
+            ManifestFact(path=f"m{spec_id}-{at}", spec_id=spec_id, is_data=True, size_bytes=7000, live_entries=3),
+            **changes,  # type: ignore[arg-type]
+        )
         for at in range(count)
     ]
 
@@ -31,10 +36,14 @@ def test_each_spec_is_a_group_and_one_that_cannot_shrink_is_left_alone() -> None
 def test_what_a_rewrite_made_is_not_rewritten_until_data_came_after_it() -> None:
     made = manifests(6, written_by_rewrite=True)
     assert (
-        plan_manifests(made, min_manifests=2, target_bytes=30_000).skip == "6 data manifests are as few as they can be at 30000 bytes each"
+        plan_manifests(made, min_manifests=2, target_bytes=30_000).skip
+        == "6 data manifests are as few as they can be at 30000 bytes each"
     )
     assert plan_manifests([*made, *manifests(1)], min_manifests=2, target_bytes=30_000).skip is None
 
 
 def test_manifests_without_live_entries_say_so() -> None:
-    assert plan_manifests(manifests(5, live_entries=0), min_manifests=2, target_bytes=MB).skip == "no data entries to rewrite"
+    assert (
+        plan_manifests(manifests(5, live_entries=0), min_manifests=2, target_bytes=MB).skip
+        == "no data entries to rewrite"
+    )

@@ -52,7 +52,9 @@ def test_a_mutant_is_killed_by_a_test_that_notices_it_and_survives_one_that_does
     )
     found = {}
     for test in ("test_far", "test_edge", "test_missing"):
-        mutant = Mutant(name=test, file="limit.py", find="value < 10", replace="value <= 10", tests=(f"test_limit.py::{test}",))
+        mutant = Mutant(
+            name=test, file="limit.py", find="value < 10", replace="value <= 10", tests=(f"test_limit.py::{test}",)
+        )
         found[test] = run_mutant(tmp_path, mutant).verdict
     assert found == {"test_far": "survived", "test_edge": "killed", "test_missing": "broken"}
     assert source.read_text(encoding="utf-8") == "def is_low(value): return value < 10\n"

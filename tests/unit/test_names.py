@@ -6,7 +6,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from thermocline.core.names import MAX_IDENTIFIER_BYTES, MAX_JOINED_BYTES, TableName, joined_name, parse_table_name, quote_name, suffixed
+from thermocline.core.names import (
+    MAX_IDENTIFIER_BYTES,
+    MAX_JOINED_BYTES,
+    TableName,
+    joined_name,
+    parse_table_name,
+    quote_name,
+    suffixed,
+)
 from thermocline.errors import BadTableName
 
 WORDS = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1, max_size=40)
@@ -40,7 +48,8 @@ def test_a_name_is_folded_as_postgres_folds_it(text: str, schema: str, table: st
 
 @pytest.mark.conforms("C-025")
 @pytest.mark.parametrize(
-    "text", ["", "events", "a.b.c", "a.", ".b", '"".b', '"a.b', "1a.b", "a b.c", 'a."b\x00"', "a.b;drop", "a.b--", "$a.b"]
+    "text",
+    ["", "events", "a.b.c", "a.", ".b", '"".b', '"a.b', "1a.b", "a b.c", 'a."b\x00"', "a.b;drop", "a.b--", "$a.b"],
 )
 def test_what_is_not_schema_and_table_is_refused(text: str) -> None:
     with pytest.raises(BadTableName) as refused:
@@ -51,7 +60,8 @@ def test_what_is_not_schema_and_table_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"), [("events", "events"), ("Events", '"Events"'), ("1st", '"1st"'), ("a b", '"a b"'), ('q"', '"q"""'), ("é", '"é"')]
+    ("name", "shown"),
+    [("events", "events"), ("Events", '"Events"'), ("1st", '"1st"'), ("a b", '"a b"'), ('q"', '"q"""'), ("é", '"é"')],
 )
 def test_a_name_is_quoted_only_where_it_must_be(name: str, shown: str) -> None:
     assert quote_name(name) == shown

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from thermocline.core.maintenance.orphans import ListedFile, judge_age
-from thermocline.core.maintenance.resolve import parse_changes
-from thermocline.maintenance_errors import BadPolicyValue
+from thermocline.core.policy.resolve import parse_changes
+from thermocline.errors.maintenance import BadPolicyValue
 
 pytestmark = pytest.mark.unit
 NOW = datetime(2026, 11, 16, tzinfo=UTC)

@@ -11,19 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from thermocline.cold.create import create_lake_table
-from thermocline.cold.evolve import write_evolved
-from thermocline.cold.metadata import read_lake_table
-from thermocline.cold.metadata_file import read_metadata_file
-from thermocline.cold.other_writers import find_other_writer
-from thermocline.core.coltypes import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.deletion.store_clock import read_store_clock
-from thermocline.locations import without_file_scheme
-from thermocline.maintenance_errors import StoreClockUnknown
+from thermocline.core.types import LakeColumn
+from thermocline.errors.maintenance import StoreClockUnknown
+from thermocline.lake.commit.create_table import create_lake_table
+from thermocline.lake.commit.evolve_schema import write_evolved
+from thermocline.lake.files.other_writers import find_other_writer
+from thermocline.lake.files.store_clock import read_store_clock
+from thermocline.lake.read.metadata_file import read_metadata_file
+from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.runtime.locations import without_file_scheme
 
 pytestmark = pytest.mark.unit
-COLUMN = LakeColumn(name="id", field_id=1, base_type="int8", pg_type="bigint", lake_type="long", form="native", required=True)
+COLUMN = LakeColumn(
+    name="id", field_id=1, base_type="int8", pg_type="bigint", lake_type="long", form="native", required=True
+)
 
 
 class History:
@@ -93,7 +95,8 @@ def test_versions_that_left_the_log_other_tables_and_waste_are_not_meant(history
 
 @pytest.mark.parametrize("name", ["00001-again.metadata.json", "table.metadata.json"])
 def test_a_newer_version_under_a_number_that_left_the_log_is_somebody_elses(history: History, name: str) -> None:
-    """A writer that another catalog brought back to an earlier version counts on from there, or has no numbers at all."""
+    """A writer that another catalog brought back to an earlier version counts on from there, or has no numbers at
+    all."""
     head = history.first
     for _ in range(4):
         head = history.follow(head)

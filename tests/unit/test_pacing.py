@@ -1,4 +1,5 @@
-"""Pacing: budgets are kept over any ten seconds, whatever the pieces; latency slows, pauses and lets go again stepwise."""
+"""Pacing: budgets are kept over any ten seconds, whatever the pieces; latency slows, pauses and lets go again
+stepwise."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thermocline.core.maintenance.pacing import MB, Backoff, Pace, next_pass_after_ms, plan_pace, quantile_ms
-from thermocline.core.maintenance.policy import Policy
-from thermocline.spark.kernels.compaction.pace import keep_pace
+from thermocline.core.policy.policy import Policy
+from thermocline.spark.kernels.pace import keep_pace
 
 
 @dataclass(slots=True)
@@ -41,7 +42,9 @@ def test_no_ten_seconds_hold_more_than_the_budget(pieces: list[tuple[int, int, f
     assert sum(read for _, read in ends) <= mb_per_s * MB * clock.now * 1.0001 + 1
     for at, _ in ends:
         inside = sum(read for end, read in ends if at <= end < at + 10)
-        assert inside <= mb_per_s * MB * 10 * 1.0001 + 8 * MB  # the piece that ends at the window's first moment was read before it
+        assert (
+            inside <= mb_per_s * MB * 10 * 1.0001 + 8 * MB
+        )  # the piece that ends at the window's first moment was read before it
 
 
 def test_a_budget_is_used_to_the_full_when_the_store_is_fast_enough() -> None:

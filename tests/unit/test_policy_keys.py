@@ -9,12 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thermocline.core.maintenance.keys import KEYS, PRESETS, SPELLINGS, parse_value, preset_value
-from thermocline.core.maintenance.operations import OPERATIONS, is_enabled, parse_operations, plan_operations
-from thermocline.core.maintenance.policy import HOUR_MS, Policy
-from thermocline.core.maintenance.resolve import PolicyChanges, parse_changes, policy_from_json, policy_to_json
-from thermocline.core.maintenance.spellings import render_value
-from thermocline.maintenance_errors import BadPolicyValue, BadQuietWindow, OperationUnknown, PolicyKeyUnknown, PolicySpellingsDiffer
+from thermocline.core.policy.key_types import render_value
+from thermocline.core.policy.keys import KEYS, PRESETS, SPELLINGS, parse_value, preset_value
+from thermocline.core.policy.operations import OPERATIONS, is_enabled, parse_operations, plan_operations
+from thermocline.core.policy.policy import HOUR_MS, Policy
+from thermocline.core.policy.resolve import PolicyChanges, parse_changes, policy_from_json, policy_to_json
+from thermocline.errors.maintenance import (
+    BadPolicyValue,
+    BadQuietWindow,
+    OperationUnknown,
+    PolicyKeyUnknown,
+    PolicySpellingsDiffer,
+)
 
 MB = 1_048_576
 
@@ -25,7 +31,20 @@ def test_every_field_of_a_policy_is_a_key_and_every_key_a_field() -> None:
 
 
 @pytest.mark.conforms(
-    "M-009", "M-010", "M-012", "M-013", "M-014", "M-015", "M-016", "M-017", "M-018", "M-019", "M-020", "M-021", "M-022", "M-023"
+    "M-009",
+    "M-010",
+    "M-012",
+    "M-013",
+    "M-014",
+    "M-015",
+    "M-016",
+    "M-017",
+    "M-018",
+    "M-019",
+    "M-020",
+    "M-021",
+    "M-022",
+    "M-023",
 )
 @pytest.mark.parametrize(
     ("field", "modak", "seaweedfs", "artemis"),
@@ -153,7 +172,9 @@ VALUES = (
 @given(st.sampled_from(sorted(SPELLINGS)), VALUES)
 def test_what_is_accepted_is_shown_as_it_may_be_given_again(name: str, given_value: object) -> None:
     try:
-        spelling, value = parse_value(name, str(given_value).lower() if isinstance(given_value, bool) else str(given_value))
+        spelling, value = parse_value(
+            name, str(given_value).lower() if isinstance(given_value, bool) else str(given_value)
+        )
     except (BadPolicyValue, OperationUnknown, BadQuietWindow):
         return
     stored = PolicyChanges(values={spelling.field: value})
@@ -168,18 +189,33 @@ def test_operations_run_in_the_presets_order_whatever_was_typed() -> None:
     typed = "rewrite_manifests, remove_orphans ,expire_snapshots,rewrite_position_delete_files,compact,convert_deletes"
     asked = parse_operations(typed)
     deletes = ("convert_deletes", "compact", "rewrite_position_delete_files")
-    assert plan_operations(Policy(preset="seaweedfs"), asked) == (*deletes, "expire_snapshots", "remove_orphans", "rewrite_manifests")
-    assert plan_operations(Policy(preset="modak"), asked) == (*deletes, "rewrite_manifests", "expire_snapshots", "remove_orphans")
+    assert plan_operations(Policy(preset="seaweedfs"), asked) == (
+        *deletes,
+        "expire_snapshots",
+        "remove_orphans",
+        "rewrite_manifests",
+    )
+    assert plan_operations(Policy(preset="modak"), asked) == (
+        *deletes,
+        "rewrite_manifests",
+        "expire_snapshots",
+        "remove_orphans",
+    )
 
 
 @pytest.mark.conforms("M-118", "O-128", "M-011")
 def test_one_two_or_all_operations_are_planned_and_an_unknown_one_is_refused() -> None:
     policy = Policy(preset="seaweedfs")
     assert plan_operations(policy, parse_operations("compact")) == ("compact",)
-    assert plan_operations(policy, parse_operations("remove_orphans, expire_snapshots")) == ("expire_snapshots", "remove_orphans")
+    assert plan_operations(policy, parse_operations("remove_orphans, expire_snapshots")) == (
+        "expire_snapshots",
+        "remove_orphans",
+    )
     for text in ("", " ", "all", ","):
         planned = plan_operations(policy, parse_operations(text))
-        assert [name for name in planned if name in ("compact", "expire_snapshots", "remove_orphans", "rewrite_manifests")] == [
+        assert [
+            name for name in planned if name in ("compact", "expire_snapshots", "remove_orphans", "rewrite_manifests")
+        ] == [
             "compact",
             "expire_snapshots",
             "remove_orphans",

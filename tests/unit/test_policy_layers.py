@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from thermocline.core.maintenance.policy import HOUR_MS
-from thermocline.core.maintenance.resolve import (
+from thermocline.core.policy.key_types import DAY_MS
+from thermocline.core.policy.policy import HOUR_MS
+from thermocline.core.policy.resolve import (
     EXPIRY_OFF,
     NOTHING,
     PolicyChanges,
@@ -22,14 +23,15 @@ from thermocline.core.maintenance.resolve import (
     render_policy,
     resolve_policy,
 )
-from thermocline.core.maintenance.s3_tables import parse_s3_tables
-from thermocline.core.maintenance.spellings import DAY_MS
+from thermocline.core.policy.s3_tables import parse_s3_tables
 from thermocline.errors import BadSetting
-from thermocline.maintenance_errors import BadPolicyValue, PolicyKeyUnknown
-from thermocline.ops.maintain.targets import environment_layer, environment_names
-from thermocline.settings import load_settings
+from thermocline.errors.maintenance import BadPolicyValue, PolicyKeyUnknown
+from thermocline.maintain.targets import environment_layer, environment_names
+from thermocline.runtime.settings import load_settings
 
-EMPTY = PolicyLayers(environment=NOTHING, environment_names={}, catalog=NOTHING, namespace=NOTHING, properties={}, table=NOTHING)
+EMPTY = PolicyLayers(
+    environment=NOTHING, environment_names={}, catalog=NOTHING, namespace=NOTHING, properties={}, table=NOTHING
+)
 
 
 def resolved(**layers: Any) -> ResolvedPolicy:
@@ -84,7 +86,11 @@ def test_table_properties_are_honoured_to_the_millisecond_and_unreadable_ones_wa
         }
     )
     policy = found.policy
-    assert (policy.rewrite_target_bytes, policy.delete_target_bytes, policy.snapshot_retention_ms) == (536_870_912, 1_048_576, 90_001)
+    assert (policy.rewrite_target_bytes, policy.delete_target_bytes, policy.snapshot_retention_ms) == (
+        536_870_912,
+        1_048_576,
+        90_001,
+    )
     assert (policy.snapshot_min_retained, policy.manifest_target_bytes) == (5, 8_388_608)
     assert [warning.split(" ")[2] for warning in found.warnings] == [
         "history.expire.min-snapshots-to-keep",
@@ -141,7 +147,12 @@ def test_set_unset_and_reset_change_the_layer_together_or_not_at_all() -> None:
 
 
 def test_a_stored_policy_reads_back_as_it_was() -> None:
-    pairs = ["target_file_size_mb=4096", "operations=compact, expire_snapshots", "sealed_after=off", "where=day = '2026-01-01'"]
+    pairs = [
+        "target_file_size_mb=4096",
+        "operations=compact, expire_snapshots",
+        "sealed_after=off",
+        "where=day = '2026-01-01'",
+    ]
     pairs += ["delete_ratio_threshold=0.5", "rebase=no", "zorder_columns=a,b", "quiet_windows=09:00-17:00 UTC"]
     stored = parse_changes(pairs, preset="artemis")
     assert policy_from_json(json.loads(json.dumps(policy_to_json(stored)))) == stored
@@ -149,7 +160,14 @@ def test_a_stored_policy_reads_back_as_it_was() -> None:
 
 @pytest.mark.conforms("M-028")
 @pytest.mark.parametrize(
-    "stored", [{"nonsense": 1}, {"preset": "x"}, {"rewrite_strategy": "x"}, {"delete_ratio_threshold": 7}, {"snapshot_min_retained": -5}]
+    "stored",
+    [
+        {"nonsense": 1},
+        {"preset": "x"},
+        {"rewrite_strategy": "x"},
+        {"delete_ratio_threshold": 7},
+        {"snapshot_min_retained": -5},
+    ],
 )
 def test_a_policy_that_no_pass_could_run_is_not_read_back(stored: dict[str, Any]) -> None:
     with pytest.raises((BadPolicyValue, PolicyKeyUnknown)):
@@ -160,7 +178,10 @@ def test_a_policy_that_no_pass_could_run_is_not_read_back(stored: dict[str, Any]
 def test_settings_in_the_s3_tables_style_are_a_layer_of_the_policy() -> None:
     changes = parse_s3_tables(
         {
-            "icebergCompaction": {"status": "enabled", "settings": {"icebergCompaction": {"targetFileSizeMB": 256, "strategy": "z-order"}}},
+            "icebergCompaction": {
+                "status": "enabled",
+                "settings": {"icebergCompaction": {"targetFileSizeMB": 256, "strategy": "z-order"}},
+            },
             "icebergSnapshotManagement": {
                 "status": "disabled",
                 "settings": {"icebergSnapshotManagement": {"minSnapshotsToKeep": 10, "maxSnapshotAgeHours": 250}},
@@ -204,6 +225,10 @@ def test_the_environment_names_engine_preset_and_policy_defaults_and_wrong_ones_
     found = resolved(environment=environment_layer(settings), environment_names=environment_names(settings))
     policy = found.policy
     assert (policy.preset, policy.maintenance_enabled, policy.rewrite_target_bytes) == ("artemis", False, 1000)
-    assert (policy.rewrite_min_input_files, policy.snapshot_retention_ms, policy.snapshot_min_retained) == (3, 6 * HOUR_MS, 7)
+    assert (policy.rewrite_min_input_files, policy.snapshot_retention_ms, policy.snapshot_min_retained) == (
+        3,
+        6 * HOUR_MS,
+        7,
+    )
     assert source_of(found, "max_commit_retries") == ("9", "(default)", "environment THERMOCLINE_MAINTENANCE_POLICY")
     assert source_of(found, "rewrite_target_bytes")[2] == "environment THERMOCLINE_REWRITE_TARGET_BYTES"

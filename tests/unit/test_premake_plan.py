@@ -65,10 +65,17 @@ def test_four_week_partitions_are_no_months() -> None:
         (KeyType.INTEGER, ("events_p0", 0, 1000), 50, ("events_p1000", 1000, 1050)),
         (KeyType.BIGINT, ("first", -10, 0), None, ("events_p0", 0, 10)),
         (KeyType.DATE, ("d20260101", 20454, 20455), None, ("d20260102", 20455, 20456)),
-        (KeyType.TIMESTAMP, ("a", 3_600_000_000, 7_200_000_000), None, ("events_p19700101_020000", 7_200_000_000, 10_800_000_000)),
+        (
+            KeyType.TIMESTAMP,
+            ("a", 3_600_000_000, 7_200_000_000),
+            None,
+            ("events_p19700101_020000", 7_200_000_000, 10_800_000_000),
+        ),
     ],
 )
-def test_widths_and_names_go_on(kind: KeyType, bounds: tuple[str, int, int], width: int | None, made: tuple[str, int, int]) -> None:
+def test_widths_and_names_go_on(
+    kind: KeyType, bounds: tuple[str, int, int], width: int | None, made: tuple[str, int, int]
+) -> None:
     (new,) = plan_premake(_grid(bounds, kind=kind, width=width), 1).make
     assert (new.name, new.lo, new.hi) == made
 
@@ -92,7 +99,16 @@ def test_rows_beyond_the_grid_get_their_partition_and_those_too_far_are_named() 
     assert [(new.lo, new.hi) for new in far.make] == [(10, 20), (20, 30)]
     assert "rows at or above 10" in far.notes[0]
     again = plan_premake(
-        _grid(("z", -10, 0), ("a", 0, 10), ("b", 10, 20), ("c", 20, 30), kind=KeyType.INTEGER, ready=2, highest_beyond=10**6), 2
+        _grid(
+            ("z", -10, 0),
+            ("a", 0, 10),
+            ("b", 10, 20),
+            ("c", 20, 30),
+            kind=KeyType.INTEGER,
+            ready=2,
+            highest_beyond=10**6,
+        ),
+        2,
     )
     assert again.make == ()
 
@@ -103,7 +119,9 @@ def test_rows_beyond_the_grid_get_their_partition_and_those_too_far_are_named() 
     st.integers(0, 4),
     st.none() | st.integers(0, 400),
 )
-def test_new_partitions_follow_each_other_above_all_there_are(widths: list[int], count: int, ready: int, beyond: int | None) -> None:
+def test_new_partitions_follow_each_other_above_all_there_are(
+    widths: list[int], count: int, ready: int, beyond: int | None
+) -> None:
     edges = [0]
     for width in widths:
         edges.append(edges[-1] + width)

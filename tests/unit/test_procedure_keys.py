@@ -1,4 +1,5 @@
-"""The engine of Iceberg's own procedures refuses what it would leave out: every key is handed on, honoured before, or named."""
+"""The engine of Iceberg's own procedures refuses what it would leave out: every key is handed on, honoured before, or
+named."""
 
 from __future__ import annotations
 
@@ -7,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from thermocline.core.maintenance.keys import PRESET_VALUES, PRESETS
-from thermocline.core.maintenance.policy import Policy
-from thermocline.core.maintenance.procedure_keys import find_not_honoured
-from thermocline.maintenance_errors import EngineCannot
-from thermocline.ops.maintain.procedures import PROCEDURES, check_keys
+from thermocline.core.policy.keys import PRESET_VALUES, PRESETS
+from thermocline.core.policy.policy import Policy
+from thermocline.core.policy.procedure_keys import find_not_honoured
+from thermocline.errors.maintenance import EngineCannot
+from thermocline.maintain.engines.procedures import PROCEDURES, check_keys
 
 SAID: dict[str, Any] = {
     "where": "region = 'eu'",
@@ -35,13 +36,39 @@ SAID: dict[str, Any] = {
     "rewrite_strategy": "hilbert",
 }
 HANDED_ON = (
-    *("rewrite_target_bytes", "small_file_threshold_bytes", "too_large_bytes", "rewrite_min_input_files", "max_parallel_tasks"),
+    *(
+        "rewrite_target_bytes",
+        "small_file_threshold_bytes",
+        "too_large_bytes",
+        "rewrite_min_input_files",
+        "max_parallel_tasks",
+    ),
     *("delete_compaction_enabled", "delete_compaction_min_deletes", "delete_ratio_threshold", "zorder_columns"),
 )
 ELSEWHERE = (
-    *("preset", "maintenance_enabled", "operations", "manifest_rewrite_enabled", "snapshot_expiry_enabled", "orphan_sweep_enabled"),
-    *("snapshot_retention_ms", "snapshot_min_retained", "orphan_grace_ms", "orphan_quarantine_ms", "pass_interval_ms", "own"),
-    *("manifest_rewrite_min_manifests", "manifest_target_bytes", "manifest_rewrite_interval_ms", "bandwidth_mb_per_s", "latency_query"),
+    *(
+        "preset",
+        "maintenance_enabled",
+        "operations",
+        "manifest_rewrite_enabled",
+        "snapshot_expiry_enabled",
+        "orphan_sweep_enabled",
+    ),
+    *(
+        "snapshot_retention_ms",
+        "snapshot_min_retained",
+        "orphan_grace_ms",
+        "orphan_quarantine_ms",
+        "pass_interval_ms",
+        "own",
+    ),
+    *(
+        "manifest_rewrite_min_manifests",
+        "manifest_target_bytes",
+        "manifest_rewrite_interval_ms",
+        "bandwidth_mb_per_s",
+        "latency_query",
+    ),
     *("delete_target_bytes", "delete_min_input_files", "delete_max_group_bytes", "delete_max_output_files"),
     *("op_log_retention_days", "table_properties_override"),
 )
@@ -66,10 +93,17 @@ def test_a_policy_that_nobody_changed_runs_and_one_whose_preset_paces_does_not()
     for operation in PROCEDURES:
         assert find_not_honoured(Policy(), operation) == ()
     odd = {
-        preset: [key.name for key in find_not_honoured(Policy(preset=preset, **dict[str, Any](PRESET_VALUES[preset])), "compact")]
+        preset: [
+            key.name
+            for key in find_not_honoured(Policy(preset=preset, **dict[str, Any](PRESET_VALUES[preset])), "compact")
+        ]
         for preset in PRESETS
     }
-    assert odd == {"modak": [], "seaweedfs": ["rebase"], "artemis": ["bandwidth_share", "quiet_windows", "latency_threshold_ms"]}
+    assert odd == {
+        "modak": [],
+        "seaweedfs": ["rebase"],
+        "artemis": ["bandwidth_share", "quiet_windows", "latency_threshold_ms"],
+    }
 
 
 def test_what_is_advised_can_be_given() -> None:

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from thermocline.core.maintenance.quiet_windows import parse_quiet_windows, quiet_until
-from thermocline.core.maintenance.resolve import NOTHING, PolicyChanges, PolicyLayers, resolve_policy
-from thermocline.maintenance_errors import BadQuietWindow
-from thermocline.ops.maintain.latency import LatencyProbe
-from thermocline.ops.maintain.pacing import Pacing
+from thermocline.core.policy.quiet_windows import parse_quiet_windows, quiet_until
+from thermocline.core.policy.resolve import NOTHING, PolicyChanges, PolicyLayers, resolve_policy
+from thermocline.errors.maintenance import BadQuietWindow
+from thermocline.maintain.latency import LatencyProbe
+from thermocline.maintain.pacing import Pacing
 
 
 def _same(now: datetime) -> datetime:
@@ -57,7 +57,8 @@ def test_the_end_of_the_quiet_that_holds(windows: str, now: str, until: str | No
 
 @pytest.mark.conforms("O-131")
 @pytest.mark.parametrize(
-    "text", ["25:00-26:00", "09:60-10:00", "09:00-09:00", "09:00-17:00 Mars/Olympus", "9-17", "someday 09:00-17:00", "09:00"]
+    "text",
+    ["25:00-26:00", "09:60-10:00", "09:00-09:00", "09:00-17:00 Mars/Olympus", "9-17", "someday 09:00-17:00", "09:00"],
 )
 def test_windows_that_cannot_be_are_refused(text: str) -> None:
     with pytest.raises(BadQuietWindow) as refusal:
@@ -67,8 +68,16 @@ def test_windows_that_cannot_be_are_refused(text: str) -> None:
 
 @pytest.mark.conforms("M-009")
 @pytest.mark.parametrize(("hour", "paused"), [(8, False), (9, True), (16, True), (17, False), (23, False)])
-def test_the_preset_artemis_pauses_from_nine_to_five_every_day_and_looks_at_the_latency_of_queries(hour: int, paused: bool) -> None:
-    others = {"environment": NOTHING, "environment_names": {}, "catalog": NOTHING, "namespace": NOTHING, "properties": {}}
+def test_the_preset_artemis_pauses_from_nine_to_five_every_day_and_looks_at_the_latency_of_queries(
+    hour: int, paused: bool
+) -> None:
+    others = {
+        "environment": NOTHING,
+        "environment_names": {},
+        "catalog": NOTHING,
+        "namespace": NOTHING,
+        "properties": {},
+    }
     policy = resolve_policy(PolicyLayers(table=PolicyChanges(values={}, preset="artemis"), **others)).policy  # type: ignore[arg-type]
     for day in range(16, 23):
         now = datetime(2026, 11, day, hour, 0, 1, tzinfo=UTC)

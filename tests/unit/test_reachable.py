@@ -26,8 +26,8 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField
 
-from thermocline.cold.reachable import ManifestIndex, live_files
-from thermocline.deletion.path_set import PathSet
+from thermocline.lake.files.path_set import PathSet
+from thermocline.lake.read.reachable import ManifestIndex, live_files
 
 pytestmark = pytest.mark.unit
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True))
@@ -52,16 +52,26 @@ def write_history(folder: Path, io: FileIO, snapshots: int) -> list[Snapshot]:
         path = f"file://{folder}/m{at}.avro"
         with write_manifest(2, UNPARTITIONED_PARTITION_SPEC, SCHEMA, _output(io, path), at, "deflate") as writer:
             file = DataFile.from_args(
-                content=DataFileContent.DATA, file_path=f"file://{folder}/d{at}.parquet", file_format=FileFormat.PARQUET,
-                partition=Record(), record_count=1, file_size_in_bytes=10 * at,
-            )  # fmt: skip
+                content=DataFileContent.DATA,
+                file_path=f"file://{folder}/d{at}.parquet",
+                file_format=FileFormat.PARQUET,
+                partition=Record(),
+                record_count=1,
+                file_size_in_bytes=10 * at,
+            )
             writer.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, snapshot_id=at, data_file=file))
         manifests.append(writer.to_manifest_file())
         listed = f"file://{folder}/snap-{at}-{uuid.uuid4()}.avro"
         with write_manifest_list(2, _output(io, listed), at, at - 1 or None, at, "deflate") as lists:
             lists.add_manifests(manifests)
         summary = Summary(operation=Operation.APPEND)
-        told = {"snapshot-id": at, "sequence-number": at, "timestamp-ms": at, "manifest-list": listed, "summary": summary}
+        told = {
+            "snapshot-id": at,
+            "sequence-number": at,
+            "timestamp-ms": at,
+            "manifest-list": listed,
+            "summary": summary,
+        }
         made.append(Snapshot.model_validate(told))
     return made
 

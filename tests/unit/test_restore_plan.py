@@ -17,7 +17,12 @@ def _known(name: str, lo: int, hi: int, standing: str) -> KnownPartition:
 
 
 def test_partitions_that_left_are_made_again_and_gaps_only_when_they_have_rows() -> None:
-    known = [_known("a", 0, 10, "gone"), _known("b", 10, 20, "gone"), _known("c", 30, 40, "whole"), _known("d", 40, 50, "partial")]
+    known = [
+        _known("a", 0, 10, "gone"),
+        _known("b", 10, 20, "gone"),
+        _known("c", 30, 40, "whole"),
+        _known("d", 40, 50, "partial"),
+    ]
     planned = plan_restore(HEAP, known, 60)
     assert [(str(p.name), p.lo, p.hi, p.into is not None, p.is_gap) for p in planned] == [
         ("parts.events_restored", AXIS_MIN, 0, False, True),
@@ -31,7 +36,12 @@ def test_partitions_that_left_are_made_again_and_gaps_only_when_they_have_rows()
 
 def test_a_partition_that_was_made_again_by_others_goes_before_the_one_that_left() -> None:
     planned = plan_restore(HEAP, [_known("a", 0, 10, "gone"), _known("late", 5, 8, "partial")], 10)
-    assert [(p.name.table, p.lo, p.hi) for p in planned] == [("events_restored", AXIS_MIN, 0), ("a", 0, 5), ("late", 5, 8), ("a", 8, 10)]
+    assert [(p.name.table, p.lo, p.hi) for p in planned] == [
+        ("events_restored", AXIS_MIN, 0),
+        ("a", 0, 5),
+        ("late", 5, 8),
+        ("a", 8, 10),
+    ]
 
 
 def test_a_table_without_partitions_below_the_line_is_one_gap() -> None:
@@ -41,13 +51,17 @@ def test_a_table_without_partitions_below_the_line_is_one_gap() -> None:
 
 @given(
     st.integers(1, 60),
-    st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20), st.sampled_from(["gone", "whole", "partial"])), max_size=8),
+    st.lists(
+        st.tuples(st.integers(0, 50), st.integers(1, 20), st.sampled_from(["gone", "whole", "partial"])), max_size=8
+    ),
 )
 def test_ranges_and_whole_partitions_split_every_key_below_t(t: int, drawn: list[tuple[int, int, str]]) -> None:
     kept: list[KnownPartition] = []
     for lo, width, standing in drawn:
         # The heap's own partitions never overlap; those that left may.
-        if lo < t and (standing == "gone" or not any(p.standing != "gone" and p.lo < lo + width and lo < p.hi for p in kept)):
+        if lo < t and (
+            standing == "gone" or not any(p.standing != "gone" and p.lo < lo + width and lo < p.hi for p in kept)
+        ):
             kept.append(_known(str(len(kept)), lo, lo + width, standing))
     planned = plan_restore(HEAP, kept, t)
     for key in (*range(t), -1):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from thermocline.lake_files import flush_young
-from thermocline.spark.kernels.compaction.files import CHUNK_BYTES, Sink, Source
-from thermocline.spark.kernels.compaction.problems import LakeInputUnreadable
+from thermocline.parquet.copy.byte_files import CHUNK_BYTES, Sink, Source
+from thermocline.parquet.unreadable import LakeInputUnreadable
+from thermocline.runtime.file_io import flush_young
 
 
 def test_a_range_is_copied_byte_for_byte_and_its_bytes_are_paced(tmp_path: Path) -> None:

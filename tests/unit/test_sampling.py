@@ -8,8 +8,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from thermocline.cold.metadata import LakeFile, LakeTable
-from thermocline.cold.scan import ScanPlan, thin_scan
+from thermocline.lake.read.scan import ScanPlan, thin_scan
+from thermocline.lake.read.table_metadata import LakeFile, LakeTable
 
 _METADATA = new_table_metadata(Schema(), UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, "file:///lake")
 _TABLE = LakeTable(location="", uuid="", fields=(), snapshot_ids=frozenset({1}), metadata=_METADATA)
@@ -17,7 +17,15 @@ _TABLE = LakeTable(location="", uuid="", fields=(), snapshot_ids=frozenset({1}),
 
 def _plan(files: int) -> ScanPlan:
     data = tuple(
-        LakeFile(path=f"file:///lake/{n}.parquet", record_count=1000, size_bytes=10, sequence_number=1, lower={}, upper={}, null_counts={})
+        LakeFile(
+            path=f"file:///lake/{n}.parquet",
+            record_count=1000,
+            size_bytes=10,
+            sequence_number=1,
+            lower={},
+            upper={},
+            null_counts={},
+        )
         for n in range(files)
     )
     return ScanPlan(table=_TABLE, snapshot_id=1, data=data, deletes=(), files_skipped=0)

@@ -6,14 +6,16 @@ from decimal import Decimal
 
 import pytest
 
-from thermocline.cold.metadata import LakeField, LakeFile
-from thermocline.cold.scan import Bound, Op, is_certain
+from thermocline.lake.read.scan import Bound, Op, is_certain
+from thermocline.lake.read.table_metadata import LakeField, LakeFile
 
 KEY = LakeField(name="ts", field_id=2, kind="timestamptz")
 
 
 def _file(lower: dict[int, bytes], upper: dict[int, bytes], *, nulls: int = 0) -> LakeFile:
-    return LakeFile(path="f", record_count=10, size_bytes=1, sequence_number=1, lower=lower, upper=upper, null_counts={2: nulls})
+    return LakeFile(
+        path="f", record_count=10, size_bytes=1, sequence_number=1, lower=lower, upper=upper, null_counts={2: nulls}
+    )
 
 
 def _keys(low: int, high: int, *, nulls: int = 0) -> LakeFile:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from thermocline.core.coltypes import LakeColumn
 from thermocline.core.plan.schema_change import (
     FieldChange,
     LakeFieldSeen,
@@ -14,10 +13,19 @@ from thermocline.core.plan.schema_change import (
     plan_lake_schema,
     render_change,
 )
+from thermocline.core.types import LakeColumn
 
 
 def column(field_id: int, name: str, lake_type: str = "int") -> LakeColumn:
-    return LakeColumn(name=name, field_id=field_id, base_type="int4", pg_type="integer", lake_type=lake_type, form="native", required=False)
+    return LakeColumn(
+        name=name,
+        field_id=field_id,
+        base_type="int4",
+        pg_type="integer",
+        lake_type=lake_type,
+        form="native",
+        required=False,
+    )
 
 
 FIELDS = (
@@ -28,7 +36,10 @@ FIELDS = (
 
 
 def test_the_same_columns_need_nothing_however_types_are_spaced() -> None:
-    assert plan_lake_schema(FIELDS, 3, (column(1, "id", "long"), column(2, "v"), column(3, "amount", "decimal(10,2)"))) == ()
+    assert (
+        plan_lake_schema(FIELDS, 3, (column(1, "id", "long"), column(2, "v"), column(3, "amount", "decimal(10,2)")))
+        == ()
+    )
 
 
 def test_changes_come_in_an_order_in_which_names_never_clash() -> None:

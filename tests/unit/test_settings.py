@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from thermocline.errors import BadDsn, BadSetting
-from thermocline.settings import LoadedSettings, Settings, load_settings, render_settings
+from thermocline.runtime.settings import LoadedSettings, Settings, load_settings, render_settings
 
 
 def test_without_any_layer_every_value_is_built_in(tmp_path: Path) -> None:
@@ -23,7 +23,10 @@ def test_the_file_loses_to_the_environment_which_loses_to_a_flag(tmp_path: Path)
     environ = {"THERMOCLINE_LOCK_TIMEOUT_MS": "2", "THERMOCLINE_PREMAKE_PARTITIONS": "2"}
     loaded = load_settings({"dir": str(tmp_path), "lock_timeout_ms": 3}, environ)
     assert (loaded.values.lock_timeout_ms, loaded.origins["lock_timeout_ms"]) == (3, "flag")
-    assert (loaded.values.premake_partitions, loaded.origins["premake_partitions"]) == (2, "environment THERMOCLINE_PREMAKE_PARTITIONS")
+    assert (loaded.values.premake_partitions, loaded.origins["premake_partitions"]) == (
+        2,
+        "environment THERMOCLINE_PREMAKE_PARTITIONS",
+    )
     assert (loaded.values.cycle_interval_seconds, loaded.origins["cycle_interval_seconds"]) == (1.5, f"file {config}")
     assert loaded.origins["spark_master"] == "built in"
 
@@ -54,7 +57,9 @@ def test_a_named_file_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         ("not toml at all", r"is not TOML"),
     ],
 )
-def test_a_file_with_a_wrong_key_or_value_is_refused_with_key_and_reason(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_file_with_a_wrong_key_or_value_is_refused_with_key_and_reason(
+    tmp_path: Path, text: str, reason: str
+) -> None:
     (tmp_path / "thermocline.toml").write_text(text)
     with pytest.raises(BadSetting, match=reason):
         load_settings({"dir": str(tmp_path)}, {})
@@ -64,19 +69,31 @@ def test_a_file_with_a_wrong_key_or_value_is_refused_with_key_and_reason(tmp_pat
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        ("THERMOCLINE_LOCK_TIMOUT_MS", "5", r"THERMOCLINE_LOCK_TIMOUT_MS is not a setting \(did you mean THERMOCLINE_LOCK_TIMEOUT_MS\?\)"),
+        (
+            "THERMOCLINE_LOCK_TIMOUT_MS",
+            "5",
+            r"THERMOCLINE_LOCK_TIMOUT_MS is not a setting \(did you mean THERMOCLINE_LOCK_TIMEOUT_MS\?\)",
+        ),
         ("THERMOCLINE_FROBNICATE", "1", r"THERMOCLINE_FROBNICATE is not a setting\."),
         ("THERMOCLINE_lock_timeout_ms", "5", r"THERMOCLINE_lock_timeout_ms is not a setting"),
-        ("THERMOCLINE_PREMAKE_PARTITIONS", "many", r"premake_partitions = 'many' \(from environment THERMOCLINE_PREMAKE_PARTITIONS\)"),
+        (
+            "THERMOCLINE_PREMAKE_PARTITIONS",
+            "many",
+            r"premake_partitions = 'many' \(from environment THERMOCLINE_PREMAKE_PARTITIONS\)",
+        ),
     ],
 )
-def test_an_unknown_or_wrong_variable_is_refused_with_its_name(tmp_path: Path, name: str, value: str, reason: str) -> None:
+def test_an_unknown_or_wrong_variable_is_refused_with_its_name(
+    tmp_path: Path, name: str, value: str, reason: str
+) -> None:
     with pytest.raises(BadSetting, match=reason):
         load_settings({"dir": str(tmp_path)}, {name: value})
 
 
 def test_variables_of_the_tests_and_empty_ones_are_left_alone(tmp_path: Path) -> None:
-    loaded = load_settings({"dir": str(tmp_path)}, {"THERMOCLINE_TEST_ANYTHING": "1", "THERMOCLINE_DSN": "", "HOME": "/"})
+    loaded = load_settings(
+        {"dir": str(tmp_path)}, {"THERMOCLINE_TEST_ANYTHING": "1", "THERMOCLINE_DSN": "", "HOME": "/"}
+    )
     assert loaded.values.dsn is None
 
 

@@ -1,6 +1,8 @@
-"""A table that a pass has put in order is left alone by the next one, whatever the key; and what comes later is still put in order.
+"""A table that a pass has put in order is left alone by the next one, whatever the key; and what comes later is still
+put in order.
 
-The kernels run on real files; only the manifest is left out: what a table says of its files is made here, with bounds as Iceberg cuts them.
+The kernels run on real files; only the manifest is left out: what a table says of its files is made here, with bounds
+as Iceberg cuts them.
 """
 
 from __future__ import annotations
@@ -25,10 +27,11 @@ from tests.unit.test_compaction_order import VALUES, comparable
 from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction
 from thermocline.core.maintenance.clustering import Clustering, OrderTerm
 from thermocline.core.maintenance.files import DataSeen
-from thermocline.core.maintenance.policy import Policy
-from thermocline.spark.kernels.compaction import sorting, writing
-from thermocline.spark.kernels.compaction.run import run_bin
-from thermocline.spark.kernels.compaction.task import InputFile, SortField
+from thermocline.core.policy.policy import Policy
+from thermocline.parquet.encode import output_writer as writing
+from thermocline.parquet.rewrite_task import InputFile, SortField
+from thermocline.parquet.sort import sort_bin as sorting
+from thermocline.spark.kernels.compact_bin import run_bin
 
 PREFIX = "a prefix that all of them have in common, "
 TARGET = 4_000
@@ -51,7 +54,9 @@ class Ordered:
         self.kind, self.bounds, self.chance = kind, bounds, np.random.default_rng(seed)
         self.lake = Bin(folder, schema=iceberg_schema((KEY, "k", kind), (OTHER, "n", "long"), (BODY, "body", "binary")))
         arrow = VALUES[kind][0]
-        self.schema = pa.schema([lake_field("k", arrow, KEY), lake_field("n", pa.int64(), OTHER), lake_field("body", pa.binary(), BODY)])
+        self.schema = pa.schema(
+            [lake_field("k", arrow, KEY), lake_field("n", pa.int64(), OTHER), lake_field("body", pa.binary(), BODY)]
+        )
         self.files: list[DataSeen] = []
 
     def append(self, files: int, rows: int = 200) -> None:
@@ -62,18 +67,25 @@ class Ordered:
 
     def _keys(self, rows: int) -> pa.Array:
         odd = [None, *VALUES[self.kind][1]]
-        keys = [odd[n % len(odd)] if n < 3 * len(odd) else _usual(self.kind, n) for n in map(int, self.chance.integers(0, 5000, rows))]
+        keys = [
+            odd[n % len(odd)] if n < 3 * len(odd) else _usual(self.kind, n)
+            for n in map(int, self.chance.integers(0, 5000, rows))
+        ]
         return pa.array(keys, VALUES[self.kind][0])
 
     def _add(self, location: str, order_id: int) -> None:
         found = pq.read_table(local(location))
         self.files.append(
             DataSeen(
-                path=location, size_bytes=Path(local(location)).stat().st_size, record_count=found.num_rows, sequence_number=1,
-                order=len(self.files), sort_order_id=order_id,
+                path=location,
+                size_bytes=Path(local(location)).stat().st_size,
+                record_count=found.num_rows,
+                sequence_number=1,
+                order=len(self.files),
+                sort_order_id=order_id,
                 ends={KEY: self._ends(found.column("k")), OTHER: self._ends(found.column("n"))},
             )
-        )  # fmt: skip
+        )
 
     def _ends(self, column: pa.ChunkedArray) -> tuple[Any, Any]:
         """As a manifest tells them: text cut to sixteen characters, nothing of NaN, and of NULLs alone."""
@@ -104,7 +116,7 @@ class Ordered:
                 name_prefix=f"{order.output_prefix(pass_id, made.number)}-17",
                 sort=tuple(_field(term) for term in order.terms),
                 target_bytes=made.target_bytes,
-            )  # fmt: skip
+            )
             for output in run_bin(task, lambda _: None, lambda _, __: None).outputs:
                 self._add(output.path, order.order_id if made.kernel == "sort" else 0)
 
@@ -113,12 +125,16 @@ class Ordered:
         plan = self.plan(order)
         self.run(order, plan)
         again = self.plan(order)
-        assert again.is_empty, f"{[len(made.files) for made in again.bins]} of {len(self.files)} files again: {again.details}"
+        assert again.is_empty, (
+            f"{[len(made.files) for made in again.bins]} of {len(self.files)} files again: {again.details}"
+        )
         return sum(len(made.files) for made in plan.bins)
 
 
 def _field(term: OrderTerm) -> SortField:
-    return SortField(field_id=term.field_id, transform=term.transform, descending=term.descending, nulls_first=term.nulls_first)
+    return SortField(
+        field_id=term.field_id, transform=term.transform, descending=term.descending, nulls_first=term.nulls_first
+    )
 
 
 def _usual(kind: str, number: int) -> Any:
@@ -175,14 +191,21 @@ def check_settles(order: Clustering, kind: str, seed: int, bounds: bool) -> None
 @pytest.mark.parametrize(("kind", "transform"), CASES)
 @pytest.mark.conforms("M-221")
 def test_a_second_pass_finds_nothing_to_sort_whatever_the_key_and_its_transform(kind: str, transform: str) -> None:
-    check_settles(Clustering(kind="sort", terms=(term("k", KEY, transform=transform),), order_id=4), kind, 1, bounds=True)
+    check_settles(
+        Clustering(kind="sort", terms=(term("k", KEY, transform=transform),), order_id=4), kind, 1, bounds=True
+    )
 
 
 @settings(max_examples=20, deadline=None)
 @given(
-    case=st.sampled_from(CASES), seed=st.integers(0, 2**32), descending=st.booleans(), nulls_first=st.booleans(), bounds=st.booleans(),
-    second=st.booleans(), own=st.booleans(),
-)  # fmt: skip
+    case=st.sampled_from(CASES),
+    seed=st.integers(0, 2**32),
+    descending=st.booleans(),
+    nulls_first=st.booleans(),
+    bounds=st.booleans(),
+    second=st.booleans(),
+    own=st.booleans(),
+)
 def test_a_second_pass_finds_nothing_to_sort_in_any_direction_with_or_without_bounds(
     case: tuple[str, str], seed: int, descending: bool, nulls_first: bool, bounds: bool, second: bool, own: bool
 ) -> None:

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine, PartitionSeen, PartitionState, TableSeen
-from thermocline.core.plan.tiering import TierPlan, plan_tiering, render_plan
+from thermocline.core.plan.tier import TierPlan, plan_tiering, render_plan
 
 TABLE = TableName("public", "events")
 
 
-def partition(lo: int, hi: int, state: PartitionState = "hot", *, behind: bool = True, reclaim: bool = False) -> PartitionSeen:
+def partition(
+    lo: int, hi: int, state: PartitionState = "hot", *, behind: bool = True, reclaim: bool = False
+) -> PartitionSeen:
     return PartitionSeen(
         oid=lo & 0xFFFF_FFFF,
         name=TableName("public", f"p{lo}"),
@@ -41,7 +43,9 @@ def moved(plan: TierPlan) -> list[tuple[int, int]]:
 
 @pytest.mark.conforms("C-051")
 def test_the_run_from_the_cut_line_up_to_the_first_that_is_not_behind_moves() -> None:
-    plan = plan_tiering(seen(0, partition(0, 10), partition(10, 20), partition(20, 30, behind=False), partition(30, 40)))
+    plan = plan_tiering(
+        seen(0, partition(0, 10), partition(10, 20), partition(20, 30, behind=False), partition(30, 40))
+    )
     assert (moved(plan), plan.new_t) == ([(0, 10), (10, 20)], 20)
 
 
@@ -85,16 +89,26 @@ def test_a_partition_made_below_the_cut_line_is_captured_and_not_moved() -> None
 @pytest.mark.conforms("C-059")
 @pytest.mark.parametrize(
     ("state", "reclaim", "dropped"),
-    [("tiered", True, True), ("tiered", False, False), ("hot", True, False), ("sealing", True, False), ("tiering", True, False)],
+    [
+        ("tiered", True, True),
+        ("tiered", False, False),
+        ("hot", True, False),
+        ("sealing", True, False),
+        ("tiering", True, False),
+    ],
 )
-def test_only_a_tiered_partition_behind_the_reclaim_lag_is_dropped(state: PartitionState, reclaim: bool, dropped: bool) -> None:
+def test_only_a_tiered_partition_behind_the_reclaim_lag_is_dropped(
+    state: PartitionState, reclaim: bool, dropped: bool
+) -> None:
     plan = plan_tiering(seen(10, partition(0, 10, state, reclaim=reclaim), partition(10, 20, behind=False)))
     assert bool(plan.drop) is dropped
 
 
 def test_a_tiered_partition_above_the_cut_line_is_not_dropped() -> None:
     """A state that no publication gives, should it ever be there: rows at or above T are read from the heap alone."""
-    plan = plan_tiering(seen(10, partition(0, 10, "tiered", reclaim=True), partition(10, 20, "tiered", behind=False, reclaim=True)))
+    plan = plan_tiering(
+        seen(10, partition(0, 10, "tiered", reclaim=True), partition(10, 20, "tiered", behind=False, reclaim=True))
+    )
     assert [p.hi for p in plan.drop] == [10]
 
 
@@ -106,7 +120,9 @@ def test_a_kept_heap_drops_nothing() -> None:
 
 
 def test_an_interrupted_move_is_taken_up_again() -> None:
-    plan = plan_tiering(seen(0, partition(0, 10, "tiering"), partition(10, 20, "sealing"), partition(20, 30, behind=False)))
+    plan = plan_tiering(
+        seen(0, partition(0, 10, "tiering"), partition(10, 20, "sealing"), partition(20, 30, behind=False))
+    )
     assert moved(plan) == [(0, 10), (10, 20)]
 
 
@@ -146,7 +162,9 @@ def test_after_any_plan_the_cut_line_splits_exactly_and_a_second_plan_moves_noth
     for p in at.partitions:
         assert (p in plan.move) or p.hi <= at.cut.t or p.lo >= plan.new_t
     assert all(p.state == "tiered" and p.hi <= at.cut.t for p in plan.drop)
-    after = tuple(dataclasses.replace(p, state="tiered") if p in plan.move or p in plan.capture else p for p in at.partitions)
+    after = tuple(
+        dataclasses.replace(p, state="tiered") if p in plan.move or p in plan.capture else p for p in at.partitions
+    )
     again = plan_tiering(dataclasses.replace(at, cut=dataclasses.replace(at.cut, t=plan.new_t), partitions=after))
     assert again.move == ()
     assert again.capture == ()

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from tests.unit.bins import iceberg_schema
 from tests.unit.test_column_bounds import FILES, LONG, Group, array_of, facts_of, is_nan, schema_of, write_groups
 
-from thermocline.core.file_entry import FileEntry
+from thermocline.core.manifest_entry import FileEntry
 from thermocline.core.metrics_modes import FULL, TRUNCATED
-from thermocline.parquet_metrics import FileMetrics, FooterFacts, plan_metrics
+from thermocline.parquet.footer.metrics import FileMetrics, FooterFacts, plan_metrics
 from thermocline.spark.kernels.verify_entry import EntryCheck, check_entry
 
 MODES = {1: TRUNCATED, 2: TRUNCATED}
@@ -24,10 +24,19 @@ MODES = {1: TRUNCATED, 2: TRUNCATED}
 
 def entry_of(path: str, facts: FooterFacts, metrics: FileMetrics, **changes: Any) -> FileEntry:
     told: dict[str, Any] = {
-        "path": path, "manifest": "m", "format": "parquet", "rows": facts.rows, "size_bytes": facts.size_bytes, "snapshot_id": 1,
-        "split_offsets": facts.split_offsets, "value_counts": metrics.value_counts, "null_counts": metrics.null_counts,
-        "nan_counts": metrics.nan_counts, "lower": metrics.lower, "upper": metrics.upper,
-    }  # fmt: skip
+        "path": path,
+        "manifest": "m",
+        "format": "parquet",
+        "rows": facts.rows,
+        "size_bytes": facts.size_bytes,
+        "snapshot_id": 1,
+        "split_offsets": facts.split_offsets,
+        "value_counts": metrics.value_counts,
+        "null_counts": metrics.null_counts,
+        "nan_counts": metrics.nan_counts,
+        "lower": metrics.lower,
+        "upper": metrics.upper,
+    }
     return FileEntry(**{**told, **changes})
 
 
@@ -37,7 +46,9 @@ def check(entry: FileEntry, kind: str) -> EntryCheck | None:
 
 @settings(max_examples=200, deadline=None)
 @given(FILES)
-def test_what_a_writer_says_is_right_passes_and_bounds_of_one_row_group_alone_do_not(made: tuple[str, list[list[Group]]]) -> None:
+def test_what_a_writer_says_is_right_passes_and_bounds_of_one_row_group_alone_do_not(
+    made: tuple[str, list[list[Group]]],
+) -> None:
     kind, files = made
     groups = [group for file in files for group in file]
     values = [value for group in groups for value in group if value is not None]
@@ -51,7 +62,10 @@ def test_what_a_writer_says_is_right_passes_and_bounds_of_one_row_group_alone_do
         assert check(entry_of(path, facts, right), kind) is None
         write_groups(Path(other), kind, groups[:1])
         some = plan_metrics(facts_of(other, kind), {1: FULL, 2: FULL}, nans)
-        wrong = check(entry_of(path, facts, right, lower={**right.lower, 2: some.lower[2]} if 2 in some.lower else right.lower), kind)
+        wrong = check(
+            entry_of(path, facts, right, lower={**right.lower, 2: some.lower[2]} if 2 in some.lower else right.lower),
+            kind,
+        )
         first = [value for value in groups[0] if value is not None and not is_nan(value)]
         if 2 in some.lower and min(numbers) < min(first):  # type: ignore[operator]
             assert wrong is not None
@@ -82,7 +96,9 @@ def test_nan_that_nobody_counted_beside_an_upper_bound_is_named(tmp_path: Path) 
     upper = plan_metrics(facts, MODES, {2: 0}).upper
     found = check(entry_of(path, facts, plan_metrics(facts, MODES), upper=upper), "double")
     assert found is not None
-    assert found.problems[0].sentence == "1 of its values are NaN, which lie above the upper bound that its manifest has"
+    assert (
+        found.problems[0].sentence == "1 of its values are NaN, which lie above the upper bound that its manifest has"
+    )
     assert found.right is not None
     assert (2 in found.right.metrics.upper, found.right.metrics.nan_counts) == (False, {2: 1})
     counted = check(entry_of(path, facts, plan_metrics(facts, MODES), upper=upper, nan_counts={2: 1}), "double")
@@ -106,7 +122,9 @@ def test_a_count_that_is_nan_throughout_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("nulls", "values"), [(0, [1, None, 3]), (2, [1, 2]), (3, [1, None, 3])])
 def test_counts_of_null_are_checked_where_the_footer_says_nothing(tmp_path: Path, nulls: int, values: Group) -> None:
     path = tmp_path / "a.parquet"
-    table = pa.Table.from_arrays([pa.array(range(len(values)), pa.int64()), array_of("long", values)], schema=schema_of("long"))
+    table = pa.Table.from_arrays(
+        [pa.array(range(len(values)), pa.int64()), array_of("long", values)], schema=schema_of("long")
+    )
     pq.write_table(table, path, write_statistics=False, store_schema=False)
     facts = facts_of(str(path), "long")
     right = plan_metrics(facts, MODES)

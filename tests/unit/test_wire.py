@@ -1,4 +1,5 @@
-"""The protocol core: any split of the bytes gives the same messages, and no bytes do more than close their own connection."""
+"""The protocol core: any split of the bytes gives the same messages, and no bytes do more than close their own
+connection."""
 
 from __future__ import annotations
 
@@ -45,7 +46,10 @@ LOGIN = [
         untyped(struct.pack(">i", 196608) + b"user\0ann\0database\0lake\0\0"),
         Startup(minor=0, parameters=(("user", "ann"), ("database", "lake"))),
     ),
-    (typed(b"p", b"SCRAM-SHA-256\0" + struct.pack(">i", 3) + b"abc"), SaslInitial(mechanism="SCRAM-SHA-256", data=b"abc")),
+    (
+        typed(b"p", b"SCRAM-SHA-256\0" + struct.pack(">i", 3) + b"abc"),
+        SaslInitial(mechanism="SCRAM-SHA-256", data=b"abc"),
+    ),
     (typed(b"p", b"proof"), SaslResponse(data=b"proof")),
 ]
 
@@ -72,7 +76,11 @@ sent = st.one_of(
         lambda parts: (
             typed(
                 b"P",
-                parts[0].encode() + b"\0" + parts[1].encode() + b"\0" + struct.pack(f">H{len(parts[2])}I", len(parts[2]), *parts[2]),
+                parts[0].encode()
+                + b"\0"
+                + parts[1].encode()
+                + b"\0"
+                + struct.pack(f">H{len(parts[2])}I", len(parts[2]), *parts[2]),
             ),
             Parse(name=parts[0], sql=parts[1], parameter_oids=tuple(parts[2])),
         )
@@ -81,7 +89,10 @@ sent = st.one_of(
     texts.map(lambda text: (typed(b"D", b"P" + text.encode() + b"\0"), Describe(kind="P", name=text))),
     texts.map(lambda text: (typed(b"C", b"S" + text.encode() + b"\0"), Close(kind="S", name=text))),
     st.tuples(texts, st.integers(0, 2**31 - 1)).map(
-        lambda parts: (typed(b"E", parts[0].encode() + b"\0" + struct.pack(">i", parts[1])), Execute(portal=parts[0], max_rows=parts[1]))
+        lambda parts: (
+            typed(b"E", parts[0].encode() + b"\0" + struct.pack(">i", parts[1])),
+            Execute(portal=parts[0], max_rows=parts[1]),
+        )
     ),
     st.just((typed(b"H"), Flush())),
     st.just((typed(b"S"), Sync())),
@@ -96,7 +107,9 @@ def drained(protocol: ServerProtocol) -> list[FrontendMessage]:
 
 
 @given(conversation=st.lists(sent, max_size=8), cuts=st.lists(st.integers(1, 40), min_size=1, max_size=60))
-def test_any_split_of_the_bytes_gives_the_same_messages(conversation: list[tuple[bytes, FrontendMessage]], cuts: list[int]) -> None:
+def test_any_split_of_the_bytes_gives_the_same_messages(
+    conversation: list[tuple[bytes, FrontendMessage]], cuts: list[int]
+) -> None:
     spoken = [*LOGIN, *conversation, (typed(b"X"), Terminate())]
     data = b"".join(piece for piece, _ in spoken)
     protocol, found, at, turn = ServerProtocol(), [], 0, 0

@@ -9,13 +9,15 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from thermocline import __version__
 from thermocline.api.catalog_metrics import catalog_registry
 from thermocline.api.readiness import why_not_ready
-from thermocline.settings import Settings
+from thermocline.runtime.settings import Settings
 
 
 def make_app(settings: Settings) -> FastAPI:
     """The application for these settings."""
     catalog = catalog_registry(settings)
-    app = FastAPI(title="Thermocline", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json")
+    app = FastAPI(
+        title="Thermocline", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/openapi.json"
+    )
 
     @app.get("/healthz")
     async def healthz() -> dict[str, str]:

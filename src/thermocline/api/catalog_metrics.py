@@ -1,6 +1,8 @@
-"""Figures that lie in the catalog, read when Prometheus asks: pins, how far the tiers were found apart, the health of every lake.
+"""Figures that lie in the catalog, read when Prometheus asks: pins, how far the tiers were found apart, the health of
+every lake.
 
-Workers come and go and gateways are many; what they noted in Postgres is one truth, so it is exported from there, by whoever serves HTTP.
+Workers come and go and gateways are many; what they noted in Postgres is one truth, so it is exported from there, by
+whoever serves HTTP.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from thermocline.catalog.lake_stats import read_newest
+from thermocline.catalog.maintenance.lake_stats import read_newest
 from thermocline.catalog.pins import read_pins, read_swept
-from thermocline.catalog.verified import read_drift
-from thermocline.core.maintenance.iceberg import all_formats
+from thermocline.catalog.verified_ranges import read_drift
+from thermocline.core.policy.iceberg_format import all_formats
 from thermocline.errors import PostgresUnreachable
-from thermocline.ops.maintain.plugins import load_formats
-from thermocline.pg import Connection, connect
-from thermocline.settings import Settings
+from thermocline.maintain.plugins import load_formats
+from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.settings import Settings
 
 
 class CatalogCollector(Collector):
@@ -47,7 +49,9 @@ def catalog_registry(settings: Settings) -> CollectorRegistry:
 def _pins(conn: Connection) -> Iterator[Metric]:
     held = GaugeMetricFamily("thermocline_pins", "Living pins of readers outside Postgres.", labels=["table"])
     oldest = GaugeMetricFamily("thermocline_oldest_pin_seconds", "Age of the oldest living pin.", labels=["table"])
-    swept = CounterMetricFamily("thermocline_expired_pins_deleted", "Pins that were found dead and removed.", labels=["table"])
+    swept = CounterMetricFamily(
+        "thermocline_expired_pins_deleted", "Pins that were found dead and removed.", labels=["table"]
+    )
     row = conn.execute("select clock_timestamp()").fetchone()
     assert row is not None
     pins = read_pins(conn)
@@ -61,10 +65,16 @@ def _pins(conn: Connection) -> Iterator[Metric]:
 
 
 def _drift(conn: Connection) -> Iterator[Metric]:
-    rows = GaugeMetricFamily("thermocline_verify_drift_rows", "Rows that differ between the tiers, as last compared.", labels=["table"])
-    failed = GaugeMetricFamily("thermocline_verify_failed_ranges", "Ranges that did not agree when last compared.", labels=["table"])
+    rows = GaugeMetricFamily(
+        "thermocline_verify_drift_rows", "Rows that differ between the tiers, as last compared.", labels=["table"]
+    )
+    failed = GaugeMetricFamily(
+        "thermocline_verify_failed_ranges", "Ranges that did not agree when last compared.", labels=["table"]
+    )
     last = GaugeMetricFamily(
-        "thermocline_verify_last_range_timestamp_seconds", "When a range was compared in the background last.", labels=["table"]
+        "thermocline_verify_last_range_timestamp_seconds",
+        "When a range was compared in the background last.",
+        labels=["table"],
     )
     for drift in read_drift(conn):
         rows.add_metric([str(drift.table)], drift.rows)
@@ -77,7 +87,9 @@ def _health(conn: Connection) -> Iterator[Metric]:
     """Every figure that some table's format declares, as it was last noted."""
     load_formats()
     newest = read_newest(conn)
-    warned = GaugeMetricFamily("thermocline_lake_warnings", "Warnings that hold for the lake of a table.", labels=["table"])
+    warned = GaugeMetricFamily(
+        "thermocline_lake_warnings", "Warnings that hold for the lake of a table.", labels=["table"]
+    )
     for noted in newest:
         warned.add_metric([noted.table], noted.warnings)
     yield warned

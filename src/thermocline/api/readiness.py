@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 
-from thermocline import pg
 from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.errors import ThermoclineError
-from thermocline.settings import Settings, split_address
+from thermocline.runtime import pg
+from thermocline.runtime.settings import Settings, split_address
 
 
 def why_not_ready(settings: Settings) -> str | None:
@@ -16,7 +16,9 @@ def why_not_ready(settings: Settings) -> str | None:
         return "No Postgres is configured."
     try:
         with pg.connect(
-            settings.dsn, application_name="thermocline readyz", connect_timeout_seconds=settings.connect_timeout_seconds
+            settings.dsn,
+            application_name="thermocline readyz",
+            connect_timeout_seconds=settings.connect_timeout_seconds,
         ) as conn:
             version = read_version(conn)
         check_version_known(version)

@@ -9,8 +9,8 @@ import uvicorn
 
 from thermocline.api.app import make_app
 from thermocline.errors import NotLoopback
-from thermocline.postgres_server import check_port_free
-from thermocline.settings import Settings, split_address
+from thermocline.runtime.postgres_server import check_port_free
+from thermocline.runtime.settings import Settings, split_address
 
 
 def run_serve(settings: Settings) -> None:
@@ -18,7 +18,9 @@ def run_serve(settings: Settings) -> None:
     host, port = split_address(settings.http_listen)
     check_loopback(host)
     check_port_free(port, host)
-    config = uvicorn.Config(make_app(settings), host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=5)
+    config = uvicorn.Config(
+        make_app(settings), host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=5
+    )
     # uvicorn raises the signal that stopped it once more when it has drained; a clean stop is exit code 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
@@ -34,4 +36,6 @@ def check_loopback(host: str) -> None:
     except ValueError:
         loopback = False
     if not loopback:
-        raise NotLoopback(f"The HTTP API has no authentication yet and listens on loopback addresses only, not on {host}.")
+        raise NotLoopback(
+            f"The HTTP API has no authentication yet and listens on loopback addresses only, not on {host}."
+        )

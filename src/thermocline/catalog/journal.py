@@ -2,12 +2,14 @@
 
 Three facts make every op safe against kills and against writers that were given up for dead:
 
-1. *Claim*: a writer raises `cutline.fence` and works under that token. Every later write of the journal and of the cut-line checks the
-   token, so whoever was overtaken can publish nothing.
-2. *Look, then intent*: the lake's head is looked at before the intent row is written, and the commit goes exactly onto that head. A
-   successor that finds the intent first fences the lake (moves its metadata), so the overtaken writer's commit can no longer land.
-3. *Publish*: T, S, the partitions' states, the delta's marks, the staged files and the op's phase change in one transaction. T passes a
-   partition only while it is still the heap's and was captured without a break since it was sealed.
+1. *Claim*: a writer raises `cutline.fence` and works under that token. Every later write of the journal and of the
+   cut-line checks the token, so whoever was overtaken can publish nothing.
+2. *Look, then intent*: the lake's head is looked at before the intent row is written, and the commit goes exactly onto
+   that head. A successor that finds the intent first fences the lake (moves its metadata), so the overtaken writer's
+   commit can no longer land.
+3. *Publish*: T, S, the partitions' states, the delta's marks, the staged files and the op's phase change in one
+   transaction. T passes a partition only while it is still the heap's and was captured without a break since it was
+   sealed.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.types.json import Jsonb
 
-from thermocline.catalog.home import check_home
+from thermocline.catalog.database_identity import check_home
 from thermocline.catalog.pauses import read_paused_since
 from thermocline.catalog.safety import Owner
 from thermocline.core.observation import CutLine
 from thermocline.core.op import kind_named
 from thermocline.errors import AnotherWriter, Fenced, LockNotGranted, PartitionGone, Paused
-from thermocline.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/journal.sql")
 
@@ -61,7 +63,8 @@ def table_lock(conn: Connection, table_id: int, name: str, *, even_copied: bool 
 
 
 def claim(conn: Connection, table_id: int, *, even_paused: bool = False) -> CutLine:
-    """Take the table over: everybody who claimed it before can publish nothing from now on. A paused table is not to be taken."""
+    """Take the table over: everybody who claimed it before can publish nothing from now on. A paused table is not to be
+    taken."""
     if not even_paused and (since := read_paused_since(conn, table_id)) is not None:
         raise Paused(f"The table is paused since {since:%Y-%m-%d %H:%M:%S}; nothing of it moves.")
     return _cutline(conn, "claim", table_id)
@@ -107,10 +110,18 @@ def begin(conn: Connection, op: Op, worker: str) -> None:
     _check_ours(done.rowcount)
 
 
-def note_phase(conn: Connection, op: Op, phase: str, *, snapshot: int | None = None, counters: Mapping[str, object] | None = None) -> None:
+def note_phase(
+    conn: Connection, op: Op, phase: str, *, snapshot: int | None = None, counters: Mapping[str, object] | None = None
+) -> None:
     done = conn.execute(
         _QUERIES["note_phase"],
-        {"op_id": op.op_id, "fence": op.fence, "phase": phase, "snapshot": snapshot, "counters": Jsonb(dict(counters or {}))},
+        {
+            "op_id": op.op_id,
+            "fence": op.fence,
+            "phase": phase,
+            "snapshot": snapshot,
+            "counters": Jsonb(dict(counters or {})),
+        },
     )
     _check_ours(done.rowcount)
 
@@ -118,7 +129,9 @@ def note_phase(conn: Connection, op: Op, phase: str, *, snapshot: int | None = N
 def read_unfinished(conn: Connection, table_id: int, fence: int) -> tuple[Op, ...]:
     """Ops that somebody began and did not finish, now under our token."""
     rows = conn.execute(_QUERIES["unfinished"], {"table_id": table_id})
-    return tuple(Op(op_id=op_id, table_id=table_id, kind=kind, fence=fence, t=t, base=base) for op_id, kind, t, base in rows)
+    return tuple(
+        Op(op_id=op_id, table_id=table_id, kind=kind, fence=fence, t=t, base=base) for op_id, kind, t, base in rows
+    )
 
 
 def publish(
@@ -132,7 +145,8 @@ def publish(
     lock: Callable[[], object] = lambda: None,
     mark: Callable[[], object] = lambda: None,
 ) -> tuple[str, ...]:
-    """Move T and S together with all that depends on them; the names of the partitions that are tiered now. One transaction.
+    """Move T and S together with all that depends on them; the names of the partitions that are tiered now. One
+    transaction.
 
     `lock` runs first in it; `mark` once the token was found to be ours: a fold marks there what it folded.
     """
@@ -141,8 +155,19 @@ def publish(
         lock()
         if kind.moves_t:
             _hold_partitions(conn, op)
-        values = {"table_id": op.table_id, "op_id": op.op_id, "t": op.t, "s": snapshot if snapshot is not None else op.base}
-        values |= {"fence": op.fence, "base": op.base, "paths": list(paths), "counters": Jsonb(dict(counters)), "message": message}
+        values = {
+            "table_id": op.table_id,
+            "op_id": op.op_id,
+            "t": op.t,
+            "s": snapshot if snapshot is not None else op.base,
+        }
+        values |= {
+            "fence": op.fence,
+            "base": op.base,
+            "paths": list(paths),
+            "counters": Jsonb(dict(counters)),
+            "message": message,
+        }
         if kind.moves_t:
             conn.execute(_QUERIES["clear_stale"], values)
         _check_ours(conn.execute(_QUERIES["publish_cutline"], values).rowcount)
@@ -159,20 +184,26 @@ def publish(
 
 
 def check_seals(conn: Connection, table_id: int, t: int) -> None:
-    """Refuse to go on when a partition below the new T left the heap, or was let out of capture, since it was sealed."""
+    """Refuse to go on when a partition below the new T left the heap, or was let out of capture, since it was
+    sealed."""
     if (row := conn.execute(_QUERIES["broken_seal"], {"table_id": table_id, "t": t}).fetchone()) is not None:
-        raise PartitionGone(f"{row[0]} left the heap, or was not captured for a time, while it was on its way to the lake.")
+        raise PartitionGone(
+            f"{row[0]} left the heap, or was not captured for a time, while it was on its way to the lake."
+        )
 
 
 def _hold_partitions(conn: Connection, op: Op) -> None:
     """Nobody takes a partition away or brings one between this look and the publication's commit.
 
-    What a partition that left took along would come back with the lake's copy; what one brought would lie below T, unseen.
+    What a partition that left took along would come back with the lake's copy; what one brought would lie below T,
+    unseen.
     """
     try:
         conn.execute(_QUERIES["hold_partitions"], {"table_id": op.table_id})
     except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as problem:
-        raise LockNotGranted("The lock to publish was not granted: somebody changes the table's partitions.") from problem
+        raise LockNotGranted(
+            "The lock to publish was not granted: somebody changes the table's partitions."
+        ) from problem
     check_seals(conn, op.table_id, op.t)
 
 
@@ -192,7 +223,9 @@ def abandon(conn: Connection, op: Op, message: str) -> None:
 
 def read_staging_owners(conn: Connection) -> tuple[Owner, ...]:
     """The tables with files that no commit has taken up."""
-    return tuple(Owner(table_id=table_id, lake_id=lake_id) for table_id, lake_id in conn.execute(_QUERIES["staging_owners"]))
+    return tuple(
+        Owner(table_id=table_id, lake_id=lake_id) for table_id, lake_id in conn.execute(_QUERIES["staging_owners"])
+    )
 
 
 def read_stray_files(conn: Connection, owner: Owner, grace_seconds: float, limit: int = 1000) -> tuple[str, ...]:

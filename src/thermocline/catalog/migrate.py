@@ -48,7 +48,9 @@ def read_version(conn: psycopg.Connection) -> int:
 def check_version_known(version: int) -> None:
     newest = len(read_migrations())
     if version > newest:
-        raise CatalogTooNew(f"The catalog in this database has version {version}, and this program knows versions up to {newest}.")
+        raise CatalogTooNew(
+            f"The catalog in this database has version {version}, and this program knows versions up to {newest}."
+        )
 
 
 def apply_migrations(conn: psycopg.Connection) -> int:
@@ -67,6 +69,9 @@ def apply_migrations(conn: psycopg.Connection) -> int:
         check_version_known(current)
         for migration in read_migrations()[current:]:
             conn.execute(sql.SQL(migration.text))  # our own file, no parameters
-            conn.execute("insert into thermocline.schema_version (version, name) values (%s, %s)", [migration.version, migration.name])
+            conn.execute(
+                "insert into thermocline.schema_version (version, name) values (%s, %s)",
+                [migration.version, migration.name],
+            )
             current = migration.version
     return current

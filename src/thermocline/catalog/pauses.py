@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from thermocline.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/pauses.sql")
 
@@ -29,11 +29,14 @@ def apply_pause(conn: Connection, table_id: int | None) -> bool:
 
 def apply_resume(conn: Connection, table_id: int | None) -> bool:
     """Resume a table, or everything; whether anything was paused."""
-    return conn.execute(_QUERIES["resume" if table_id is not None else "resume_all"], {"table_id": table_id}).rowcount > 0
+    return (
+        conn.execute(_QUERIES["resume" if table_id is not None else "resume_all"], {"table_id": table_id}).rowcount > 0
+    )
 
 
 def read_paused_since(conn: Connection, table_id: int | None) -> datetime | None:
-    """Since when nothing of this table moves, for a plain lake table (None) since when everything is paused; None when it moves."""
+    """Since when nothing of this table moves, for a plain lake table (None) since when everything is paused; None when
+    it moves."""
     row = conn.execute(_QUERIES["paused_since"], {"table_id": table_id}).fetchone()
     return row[0] if row else None
 
@@ -59,7 +62,13 @@ def note_cycle(
 ) -> None:
     conn.execute(
         _QUERIES["note_cycle"],
-        {"table_id": table_id, "sentence": sentence, "problem_code": problem_code, "deferred": list(deferred), "next_step": next_step},
+        {
+            "table_id": table_id,
+            "sentence": sentence,
+            "problem_code": problem_code,
+            "deferred": list(deferred),
+            "next_step": next_step,
+        },
     )
 
 

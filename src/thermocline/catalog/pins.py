@@ -1,9 +1,10 @@
 """Pins: published snapshots that a reader outside Postgres (Spark, Trino, a notebook) still reads.
 
-A pin keeps files of the lake, and the heap's partitions that reach above its T, never operations: folding, tiering and maintenance go on,
-and only what would delete a file or drop a partition asks here. Whoever does must
-look at Postgres' live snapshots *first* and then call `read_pins_to_keep`: it waits for pins whose transactions are not over, and a reader
-that was gone from the live snapshots has committed its pin by then. The other way round a pin could slip between the two looks.
+A pin keeps files of the lake, and the heap's partitions that reach above its T, never operations: folding, tiering and
+maintenance go on, and only what would delete a file or drop a partition asks here. Whoever does must look at Postgres'
+live snapshots *first* and then call `read_pins_to_keep`: it waits for pins whose transactions are not over, and a
+reader that was gone from the live snapshots has committed its pin by then. The other way round a pin could slip between
+the two looks.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from thermocline.core.names import TableName
-from thermocline.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/pins.sql")
 
@@ -53,7 +54,8 @@ def read_pins(conn: Connection, table_id: int | None = None) -> tuple[Pin, ...]:
 
 
 def read_pins_to_keep(conn: Connection, table_id: int) -> tuple[Pin, ...]:
-    """The living pins, after those that are being taken right now: waits for them, no longer than the session's lock_timeout."""
+    """The living pins, after those that are being taken right now: waits for them, no longer than the session's
+    lock_timeout."""
     with conn.transaction():
         conn.execute(_QUERIES["hold_still"])
         return read_pins(conn, table_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thermocline.errors import ProfileTaken, UnknownProfile
-from thermocline.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/profiles.sql")
 
@@ -34,7 +34,8 @@ def find_profile(conn: Connection, name: str | None) -> StorageProfile | None:
 
 
 def insert_profile(conn: Connection, profile: StorageProfile) -> None:
-    """Write a profile; the same one again changes at most the default. Where tables lie already cannot be changed by its name."""
+    """Write a profile; the same one again changes at most the default. Where tables lie already cannot be changed by
+    its name."""
     values = {"name": profile.name, "warehouse": profile.warehouse, "is_default": profile.is_default}
     with conn.transaction():
         conn.execute(_QUERIES["no_default"], values)

@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from thermocline.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries
 
 WORKER_APPLICATION = "thermocline worker"
 CHANNEL = "thermocline_requests"

@@ -11,8 +11,8 @@ from psycopg import sql
 from thermocline.catalog.pins import read_pins_to_keep
 from thermocline.catalog.tables import ICEBERG_CATALOG
 from thermocline.core.names import TableName
-from thermocline.maintenance_errors import SafetyInputsUnreadable
-from thermocline.pg import Connection, load_queries
+from thermocline.errors.maintenance import SafetyInputsUnreadable
+from thermocline.runtime.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/safety.sql")
 _ROWS_AT_ONCE = 10_000
@@ -39,9 +39,12 @@ class Needs:
 
 
 def read_needs(conn: Connection, owner: Owner, pass_id: uuid.UUID | None, standby_grace_seconds: float) -> Needs:
-    """Who needs what, now. The live snapshots are looked at first and the pins last: a reader goes from the first to the second."""
+    """Who needs what, now. The live snapshots are looked at first and the pins last: a reader goes from the first to
+    the second."""
     if owner.table_id is not None and conn.execute(_QUERIES["reads_all_statistics"]).fetchone() != (True,):
-        raise SafetyInputsUnreadable("This role may not see other sessions' snapshots: which lake versions are still read is not known.")
+        raise SafetyInputsUnreadable(
+            "This role may not see other sessions' snapshots: which lake versions are still read is not known."
+        )
     values = {**owner.values(), "pass_id": pass_id, "standby_grace_seconds": standby_grace_seconds}
     conn.execute(_QUERIES["note_standbys"], values)
     snapshots: dict[int, str] = {}
@@ -66,7 +69,8 @@ def read_staged(conn: Connection) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogTable:
-    """A table of some Iceberg catalog in this database; `relation` is where the catalog is kept, as Postgres quotes it."""
+    """A table of some Iceberg catalog in this database; `relation` is where the catalog is kept, as Postgres quotes
+    it."""
 
     relation: str
     catalog: str

@@ -8,10 +8,10 @@ from typing import Any
 
 from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.core.axis import KeyType
-from thermocline.core.coltypes import LakeColumn
 from thermocline.core.names import TableName
+from thermocline.core.types import LakeColumn
 from thermocline.errors import NotRegistered
-from thermocline.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries
 
 ICEBERG_CATALOG = "thermocline"
 _QUERIES = load_queries("thermocline.catalog", "queries/tables.sql")
@@ -71,7 +71,8 @@ def find_table(conn: Connection, name: TableName) -> RegisteredTable:
     """The registration, or a refusal that says how to make one."""
     if conn.execute("select to_regclass('thermocline.tables') is null").fetchone() == (True,):
         raise NotRegistered(
-            f"{name} is not registered; this database has no Thermocline catalog yet.", hint="Run `thermocline init` first."
+            f"{name} is not registered; this database has no Thermocline catalog yet.",
+            hint="Run `thermocline init` first.",
         )
     check_version_known(read_version(conn))
     if (found := read_table(conn, name)) is None:
@@ -83,7 +84,9 @@ def read_tables(conn: Connection) -> tuple[RegisteredTable, ...]:
     return tuple(_table(conn, row) for row in conn.execute(_QUERIES["all_tables"]).fetchall())
 
 
-def insert_table(conn: Connection, table: NewTable, columns: tuple[LakeColumn, ...], attnums: tuple[int, ...], t: int) -> int:
+def insert_table(
+    conn: Connection, table: NewTable, columns: tuple[LakeColumn, ...], attnums: tuple[int, ...], t: int
+) -> int:
     """Write the registration with its columns and cut-line; returns the table's id."""
     row = conn.execute(
         _QUERIES["insert_table"],
@@ -153,7 +156,9 @@ def delete_lake_table(conn: Connection, namespace: str, name: str) -> None:
 
 
 def read_lake_metadata_location(conn: Connection, namespace: str, name: str) -> str | None:
-    row = conn.execute(_QUERIES["iceberg_table_exists"], {"catalog": ICEBERG_CATALOG, "namespace": namespace, "name": name}).fetchone()
+    row = conn.execute(
+        _QUERIES["iceberg_table_exists"], {"catalog": ICEBERG_CATALOG, "namespace": namespace, "name": name}
+    ).fetchone()
     return row[0] if row else None
 
 
@@ -163,7 +168,9 @@ def insert_event(conn: Connection, table_id: int | None, action: str, sentence: 
 
 def _table(conn: Connection, row: tuple[Any, ...]) -> RegisteredTable:
     columns, attnums = [], []
-    for name, attnum, base_type, pg_type, lake_type, form, *lake in conn.execute(_QUERIES["columns"], {"table_id": row[0]}):
+    for name, attnum, base_type, pg_type, lake_type, form, *lake in conn.execute(
+        _QUERIES["columns"], {"table_id": row[0]}
+    ):
         field_id, required, missing = lake
         columns.append(
             LakeColumn(
@@ -179,7 +186,9 @@ def _table(conn: Connection, row: tuple[Any, ...]) -> RegisteredTable:
         )
         attnums.append(attnum)
     (id_, schema, table, heap_oid, mode, pk, tier_key, key_type, tiering_lag, reclaim_lag, lake_partition, *rest) = row
-    lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name, *modes = rest
+    lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name, *modes = (
+        rest
+    )
     keep_heap, lake_retention, partition_width, premake, profile, lake_until = modes
     return RegisteredTable(
         id=id_,

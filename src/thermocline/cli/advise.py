@@ -12,10 +12,14 @@ from thermocline.core.names import parse_table_name
 from thermocline.stack.locate import require_dsn
 
 KeepOption = Annotated[
-    bool, typer.Option("--keep-everything", help="Postgres must keep every row, however old. [default: off]", show_default=False)
+    bool,
+    typer.Option(
+        "--keep-everything", help="Postgres must keep every row, however old. [default: off]", show_default=False
+    ),
 ]
 SecondsOption = Annotated[
-    bool, typer.Option("--trail-seconds", help="The lake must trail Postgres by seconds. [default: off]", show_default=False)
+    bool,
+    typer.Option("--trail-seconds", help="The lake must trail Postgres by seconds. [default: off]", show_default=False),
 ]
 
 
@@ -33,7 +37,7 @@ def advise(
 ) -> None:
     """Say which mode suits a table, and why; nothing is changed."""
     from thermocline.core.advice import Wishes
-    from thermocline.ops.advise import advise_table
+    from thermocline.ops.inspect.advise import advise_table
 
     wishes = Wishes(keep_everything=keep_everything, trail_seconds=trail_seconds)
     advice = advise_table(require_dsn(read_settings(dir=directory, dsn=dsn)), parse_table_name(table), wishes)

@@ -11,10 +11,12 @@ from thermocline.errors import NameNotTyped
 
 
 def check_name_typed(name: TableName, given: str | None, *, flag: str, warning: str, refusal: str) -> None:
-    """Ask a person for the name after the warning; refuse with the refusal when it was not given, there or by the flag."""
+    """Ask a person for the name after the warning; refuse with the refusal when it was not given, there or by the
+    flag."""
     if given is None and sys.stdin.isatty():
         given = str(typer.prompt(f"{warning} Type {name} to go on", err=True))
     if given != str(name):
         raise NameNotTyped(
-            f"{refusal}: its name was not given.", hint=f"Type the name of the table when asked, or give it by {flag} in a script."
+            f"{refusal}: its name was not given.",
+            hint=f"Type the name of the table when asked, or give it by {flag} in a script.",
         )

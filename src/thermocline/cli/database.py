@@ -8,7 +8,7 @@ import typer
 
 from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table, tell
-from thermocline.settings import render_settings
+from thermocline.runtime.settings import render_settings
 from thermocline.stack.credentials import forget_password
 from thermocline.stack.locate import require_dsn
 
@@ -24,30 +24,42 @@ def init(
     dsn: DsnOption = None,
     rotate_logins: Annotated[
         bool,
-        typer.Option("--rotate-logins", help="Give every role's login at the gateway a new password. [default: off]", show_default=False),
+        typer.Option(
+            "--rotate-logins",
+            help="Give every role's login at the gateway a new password. [default: off]",
+            show_default=False,
+        ),
     ] = False,
     claim: Annotated[
         bool,
         typer.Option(
             "--claim",
-            help="Let this database have the lake of the one it was copied from, which must be gone for good. [default: off]",
+            help=(
+                "Let this database have the lake of the one it was copied from, which must be gone for good. "
+                "[default: off]"
+            ),
             show_default=False,
         ),
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """Create or upgrade the catalog in a database; may be repeated."""
-    from thermocline.ops import init_database as ops
+    from thermocline.ops.admin import init_database as ops
 
     loaded = read_settings(dir=directory, dsn=dsn)
     host, port = loaded.values.gateway_place
     patience = loaded.values.connect_timeout_seconds
-    report = ops.init_database(require_dsn(loaded), ops.GatewayAddress(host=host, port=port), connect_timeout_seconds=patience)
+    report = ops.init_database(
+        require_dsn(loaded), ops.GatewayAddress(host=host, port=port), connect_timeout_seconds=patience
+    )
     if claim:
         unbound = ops.claim_database(require_dsn(loaded), connect_timeout_seconds=patience)
         tell("the lake belongs to this database from now on")
         for left in unbound:
-            tell(f"{left.table} is not the table that was registered ({left.reason}); nothing of it moves. Unregister it.")
+            tell(
+                f"{left.table} is not the table that was registered ({left.reason}); nothing of it moves. "
+                "Unregister it."
+            )
     if rotate_logins:
         forget_password(loaded.values.dir, "gateway_password")
         roles = ops.rotate_logins(require_dsn(loaded), connect_timeout_seconds=patience)
@@ -69,17 +81,22 @@ def settings(directory: DirOption = None, dsn: DsnOption = None, json: JsonOptio
     if json:
         print_json({line.key: {"value": line.value, "origin": line.origin, "meaning": line.meaning} for line in lines})
     else:
-        print_table(["setting", "value", "from", "meaning"], ([line.key, line.value, line.origin, line.meaning] for line in lines))
+        print_table(
+            ["setting", "value", "from", "meaning"],
+            ([line.key, line.value, line.origin, line.meaning] for line in lines),
+        )
 
 
 def doctor(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
     """Check Java, jars, Postgres, privileges, gateway, warehouse and clock; exit 1 when one is red."""
-    from thermocline.ops.doctor import examine
+    from thermocline.ops.doctor.checks import examine
 
     findings = examine(read_settings(dir=directory, dsn=dsn).values)
     if json:
         print_json({"healthy": all(f.verdict != "red" for f in findings), "findings": findings})
     else:
-        print_table(["check", "verdict", "seen", "what to do"], ([f.check, f.verdict, f.seen, f.fix or ""] for f in findings))
+        print_table(
+            ["check", "verdict", "seen", "what to do"], ([f.check, f.verdict, f.seen, f.fix or ""] for f in findings)
+        )
     if any(finding.verdict == "red" for finding in findings):
         raise typer.Exit(1)

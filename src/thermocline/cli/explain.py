@@ -20,7 +20,9 @@ def explain(
     search_path: Annotated[
         str | None,
         typer.Option(
-            "--search-path", help="As the role would have set it: 'public_all, public'. [default: the role's own]", show_default=False
+            "--search-path",
+            help="As the role would have set it: 'public_all, public'. [default: the role's own]",
+            show_default=False,
         ),
     ] = None,
     directory: DirOption = None,
@@ -29,12 +31,12 @@ def explain(
 ) -> None:
     """Say which tiers a statement touches, where its rows go and what it costs in the lake, running nothing."""
     from thermocline.core.explain import render_explanation
-    from thermocline.ops.explain import explain as plan
+    from thermocline.ops.inspect.explain import explain as plan
 
     where = require_dsn(read_settings(dir=directory, dsn=dsn))
     report = plan(where, statement, search_path=search_path)
     if any(table.questions for table in report.tables):
-        from thermocline.gateway.cost import with_costs  # loads the engine's libraries
+        from thermocline.gateway.lake_arm.scan_cost import with_costs  # loads the engine's libraries
 
         report = with_costs(where, report)
     if json:

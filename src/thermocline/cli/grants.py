@@ -15,10 +15,14 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def sync_grants(
-    table: TableArgument, directory: DirOption = None, dsn: DsnOption = None, dry_run: DryRunOption = False, json: JsonOption = False
+    table: TableArgument,
+    directory: DirOption = None,
+    dsn: DsnOption = None,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Grant on the seam what the heap grants, and revoke what it does not."""
-    from thermocline.ops.sync_grants import sync_grants as renew
+    from thermocline.ops.admin.sync_grants import sync_grants as renew
 
     loaded = read_settings(dir=directory, dsn=dsn)
     report = renew(require_dsn(loaded), parse_table_name(table), dry_run=dry_run)

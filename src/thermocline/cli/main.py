@@ -1,6 +1,8 @@
-"""The program `thermocline`: collects the commands, and maps every error to a sentence and an exit code, here and nowhere else.
+"""The program `thermocline`: collects the commands, and maps every error to a sentence and an exit code, here and
+nowhere else.
 
-0 done, or nothing to do · 1 failed, or a check is red · 2 the call is wrong · 3 refused · 4 outcome unknown · 124 waited too long
+0 done, or nothing to do · 1 failed, or a check is red · 2 the call is wrong · 3 refused · 4 outcome unknown · 124
+waited too long
 """
 
 from __future__ import annotations
@@ -71,7 +73,9 @@ for module in (
 def main(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks. [default: off]", show_default=False)] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version. [default: off]", show_default=False)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version. [default: off]", show_default=False)
+    ] = False,
 ) -> None:
     """One table across Postgres and Apache Iceberg: recent rows in Postgres, history in the lake."""
     if version:
@@ -127,7 +131,10 @@ def _exit_code(arguments: list[str], debug: bool) -> int:
     except psycopg.Error as problem:
         if debug:
             raise
-        tell(f"error TC-005: Postgres said: {str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__}.")
+        tell(
+            "error TC-005: Postgres said: "
+            f"{str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__}."
+        )
         return EXIT_FAILED
     except BrokenPipeError:
         return EXIT_FAILED

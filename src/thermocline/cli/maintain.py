@@ -21,13 +21,15 @@ from thermocline.cli.options import (
     read_settings,
 )
 from thermocline.cli.output import print_json, print_lines, print_table, tell
-from thermocline.core.maintenance.operations import parse_operations
 from thermocline.core.names import TableName, parse_table_name
+from thermocline.core.policy.operations import parse_operations
 from thermocline.errors import UsageError
 from thermocline.stack.locate import require_dsn
 
 ActionArgument = Annotated[str, typer.Argument(metavar="ACTION", help="add, list, remove or restore")]
-OptionalTable = Annotated[str | None, typer.Argument(metavar="NAMESPACE.TABLE", help="in the Iceberg catalog", show_default=False)]
+OptionalTable = Annotated[
+    str | None, typer.Argument(metavar="NAMESPACE.TABLE", help="in the Iceberg catalog", show_default=False)
+]
 
 
 def _option(flag: str, text: str, metavar: str | None = None) -> Any:
@@ -43,31 +45,45 @@ def add_commands(app: typer.Typer) -> None:
 def maintain(
     table: TableArgument,
     operations: Annotated[str, _option("--operations", "Operations, comma-separated. [default: all]")] = "",
-    where: Annotated[str | None, _option("--where", "Partitions to compact: day = '2026-03-15'. [default: all]")] = None,
+    where: Annotated[
+        str | None, _option("--where", "Partitions to compact: day = '2026-03-15'. [default: all]")
+    ] = None,
     engine: Annotated[
         str | None,
-        _option("--engine", "spark, spark-procedures or external. [env: THERMOCLINE_MAINTENANCE_ENGINE] [default: spark]"),
+        _option(
+            "--engine", "spark, spark-procedures or external. [env: THERMOCLINE_MAINTENANCE_ENGINE] [default: spark]"
+        ),
     ] = None,
-    ignore_pacing: Annotated[bool, _option("--ignore-pacing", "Run in quiet windows and at full speed. [default: off]")] = False,
+    ignore_pacing: Annotated[
+        bool, _option("--ignore-pacing", "Run in quiet windows and at full speed. [default: off]")
+    ] = False,
     directory: DirOption = None,
     dsn: DsnOption = None,
     dry_run: DryRunOption = False,
     local: LocalOption = False,
     no_wait: NoWaitOption = False,
-    timeout_seconds: Annotated[float, _option("--timeout", "Longest wait for the worker, in seconds. [default: 120]")] = 120,
+    timeout_seconds: Annotated[
+        float, _option("--timeout", "Longest wait for the worker, in seconds. [default: 120]")
+    ] = 120,
     json: JsonOption = False,
 ) -> None:
     """Run a maintenance pass over a table's lake, now."""
-    from thermocline.ops.maintain.ask import force_pass
-    from thermocline.ops.maintain.engines import engine_named
-    from thermocline.ops.maintain.plugins import load_formats
-    from thermocline.ops.maintain.run import PassWish
+    from thermocline.maintain.engines.engine import engine_named
+    from thermocline.maintain.plugins import load_formats
+    from thermocline.maintain.requests import force_pass
+    from thermocline.maintain.run_pass import PassWish
 
     load_formats()
     name = parse_table_name(table)
     if engine is not None:
         engine_named(engine)
-    wish = PassWish(operations=parse_operations(operations), where=where, engine=engine, dry_run=dry_run, ignore_pacing=ignore_pacing)
+    wish = PassWish(
+        operations=parse_operations(operations),
+        where=where,
+        engine=engine,
+        dry_run=dry_run,
+        ignore_pacing=ignore_pacing,
+    )
     loaded = read_settings(dir=directory, dsn=dsn)
     report = force_pass(
         require_dsn(loaded),
@@ -93,29 +109,38 @@ def render_report(report: dict[str, Any]) -> list[str]:
         return [f"{report['table']}: request {report['request']} is {report['state']}"]
     lines = [report["sentence"]]
     if report["dry_run"]:
-        lines += [f"{outcome['operation']}: {detail}" for outcome in report["outcomes"] for detail in outcome["details"]]
+        lines += [
+            f"{outcome['operation']}: {detail}" for outcome in report["outcomes"] for detail in outcome["details"]
+        ]
         if bounds := report["bounds"]:
             holder = f", held by {bounds['floor_holder']}" if bounds["floor_holder"] else ""
-            lines.append(f"bounds: floor snapshot {bounds['floor_snapshot']}{holder}; {bounds['protected_files']} protected files")
+            lines.append(
+                f"bounds: floor snapshot {bounds['floor_snapshot']}{holder}; {bounds['protected_files']} "
+                "protected files"
+            )
     return [*lines, *(f"warning: {warning}" for warning in report["warnings"])]
 
 
 def policy(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="schema.table; 'namespace.*' or '*' for many")],
     set_: Annotated[list[str] | None, _option("--set", "May be repeated. [default: none]", metavar="KEY=VALUE")] = None,
-    unset: Annotated[list[str] | None, _option("--unset", "Return to the default; may be repeated. [default: none]", metavar="KEY")] = None,
+    unset: Annotated[
+        list[str] | None, _option("--unset", "Return to the default; may be repeated. [default: none]", metavar="KEY")
+    ] = None,
     preset: Annotated[str | None, _option("--preset", "modak, seaweedfs or artemis. [default: unchanged]")] = None,
     reset: Annotated[bool, _option("--reset", "Return every key to its default. [default: off]")] = False,
-    s3_tables: Annotated[Path | None, _option("--s3-tables", "JSON file with settings in the S3 Tables style. [default: none]")] = None,
+    s3_tables: Annotated[
+        Path | None, _option("--s3-tables", "JSON file with settings in the S3 Tables style. [default: none]")
+    ] = None,
     directory: DirOption = None,
     dsn: DsnOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show or change the maintenance policy of a table, each value with its origin."""
-    from thermocline.core.maintenance.resolve import PolicyChanges, parse_changes
-    from thermocline.core.maintenance.s3_tables import parse_s3_tables
-    from thermocline.ops.maintain.plugins import load_formats
-    from thermocline.ops.maintain.policies import PolicyWish, policy_of
+    from thermocline.core.policy.resolve import PolicyChanges, parse_changes
+    from thermocline.core.policy.s3_tables import parse_s3_tables
+    from thermocline.maintain.plugins import load_formats
+    from thermocline.maintain.policies import PolicyWish, policy_of
 
     load_formats()
     changes = parse_changes(set_ or [], preset)
@@ -123,7 +148,9 @@ def policy(
         given = parse_s3_tables(_read_json(s3_tables))
         changes = PolicyChanges(values={**given.values, **changes.values}, preset=changes.preset)
     loaded = read_settings(dir=directory, dsn=dsn)
-    view = policy_of(require_dsn(loaded), table, PolicyWish(changes=changes, unset=unset or (), reset=reset), loaded.values)
+    view = policy_of(
+        require_dsn(loaded), table, PolicyWish(changes=changes, unset=unset or (), reset=reset), loaded.values
+    )
     if json:
         print_json(view)
     else:
@@ -145,8 +172,9 @@ def lake(
     format: Annotated[str, _option("--format", "The format of a table that is added. [default: iceberg]")] = "iceberg",
     json: JsonOption = False,
 ) -> None:
-    """Take lake tables that Postgres does not know under maintenance: add, list, remove; restore brings quarantined files back."""
-    from thermocline.ops.maintain import registry
+    """Take lake tables that Postgres does not know under maintenance: add, list, remove; restore brings quarantined
+    files back."""
+    from thermocline.maintain import lake_tables as registry
 
     changes: dict[str, Callable[[str, TableName], registry.LakeChange]] = {
         "add": partial(registry.add_table, format=format),

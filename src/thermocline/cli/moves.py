@@ -24,8 +24,8 @@ from thermocline.errors import UsageError
 from thermocline.stack.locate import require_dsn
 
 if TYPE_CHECKING:
-    from thermocline.ops.ask import Verb
-    from thermocline.settings import LoadedSettings
+    from thermocline.ops.requests.submit import Verb
+    from thermocline.runtime.settings import LoadedSettings
 
 
 _HELP: dict[Verb, str] = {
@@ -60,12 +60,23 @@ def _tier(
 ) -> None:
     loaded = read_settings(dir=directory, dsn=dsn)
     if accepted is not None:
-        from thermocline.ops.jumps import accept_jump
+        from thermocline.ops.tier.jumps import accept_jump
 
         if dry_run:
-            raise UsageError("--accept-jump gives the operator's word, and --dry-run changes nothing: give one of them.")
+            raise UsageError(
+                "--accept-jump gives the operator's word, and --dry-run changes nothing: give one of them."
+            )
         tell(accept_jump(require_dsn(loaded), parse_table_name(table), accepted))
-    _move("tier", table, loaded, dry_run=dry_run, json=json, local=local, wait=not no_wait, timeout_seconds=timeout_seconds)
+    _move(
+        "tier",
+        table,
+        loaded,
+        dry_run=dry_run,
+        json=json,
+        local=local,
+        wait=not no_wait,
+        timeout_seconds=timeout_seconds,
+    )
 
 
 def _command(verb: Verb) -> Callable[..., None]:
@@ -80,7 +91,16 @@ def _command(verb: Verb) -> Callable[..., None]:
         json: JsonOption = False,
     ) -> None:
         loaded = read_settings(dir=directory, dsn=dsn)
-        _move(verb, table, loaded, dry_run=dry_run, json=json, local=local, wait=not no_wait, timeout_seconds=timeout_seconds)
+        _move(
+            verb,
+            table,
+            loaded,
+            dry_run=dry_run,
+            json=json,
+            local=local,
+            wait=not no_wait,
+            timeout_seconds=timeout_seconds,
+        )
 
     return move
 
@@ -88,13 +108,13 @@ def _command(verb: Verb) -> Callable[..., None]:
 def _move(verb: Verb, table: str, loaded: LoadedSettings, *, dry_run: bool, json: bool, **asking: Any) -> None:
     name, dsn = parse_table_name(table), require_dsn(loaded)
     if dry_run:
-        from thermocline.ops.perform import perform, render_report
-        from thermocline.ops.sessions import spark_source
+        from thermocline.ops.requests.execute import perform, render_report
+        from thermocline.ops.requests.spark_source import spark_source
 
         source = spark_source(dsn, loaded.values)
         report = render_report(perform(verb, dsn, name, settings=loaded.values, spark=source, dry_run=True))
     else:
-        from thermocline.ops.ask import perform_on_request
+        from thermocline.ops.requests.submit import perform_on_request
 
         talk = tell if not json else lambda _line: None
         report = perform_on_request(verb, dsn, name, settings=loaded.values, talk=talk, **asking)

@@ -34,7 +34,11 @@ def print_report(report: Mapping[str, Any], *, json: bool) -> None:
         print_json(report)
     else:
         print_lines(
-            [report["sentence"] if "sentence" in report else f"{report['table']}: request {report['request']} is {report['state']}"]
+            [
+                report["sentence"]
+                if "sentence" in report
+                else f"{report['table']}: request {report['request']} is {report['state']}"
+            ]
         )
 
 

@@ -21,9 +21,11 @@ def add_commands(app: typer.Typer) -> None:
     app.command("resume")(resume)
 
 
-def pause(table: OptionalTable = None, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
+def pause(
+    table: OptionalTable = None, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False
+) -> None:
     """Stop everything that moves, folds, rewrites or deletes, for one table or for all."""
-    from thermocline.ops.pause import pause as apply_pause
+    from thermocline.ops.admin.pause import pause as apply_pause
 
     loaded = read_settings(dir=directory, dsn=dsn)
     report = apply_pause(require_dsn(loaded), None if table is None else parse_table_name(table))
@@ -31,15 +33,20 @@ def pause(table: OptionalTable = None, directory: DirOption = None, dsn: DsnOpti
         print_json(report)
         return
     what = report.table or "every table"
-    lines = [f"{what} is paused" if report.changed else f"{what} is paused already", "until `thermocline resume`, this stops:"]
+    lines = [
+        f"{what} is paused" if report.changed else f"{what} is paused already",
+        "until `thermocline resume`, this stops:",
+    ]
     lines += [f"  {line}" for line in report.stops]
     lines += ["this goes on:", *(f"  {line}" for line in report.goes_on)]
     print_lines([*lines, *(f"{name} is being worked on; that step is finished first" for name in report.busy)])
 
 
-def resume(table: OptionalTable = None, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
+def resume(
+    table: OptionalTable = None, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False
+) -> None:
     """Let a paused table, or all of them, go on."""
-    from thermocline.ops.pause import resume as apply_resume
+    from thermocline.ops.admin.pause import resume as apply_resume
 
     loaded = read_settings(dir=directory, dsn=dsn)
     report = apply_resume(require_dsn(loaded), None if table is None else parse_table_name(table))

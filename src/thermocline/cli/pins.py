@@ -11,7 +11,9 @@ from thermocline.cli.output import print_json, print_lines, print_table
 from thermocline.core.names import parse_table_name
 from thermocline.stack.locate import require_dsn
 
-OptionalTable = Annotated[str | None, typer.Argument(metavar="TABLE", help="schema.table; all when none is named", show_default=False)]
+OptionalTable = Annotated[
+    str | None, typer.Argument(metavar="TABLE", help="schema.table; all when none is named", show_default=False)
+]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -21,14 +23,17 @@ def add_commands(app: typer.Typer) -> None:
 def pins(
     table: OptionalTable = None,
     release_id: Annotated[
-        int | None, typer.Option("--release", metavar="ID", help="Release this pin, whoever holds it. [default: none]", show_default=False)
+        int | None,
+        typer.Option(
+            "--release", metavar="ID", help="Release this pin, whoever holds it. [default: none]", show_default=False
+        ),
     ] = None,
     directory: DirOption = None,
     dsn: DsnOption = None,
     json: JsonOption = False,
 ) -> None:
     """List the pins of readers outside Postgres, or release one."""
-    from thermocline.ops.pins import read_pin_list, release
+    from thermocline.ops.admin.pins import read_pin_list, release
 
     where = require_dsn(read_settings(dir=directory, dsn=dsn))
     if release_id is not None:

@@ -38,7 +38,9 @@ def gateway(
     listen: Annotated[
         str | None,
         typer.Option(
-            "--listen", help="host:port. [env: THERMOCLINE_GATEWAY_LISTEN] [default: the stack's, else 127.0.0.1:5439]", show_default=False
+            "--listen",
+            help="host:port. [env: THERMOCLINE_GATEWAY_LISTEN] [default: the stack's, else 127.0.0.1:5439]",
+            show_default=False,
         ),
     ] = None,
     json: JsonOption = False,
@@ -57,7 +59,9 @@ def serve(
     listen: Annotated[
         str | None,
         typer.Option(
-            "--listen", help="host:port. [env: THERMOCLINE_HTTP_LISTEN] [default: the stack's, else 127.0.0.1:8439]", show_default=False
+            "--listen",
+            help="host:port. [env: THERMOCLINE_HTTP_LISTEN] [default: the stack's, else 127.0.0.1:8439]",
+            show_default=False,
         ),
     ] = None,
     json: JsonOption = False,

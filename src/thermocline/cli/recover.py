@@ -17,13 +17,16 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def recover(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done. [default: off]", show_default=False)] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done. [default: off]", show_default=False)
+    ] = False,
     directory: DirOption = None,
     dsn: DsnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Bring every lake to the newest state that agrees with a restored database; leaves with 1 when files are missing."""
-    from thermocline.ops.recover import recover as apply_recovery
+    """Bring every lake to the newest state that agrees with a restored database; leaves with 1 when files are
+    missing."""
+    from thermocline.ops.admin.recover import recover as apply_recovery
 
     loaded = read_settings(dir=directory, dsn=dsn)
     report = apply_recovery(require_dsn(loaded), dry_run=dry_run)

@@ -13,7 +13,7 @@ from thermocline.core.names import parse_column_names, parse_table_name
 from thermocline.stack.locate import require_dsn
 
 if TYPE_CHECKING:
-    from thermocline.ops.register import RegisterReport
+    from thermocline.ops.register.registration import RegisterReport
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -26,41 +26,66 @@ def _option(flag: str, text: str) -> Any:
 
 
 ModeOption = Annotated[str, _option("--mode", "tiered; mirrored is not built yet. [default: tiered]")]
-KeepHeapOption = Annotated[bool, _option("--keep-heap", "Copy to the lake and drop nothing from the heap. [default: off]")]
-PkOption = Annotated[str | None, _option("--pk", "Columns of the row's identity, comma-separated. [default: the primary key]")]
-TierKeyOption = Annotated[str | None, _option("--tier-key", "Column the table ages along. [default: the partition key]")]
+KeepHeapOption = Annotated[
+    bool, _option("--keep-heap", "Copy to the lake and drop nothing from the heap. [default: off]")
+]
+PkOption = Annotated[
+    str | None, _option("--pk", "Columns of the row's identity, comma-separated. [default: the primary key]")
+]
+TierKeyOption = Annotated[
+    str | None, _option("--tier-key", "Column the table ages along. [default: the partition key]")
+]
 TieringLagOption = Annotated[
-    str | None, _option("--tiering-lag", "How far behind the newest row a partition must be. [env: THERMOCLINE_TIERING_LAG] [default: 0]")
+    str | None,
+    _option(
+        "--tiering-lag",
+        "How far behind the newest row a partition must be. [env: THERMOCLINE_TIERING_LAG] [default: 0]",
+    ),
 ]
 ReclaimLagOption = Annotated[
     str | None,
-    _option("--reclaim-lag", "How long a tiered partition stays in the heap. [env: THERMOCLINE_RECLAIM_LAG] [default: the tiering lag]"),
+    _option(
+        "--reclaim-lag",
+        "How long a tiered partition stays in the heap. [env: THERMOCLINE_RECLAIM_LAG] [default: the tiering lag]",
+    ),
 ]
 LakeRetentionOption = Annotated[
-    str | None, _option("--lake-retention", "How far below T the lake keeps rows; older ones are deleted. [default: for ever]")
+    str | None,
+    _option("--lake-retention", "How far below T the lake keeps rows; older ones are deleted. [default: for ever]"),
 ]
 HeapRetentionOption = Annotated[str | None, _option("--heap-retention", "For mode mirrored only. [default: none]")]
 LakePartitionOption = Annotated[
-    str | None, _option("--lake-partition", "hour, day, month, year, width:N or none. [default: derived from the heap's partitions]")
+    str | None,
+    _option(
+        "--lake-partition", "hour, day, month, year, width:N or none. [default: derived from the heap's partitions]"
+    ),
 ]
 PartitionWidthOption = Annotated[
     str | None, _option("--partition-width", "Width of a heap partition. [default: read off the newest partitions]")
 ]
 PremakeOption = Annotated[
-    int | None, _option("--premake", "Partitions kept ready above the newest row; 0 makes none. [default: premake_partitions, 2]")
+    int | None,
+    _option("--premake", "Partitions kept ready above the newest row; 0 makes none. [default: premake_partitions, 2]"),
 ]
 ProfileOption = Annotated[
-    str | None, _option("--profile", "Storage profile the lake is made in. [default: the default profile, else the settings' warehouse]")
+    str | None,
+    _option(
+        "--profile", "Storage profile the lake is made in. [default: the default profile, else the settings' warehouse]"
+    ),
 ]
 PresetOption = Annotated[
-    str | None, _option("--preset", "Maintenance preset: modak, seaweedfs or artemis. [default: the settings' maintenance_preset]")
+    str | None,
+    _option("--preset", "Maintenance preset: modak, seaweedfs or artemis. [default: the settings' maintenance_preset]"),
 ]
-SeamSchemaOption = Annotated[str | None, _option("--seam-schema", "Schema of the spanning view. [default: <schema>_all]")]
+SeamSchemaOption = Annotated[
+    str | None, _option("--seam-schema", "Schema of the spanning view. [default: <schema>_all]")
+]
 AdoptLakeOption = Annotated[
     bool, _option("--adopt-lake", "Take up the lake that an earlier unregistration of this table left. [default: off]")
 ]
 IncarnationOption = Annotated[
-    str | None, _option("--incarnation", "Take the lake up although the table was made anew since: the lake's id. [default: none]")
+    str | None,
+    _option("--incarnation", "Take the lake up although the table was made anew since: the lake's id. [default: none]"),
 ]
 
 
@@ -88,8 +113,8 @@ def register(
     json: JsonOption = False,
 ) -> None:
     """Make a partitioned table span Postgres and the lake."""
-    from thermocline.ops.register import RegisterRequest
-    from thermocline.ops.register import register as apply_register
+    from thermocline.ops.register.registration import RegisterRequest
+    from thermocline.ops.register.registration import register as apply_register
 
     request = RegisterRequest(
         table=parse_table_name(table),
@@ -112,7 +137,9 @@ def register(
         dry_run=dry_run,
     )
     loaded = read_settings(dir=directory, dsn=dsn)
-    report = apply_register(require_dsn(loaded), request, settings=loaded.values, talk=tell if not json else lambda _line: None)
+    report = apply_register(
+        require_dsn(loaded), request, settings=loaded.values, talk=tell if not json else lambda _line: None
+    )
     if json:
         print_json(report)
     else:
@@ -130,19 +157,24 @@ def unregister(
     table: TableArgument,
     directory: DirOption = None,
     dsn: DsnOption = None,
-    fold_first: Annotated[bool, _option("--fold", "Fold corrections that wait into the lake first. [default: off]")] = False,
-    restore_heap: Annotated[bool, _option("--restore-heap", "Copy history back into partitions of the heap first. [default: off]")] = False,
+    fold_first: Annotated[
+        bool, _option("--fold", "Fold corrections that wait into the lake first. [default: off]")
+    ] = False,
+    restore_heap: Annotated[
+        bool, _option("--restore-heap", "Copy history back into partitions of the heap first. [default: off]")
+    ] = False,
     drop_lake: Annotated[
         bool, _option("--drop-lake", "Delete the lake and every row in it; asks for the table's name. [default: off]")
     ] = False,
     yes_drop: Annotated[
-        str | None, _option("--yes-drop", "The table's name, for scripts that drop the lake. [default: it is asked for]")
+        str | None,
+        _option("--yes-drop", "The table's name, for scripts that drop the lake. [default: it is asked for]"),
     ] = None,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
 ) -> None:
     """Undo a registration: the table is an ordinary one again. The lake is kept unless it is to be dropped."""
-    from thermocline.ops.unregister import unregister as apply_unregister
+    from thermocline.ops.register.unregistration import unregister as apply_unregister
 
     name = parse_table_name(table)
     if drop_lake and not dry_run:

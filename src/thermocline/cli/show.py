@@ -16,8 +16,8 @@ from thermocline.stack.locate import require_dsn
 
 if TYPE_CHECKING:
     from thermocline.catalog.pauses import CycleState
-    from thermocline.ops.maintain.health import HealthReport
-    from thermocline.ops.overview import TableDetail
+    from thermocline.maintain.health import HealthReport
+    from thermocline.ops.inspect.overview import TableDetail
 
 _BAR = 40
 _DEEPEST = 16
@@ -29,8 +29,8 @@ def add_commands(app: typer.Typer) -> None:
 
 def show(table: TableArgument, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
     """Show one table: its line, its partitions, how its lake is, what was done last."""
-    from thermocline.ops.maintain.health import read_health
-    from thermocline.ops.overview import read_detail
+    from thermocline.maintain.health import read_health
+    from thermocline.ops.inspect.overview import read_detail
 
     loaded = read_settings(dir=directory, dsn=dsn)
     where, name = require_dsn(loaded), parse_table_name(table)
@@ -45,7 +45,11 @@ def show(table: TableArgument, directory: DirOption = None, dsn: DsnOption = Non
         if detail is None:
             raise problem or refusal from None
     if json:
-        known = {field: getattr(detail, field) for field in detail.__dataclass_fields__} if detail is not None else {"table": str(name)}
+        known = (
+            {field: getattr(detail, field) for field in detail.__dataclass_fields__}
+            if detail is not None
+            else {"table": str(name)}
+        )
         print_json({**known, "lake_health": health})
         return
     if detail is not None:
@@ -109,17 +113,27 @@ def render_stats(health: HealthReport) -> list[str]:
     oldest = stats["oldest_snapshot"] or "—"
     deletes = f"{stats['delete_files']} delete files (ratio {stats['delete_ratio']:.0%})"
     return [
-        f"files        {stats['files']:,} data files, {stats['bytes'] / 1_048_576:,.1f} MB, {stats['records']:,} rows; {deletes}",
-        f"small files  {stats['small_files']:,}; per hour {health.created_per_hour:g} created, {health.removed_per_hour:g} removed",
+        (
+            f"files        {stats['files']:,} data files, {stats['bytes'] / 1_048_576:,.1f} MB, "
+            f"{stats['records']:,} rows; {deletes}"
+        ),
+        (
+            f"small files  {stats['small_files']:,}; per hour {health.created_per_hour:g} created, "
+            f"{health.removed_per_hour:g} removed"
+        ),
         f"metadata     {stats['snapshots']:,} snapshots, {stats['manifests']:,} manifests, oldest snapshot {oldest}",
-        f"debt         score {stats['debt_score']:g}; compaction is {stats['compaction_lag_seconds'] or 0:,} s behind the newest commit",
+        (
+            f"debt         score {stats['debt_score']:g}; compaction is {stats['compaction_lag_seconds'] or 0:,} "
+            "s behind the newest commit"
+        ),
         f"next pass    {health.next_pass:%Y-%m-%d %H:%M:%S}" if health.next_pass else "next pass    not planned yet",
         *([f"state        {health.state}"] if health.state else []),
     ]
 
 
 def render_figures(health: HealthReport) -> list[str]:
-    """The figures of a format that this command knows nothing of, as the format names them, and what the last pass counted."""
+    """The figures of a format that this command knows nothing of, as the format names them, and what the last pass
+    counted."""
     lines = [f"{name.replace('_', ' '):<12} {value}" for name, value in health.stats.items()]
     counted = next((line.counters for line in health.passes if line.counters), {})
     return [*lines, *(f"last pass    {name} {value}" for name, value in counted.items())]

@@ -14,7 +14,7 @@ import typer
 from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table, tell
 from thermocline.errors import ThermoclineError
-from thermocline.launch import launch_command
+from thermocline.runtime.launch import launch_command
 from thermocline.stack.state import StackState
 
 if TYPE_CHECKING:
@@ -35,13 +35,18 @@ def up(
     warehouse: Annotated[
         str | None,
         typer.Option(
-            "--warehouse", help="Directory of the lake's files. [env: THERMOCLINE_WAREHOUSE] [default: DIR/warehouse]", show_default=False
+            "--warehouse",
+            help="Directory of the lake's files. [env: THERMOCLINE_WAREHOUSE] [default: DIR/warehouse]",
+            show_default=False,
         ),
     ] = None,
     with_demo: Annotated[
-        bool, typer.Option("--demo", help="Make a demo table, tier it, tell the story. [default: off]", show_default=False)
+        bool,
+        typer.Option("--demo", help="Make a demo table, tier it, tell the story. [default: off]", show_default=False),
     ] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Return once the stack is up. [default: off]", show_default=False)] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return once the stack is up. [default: off]", show_default=False)
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Start Postgres (unless a DSN is given), gateway, worker and HTTP API; stay until Ctrl-C."""
@@ -100,7 +105,7 @@ def demo(directory: DirOption = None) -> None:
 
 def _read_paused(seen: StackStatus) -> tuple[str, ...]:
     """What is paused, where Postgres can be asked; a stack's status is told without it, too."""
-    from thermocline.ops.pause import list_paused
+    from thermocline.ops.admin.pause import list_paused
 
     try:
         return list_paused(seen.state.postgres_dsn) if seen.is_up else ()
@@ -125,7 +130,9 @@ def _print_status(seen: StackStatus, as_json: bool, paused: tuple[str, ...] = ()
             "",
         ]
     )
-    print_table(["process", "pid", "state", "restarts"], ([p.name, p.pid, p.state, p.restarts] for p in state.processes))
+    print_table(
+        ["process", "pid", "state", "restarts"], ([p.name, p.pid, p.state, p.restarts] for p in state.processes)
+    )
 
 
 def render_status(state: StackState) -> dict[str, object]:
@@ -137,7 +144,9 @@ def render_status(state: StackState) -> dict[str, object]:
         "api": {"url": state.api_url},
         "warehouse": state.warehouse,
         "supervisor": {"pid": state.supervisor.pid},
-        "processes": [{"name": p.name, "pid": p.pid, "state": p.state, "restarts": p.restarts} for p in state.processes],
+        "processes": [
+            {"name": p.name, "pid": p.pid, "state": p.state, "restarts": p.restarts} for p in state.processes
+        ],
     }
 
 
@@ -151,7 +160,9 @@ def _run_demo_beside(supervisor: Supervisor) -> None:
     from thermocline.stack.supervisor import POLL_SECONDS
 
     process = subprocess.Popen(
-        launch_command(_demo_command(), die_signal=signal.SIGTERM), env=process_environment(supervisor.directory), start_new_session=True
+        launch_command(_demo_command(), die_signal=signal.SIGTERM),
+        env=process_environment(supervisor.directory),
+        start_new_session=True,
     )
     while process.poll() is None:
         supervisor.tend()

@@ -15,7 +15,7 @@ def add_commands(app: typer.Typer) -> None:
 
 def tables(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
     """List the registered tables and where their lines stand."""
-    from thermocline.ops.overview import read_overview
+    from thermocline.ops.inspect.overview import read_overview
 
     loaded = read_settings(dir=directory, dsn=dsn)
     found = read_overview(require_dsn(loaded), connect_timeout_seconds=loaded.values.connect_timeout_seconds)

@@ -24,7 +24,12 @@ def truncate(
     dsn: DsnOption = None,
     yes: Annotated[
         str | None,
-        typer.Option("--yes", metavar="NAME", help="The table's name, for scripts. [default: it is asked for]", show_default=False),
+        typer.Option(
+            "--yes",
+            metavar="NAME",
+            help="The table's name, for scripts. [default: it is asked for]",
+            show_default=False,
+        ),
     ] = None,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
@@ -41,11 +46,13 @@ def truncate(
         )
     loaded = read_settings(dir=directory, dsn=dsn)
     where = require_dsn(loaded)
-    from thermocline.ops.sessions import spark_source
+    from thermocline.ops.requests.spark_source import spark_source
     from thermocline.ops.truncate import truncate as apply_truncate
 
     talk = tell if not json else lambda _line: None
-    report = apply_truncate(where, name, settings=loaded.values, spark=spark_source(where, loaded.values), talk=talk, dry_run=dry_run)
+    report = apply_truncate(
+        where, name, settings=loaded.values, spark=spark_source(where, loaded.values), talk=talk, dry_run=dry_run
+    )
     if json:
         print_json({**asdict(report), "sentence": report.sentence})
     else:

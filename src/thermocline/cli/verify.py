@@ -9,11 +9,11 @@ import typer
 from thermocline.cli.confirm import check_name_typed
 from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table, tell
-from thermocline.core.file_entry import EntryProblem
+from thermocline.core.manifest_entry import EntryProblem
 from thermocline.core.names import TableName, parse_table_name
 from thermocline.core.verification import ManifestReport, VerifyReport
 from thermocline.errors import UsageError
-from thermocline.settings import Settings
+from thermocline.runtime.settings import Settings
 from thermocline.stack.locate import require_dsn
 
 
@@ -23,9 +23,12 @@ def add_commands(app: typer.Typer) -> None:
 
 def verify(
     table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="schema.table, also of a lake table; or --all", show_default=False)
+        str | None,
+        typer.Argument(metavar="TABLE", help="schema.table, also of a lake table; or --all", show_default=False),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every registered table. [default: off]", show_default=False)] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every registered table. [default: off]", show_default=False)
+    ] = False,
     repair: Annotated[
         bool,
         typer.Option(
@@ -37,7 +40,10 @@ def verify(
     yes: Annotated[
         str | None,
         typer.Option(
-            "--yes", metavar="NAME", help="The table's name, for scripts that repair. [default: it is asked for]", show_default=False
+            "--yes",
+            metavar="NAME",
+            help="The table's name, for scripts that repair. [default: it is asked for]",
+            show_default=False,
         ),
     ] = None,
     directory: DirOption = None,
@@ -45,8 +51,8 @@ def verify(
     json: JsonOption = False,
 ) -> None:
     """Compare both tiers value by value, and manifests with their files; leaves with 1 on any difference."""
-    from thermocline.ops.overview import read_overview
-    from thermocline.ops.verify import verify_any
+    from thermocline.ops.inspect.overview import read_overview
+    from thermocline.ops.verify.verify_table import verify_any
 
     if (table is None) != everything:
         raise UsageError("Name one table, or --all.")
@@ -54,12 +60,18 @@ def verify(
         raise UsageError("Only one table at a time is repaired: name it.")
     loaded = read_settings(dir=directory, dsn=dsn)
     where = require_dsn(loaded)
-    names = [parse_table_name(table)] if table is not None else [parse_table_name(found.table) for found in read_overview(where)]
+    names = (
+        [parse_table_name(table)]
+        if table is not None
+        else [parse_table_name(found.table) for found in read_overview(where)]
+    )
     reports = [verify_any(where, name) for name in names]
     if repair and not reports[0].is_exact:
         reports = [_repaired(loaded.values, where, names[0], reports[0], yes)]
     if json:
-        print_json([{"ok": report.is_exact, "sentence": report.sentence, "report": _told(report)} for report in reports])
+        print_json(
+            [{"ok": report.is_exact, "sentence": report.sentence, "report": _told(report)} for report in reports]
+        )
     else:
         for report in reports:
             _print(report)
@@ -71,7 +83,13 @@ def _told(report: VerifyReport | ManifestReport) -> object:
     """A report as JSON has it."""
     if isinstance(report, VerifyReport):
         return report
-    return {"table": report.table, "snapshot": report.snapshot, "files": report.files, "manifests": report.problems, "notes": report.notes}
+    return {
+        "table": report.table,
+        "snapshot": report.snapshot,
+        "files": report.files,
+        "manifests": report.problems,
+        "notes": report.notes,
+    }
 
 
 def _print(report: VerifyReport | ManifestReport) -> None:
@@ -80,7 +98,10 @@ def _print(report: VerifyReport | ManifestReport) -> None:
     if isinstance(report, VerifyReport):
         print_table(
             ["range", "from", "to", "against", "rows", "checksum", "verdict"],
-            ([v.range, v.lower, v.upper, v.yardstick, f"{v.rows:,}", v.checksum, "FAIL" if v.problem else "ok"] for v in report.ranges),
+            (
+                [v.range, v.lower, v.upper, v.yardstick, f"{v.rows:,}", v.checksum, "FAIL" if v.problem else "ok"]
+                for v in report.ranges
+            ),
         )
         keys = [f"  {verdict.range}, key {key}" for verdict in report.ranges for key in verdict.keys]
     print_lines([report.sentence, *keys, *(f"  manifest: {problem}" for problem in wrong), *report.notes])
@@ -89,12 +110,12 @@ def _print(report: VerifyReport | ManifestReport) -> None:
 def _repaired(
     loaded: Settings, where: str, name: TableName, report: VerifyReport | ManifestReport, given: str | None
 ) -> VerifyReport | ManifestReport:
-    """The table compared once more, after manifests were put right and what differs from the heap was corrected; its name must be typed
-    first."""
-    from thermocline.ops.repair import check_repairable, repair
-    from thermocline.ops.sessions import spark_source
-    from thermocline.ops.verify import verify_any
-    from thermocline.ops.verify_manifests import repair_table_manifests
+    """The table compared once more, after manifests were put right and what differs from the heap was corrected; its
+    name must be typed first."""
+    from thermocline.maintain.verify_manifests import repair_table_manifests
+    from thermocline.ops.requests.spark_source import spark_source
+    from thermocline.ops.verify.repair import check_repairable, repair
+    from thermocline.ops.verify.verify_table import verify_any
 
     wrong = report.manifests if isinstance(report, VerifyReport) else report.problems
     ranges = check_repairable(report) if isinstance(report, VerifyReport) else ()

@@ -1,4 +1,5 @@
-"""Which mode suits a table: one decision from three answers. What the table is like comes from its facts, what is wanted from its owner.
+"""Which mode suits a table: one decision from three answers. What the table is like comes from its facts, what is
+wanted from its owner.
 
 no aging axis                          → mirrored
 aging, Postgres must keep everything   → tiered keep-heap, or mirrored where the lake must trail in seconds
@@ -35,7 +36,8 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """A mode, why, and what to type. `until_then` serves today where the mode is not built; `registered_as` is the mode it has already."""
+    """A mode, why, and what to type. `until_then` serves today where the mode is not built; `registered_as` is the mode
+    it has already."""
 
     table: str
     mode: Mode
@@ -65,7 +67,8 @@ def advise(table: str, axis: str | None, why_no_axis: str | None, wishes: Wishes
     if axis is not None:
         closest = Mode.KEEP_HEAP if wishes.keep_everything else Mode.TIERED
         today = (
-            f"until then {closest} serves it with a lake that trails by the tiering lag: thermocline register {table} {_OPTIONS[closest]}"
+            f"until then {closest} serves it with a lake that trails by the tiering lag: thermocline register "
+            f"{table} {_OPTIONS[closest]}"
         )
     return Advice(table=table, mode=mode, reason=reason, command=None, until_then=today)
 

@@ -43,19 +43,26 @@ def parse_duration(kind: KeyType, text: str) -> int:
     number, unit = int(found[1]), found[2]
     if kind.is_integer:
         if unit:
-            raise BadDuration(f"{text!r} has a time unit, but the tier key is {kind.value}.", hint="Use a plain number for integer keys.")
+            raise BadDuration(
+                f"{text!r} has a time unit, but the tier key is {kind.value}.",
+                hint="Use a plain number for integer keys.",
+            )
         return number
     if not unit:
         if number == 0:
             return 0
-        raise BadDuration(f"{text!r} has no unit, and the tier key is {kind.value}.", hint="Add one of s, m, h, d, w; for example 7d.")
+        raise BadDuration(
+            f"{text!r} has no unit, and the tier key is {kind.value}.", hint="Add one of s, m, h, d, w; for example 7d."
+        )
     span = number * _MICROSECONDS[unit]
     if span > AXIS_MAX:
         raise BadDuration(f"{text!r} is longer than the axis.", hint="Nothing is that old; use a shorter duration.")
     if kind is not KeyType.DATE:
         return span
     if span % _MICROSECONDS["d"]:
-        raise BadDuration(f"{text!r} is finer than the tier key, which is a date.", hint="Use whole days (d) or weeks (w).")
+        raise BadDuration(
+            f"{text!r} is finer than the tier key, which is a date.", hint="Use whole days (d) or weeks (w)."
+        )
     return span // _MICROSECONDS["d"]
 
 

@@ -1,10 +1,12 @@
-"""Lower and upper bounds of a column as Iceberg's manifests hold them: their order, their bytes, and how long text is cut.
+"""Lower and upper bounds of a column as Iceberg's manifests hold them: their order, their bytes, and how long text is
+cut.
 
-Invariant: no value of the file lies outside its bounds in Iceberg's order. A bound that cannot be made is left out, which every reader
-takes for "may be anything"; a bound that is wrong makes every reader skip rows that are there.
+Invariant: no value of the file lies outside its bounds in Iceberg's order. A bound that cannot be made is left out,
+which every reader takes for "may be anything"; a bound that is wrong makes every reader skip rows that are there.
 
-Values are held so that Python compares them as Iceberg does: whole numbers, dates (days), times and timestamps (microseconds) and the
-unscaled numbers of decimals as int, floats as float, text (UTF-8), uuid, fixed and binary as bytes, whose order is unsigned.
+Values are held so that Python compares them as Iceberg does: whole numbers, dates (days), times and timestamps
+(microseconds) and the unscaled numbers of decimals as int, floats as float, text (UTF-8), uuid, fixed and binary as
+bytes, whose order is unsigned.
 """
 
 from __future__ import annotations
@@ -73,7 +75,8 @@ def upper_bound(kind: ColumnType, value: Value, length: int | None) -> bytes | N
 def decode_bound(kind: ColumnType, encoded: bytes) -> Value | None:
     """A bound read from a manifest; None for bytes that are none of this type, and for NaN, which is no bound.
 
-    Numbers are read at the width they were written in, so that files from before a widening can be read. Days are no timestamp.
+    Numbers are read at the width they were written in, so that files from before a widening can be read. Days are no
+    timestamp.
     """
     try:
         if kind.kind in FLOATS:
@@ -101,10 +104,11 @@ def union(ends: tuple[Value, Value] | None, other: tuple[Value, Value]) -> tuple
 
 
 def uuid_ends(low: Value | None, high: Value | None) -> tuple[Value | None, Value | None]:
-    """The ends of uuids that hold in both orders readers go by: bytes, and Java's, which takes either half for a signed number.
+    """The ends of uuids that hold in both orders readers go by: bytes, and Java's, which takes either half for a signed
+    number.
 
-    Between ends of different signs Java finds nothing at all. Where the first halves have one sign their orders agree; values that share a
-    first half with an end stay on its side in Java only if the second halves cannot differ in sign.
+    Between ends of different signs Java finds nothing at all. Where the first halves have one sign their orders agree;
+    values that share a first half with an end stay on its side in Java only if the second halves cannot differ in sign.
     """
     if not isinstance(low, bytes) or not isinstance(high, bytes) or _sign(low[:8]) != _sign(high[:8]):
         return None, None
@@ -154,7 +158,8 @@ def _text(value: bytes) -> str | None:
 
 
 def _raise_text(text: str) -> bytes | None:
-    """The shortest text above every one that begins so, or None: its last character goes up by one, past those that cannot."""
+    """The shortest text above every one that begins so, or None: its last character goes up by one, past those that
+    cannot."""
     for at in range(len(text) - 1, -1, -1):
         raised = ord(text[at]) + 1
         if raised in _SURROGATES:
@@ -165,5 +170,6 @@ def _raise_text(text: str) -> bytes | None:
 
 
 def _whole(value: bytes, length: int | None) -> bytes | None:
-    """Binary is never cut: of text alone does Spark know that a bound may be, and `max()` would give what is no value."""
+    """Binary is never cut: of text alone does Spark know that a bound may be, and `max()` would give what is no
+    value."""
     return value if length is None or len(value) <= length else None

@@ -1,6 +1,7 @@
 """What a statement would do to the two tiers, said before it runs.
 
-Pure: the report that `thermocline.explain_json()` made in Postgres, with what the lake would cost, and the lines that say it.
+Pure: the report that `thermocline.explain_json()` made in Postgres, with what the lake would cost, and the lines that
+say it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeCost:
-    """What one question to the lake would read. Footers and rows are read one after the other, so two requests per file at the least."""
+    """What one question to the lake would read. Footers and rows are read one after the other, so two requests per file
+    at the least."""
 
     files: int = 0
     delete_files: int = 0
@@ -100,7 +102,10 @@ def parse_explanation(told: Mapping[str, Any]) -> Explanation:
 
 
 def _parse_table(told: Mapping[str, Any]) -> TableExplained:
-    plain = {name: told[name] for name in ("table", "seam", "named", "mode", "operation", "verdict", "deciding", "t", "s", "r", "tier_key")}
+    plain = {
+        name: told[name]
+        for name in ("table", "seam", "named", "mode", "operation", "verdict", "deciding", "t", "s", "r", "tier_key")
+    }
     return TableExplained(
         **plain,
         spill=told["spill"],
@@ -129,7 +134,8 @@ def _render_table(table: TableExplained) -> list[str]:
     lines.append(f"  T = {table.t}, S = {'none' if table.s is None else table.s}, R = {table.r or 'none'}")
     if table.rows is not None:
         lines.append(
-            f"  rows: {table.rows.recent} recent, {table.rows.historical} historical, {table.rows.expired} below the retention line,"
+            f"  rows: {table.rows.recent} recent, {table.rows.historical} historical, {table.rows.expired} "
+            "below the retention line,"
             f" {table.rows.unknown} not known before it runs"
         )
     if table.operation != "insert":
@@ -149,7 +155,8 @@ def _render_cost(cost: LakeCost) -> str:
         return f"  lake: reads no file; {cost.files_skipped:,} skipped by their bounds"
     deletes = f" and {cost.delete_files:,} delete files" if cost.delete_files else ""
     return (
-        f"  lake: {cost.files:,} files{deletes}, {cost.bytes:,} bytes at the most, {cost.requests:,} requests at the least;"
+        f"  lake: {cost.files:,} files{deletes}, {cost.bytes:,} bytes at the most, {cost.requests:,} requests "
+        "at the least;"
         f" {cost.files_skipped:,} files skipped by their bounds"
     )
 

@@ -1,4 +1,5 @@
-"""Which metrics a table wants of each column: `write.metadata.metrics.*`, read as Iceberg reads them, and always those of its keys."""
+"""Which metrics a table wants of each column: `write.metadata.metrics.*`, read as Iceberg reads them, and always those
+of its keys."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ TRUNCATED = MetricsMode(counts=True, bounds=True, length=_DEFAULT_LENGTH)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaLeaf:
-    """A column that holds values: its Iceberg type in text, its full name, and whether it lies within a list or a map."""
+    """A column that holds values: its Iceberg type in text, its full name, and whether it lies within a list or a
+    map."""
 
     field_id: int
     name: str
@@ -69,7 +71,11 @@ def plan_metrics_modes(told: Mapping[str, Any]) -> dict[int, MetricsMode]:
     properties: Mapping[str, str] = told.get("properties", {})
     leaves = list(schema_leaves(current_schema(told)))
     default = _parse(properties.get(f"{_PREFIX}default"))
-    limit = len(leaves) if default is not None else int(properties.get(f"{_PREFIX}max-inferred-column-defaults", _DEFAULT_COLUMNS))
+    limit = (
+        len(leaves)
+        if default is not None
+        else int(properties.get(f"{_PREFIX}max-inferred-column-defaults", _DEFAULT_COLUMNS))
+    )
     modes = {leaf.field_id: (default or TRUNCATED) if at < limit else NO_METRICS for at, leaf in enumerate(leaves)}
     for field_id in (*_ordered_by(told), *_found_by(told)):
         if field_id in modes and not modes[field_id].bounds:
@@ -87,7 +93,8 @@ def _ordered_by(told: Mapping[str, Any]) -> Iterator[int]:
 
 
 def _found_by(told: Mapping[str, Any]) -> Iterator[int]:
-    """Columns by which rows are looked for: the key's and the partitions'. Folding and retention need their bounds, wherever they stand."""
+    """Columns by which rows are looked for: the key's and the partitions'. Folding and retention need their bounds,
+    wherever they stand."""
     yield from current_schema(told).get("identifier-field-ids", ())
     for spec in told.get("partition-specs", ()):
         yield from (int(part["source-id"]) for part in spec["fields"] if part["transform"] != "void")

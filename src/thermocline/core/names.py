@@ -48,7 +48,9 @@ def parse_column_names(text: str) -> tuple[str, ...]:
     """`id, "Ts"`: columns separated by commas, folded as Postgres folds them."""
     found = re.fullmatch(rf"{_SPACE}{_PART}{_SPACE}(?:,{_SPACE}{_PART}{_SPACE})*", text)
     if not found:
-        raise UsageError(f"{text!r} is not a list of column names.", hint="Separate them by commas; quote names that need it.")
+        raise UsageError(
+            f"{text!r} is not a list of column names.", hint="Separate them by commas; quote names that need it."
+        )
     return tuple(_unquote(part) for part in re.findall(_PART, text))
 
 
@@ -59,7 +61,8 @@ def _unquote(part: str) -> str:
 def joined_name(name: TableName) -> str:
     """One identifier for objects of this table in a schema of ours: `public__events`.
 
-    Readable when that is unambiguous; with a digest of the exact name when it could collide with another table's or is too long.
+    Readable when that is unambiguous; with a digest of the exact name when it could collide with another table's or is
+    too long.
     """
     plain = f"{name.schema}__{name.table}"
     ambiguous = "__" in name.schema or "__" in name.table or name.schema.endswith("_") or name.table.startswith("_")

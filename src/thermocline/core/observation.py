@@ -15,7 +15,8 @@ PartitionState = Literal["hot", "sealing", "tiering", "tiered", "dropped"]
 class PartitionSeen:
     """A partition that exists, its bounds on the axis, and how far it has come.
 
-    `is_behind_tiering` and `is_behind_reclaim`: some row of the table that is believed lies at or above its upper bound plus the lag.
+    `is_behind_tiering` and `is_behind_reclaim`: some row of the table that is believed lies at or above its upper bound
+    plus the lag.
     """
 
     oid: int

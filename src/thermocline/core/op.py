@@ -1,7 +1,7 @@
 """The kinds of ops that change a lake: what each publishes, and what becomes of one whose process died.
 
-Pure. `ops/runner.py` runs every op by the same protocol; what differs between kinds is declared here and read by the runner, by the
-journal's publication and by the resolution of ops that nobody finished.
+Pure. `ops/runner.py` runs every op by the same protocol; what differs between kinds is declared here and read by the
+runner, by the journal's publication and by the resolution of ops that nobody finished.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ class OpKind:
 
     name: str
     moves_t: bool = False
-    """The cut-line passes partitions: they are held while it is published, and captures of earlier seals are cleared."""
+    """The cut-line passes partitions: they are held while it is published, and captures of earlier seals are
+    cleared."""
     folds: bool = False
     """Corrections move into the lake: writers compare what they saw with the fold's transaction."""
     expires: bool = False

@@ -1,7 +1,7 @@
 """Where every kind of statement goes: one declared path for each operation, mode and side of the cut-line.
 
-Pure data. `thermocline explain` and the SQL function `thermocline.explain` print these sentences, and the routing matrix test runs each
-cell that is built and looks where the row went.
+Pure data. `thermocline explain` and the SQL function `thermocline.explain` print these sentences, and the routing
+matrix test runs each cell that is built and looks where the row went.
 """
 
 from __future__ import annotations
@@ -55,16 +55,24 @@ class Route:
 Triple = tuple[Operation, Mode, Side]
 
 _HEAP_ONLY = {
-    Operation.INSERT: Route(path=Path.HEAP, sentence="a plain insert into the heap; the delta is not touched", item="C-083"),
-    Operation.UPDATE: Route(path=Path.HEAP, sentence="changed in place in the heap; the delta is not touched", item="C-084"),
+    Operation.INSERT: Route(
+        path=Path.HEAP, sentence="a plain insert into the heap; the delta is not touched", item="C-083"
+    ),
+    Operation.UPDATE: Route(
+        path=Path.HEAP, sentence="changed in place in the heap; the delta is not touched", item="C-084"
+    ),
     Operation.DELETE: Route(path=Path.HEAP, sentence="deleted from the heap; the delta is not touched", item="C-085"),
 }
 _BELOW = {
     Operation.INSERT: Route(
-        path=Path.SPILL, sentence="into the heap's spill, where every constraint is checked, and from there into the delta", item="C-086"
+        path=Path.SPILL,
+        sentence="into the heap's spill, where every constraint is checked, and from there into the delta",
+        item="C-086",
     ),
     Operation.UPDATE: Route(
-        path=Path.SPILL, sentence="the new image goes through the spill into the delta and hides the lake's row", item="C-090"
+        path=Path.SPILL,
+        sentence="the new image goes through the spill into the delta and hides the lake's row",
+        item="C-090",
     ),
     Operation.DELETE: Route(path=Path.DELTA, sentence="a tombstone in the delta hides the lake's row", item="C-094"),
     Operation.BULK_LOAD: Route(path=Path.LAKE, sentence="`thermocline ingest`: one lake commit, by key", item="C-103"),
@@ -97,7 +105,9 @@ def _keep_heap() -> dict[tuple[Operation, Side], Route]:
         routes[operation, Side.HISTORICAL] = Route(path=Path.HEAP_AND_DELTA, sentence=f"{done}; {_CAPTURED}", item=item)
     routes[Operation.BULK_LOAD, Side.RECENT] = Route(path=Path.HEAP, sentence="COPY into the heap", item="C-104")
     routes[Operation.BULK_LOAD, Side.HISTORICAL] = Route(
-        path=Path.HEAP_AND_DELTA, sentence=f"COPY into the heap; {_CAPTURED}; `thermocline ingest` is refused", item="C-104"
+        path=Path.HEAP_AND_DELTA,
+        sentence=f"COPY into the heap; {_CAPTURED}; `thermocline ingest` is refused",
+        item="C-104",
     )
     routes[Operation.LABELLED_BATCH, Side.RECENT] = Route(path=Path.HEAP, sentence="upserted in the heap", item="C-108")
     routes[Operation.LABELLED_BATCH, Side.HISTORICAL] = Route(
@@ -124,7 +134,9 @@ def _mirrored() -> dict[tuple[Operation, Side], Route]:
             item="C-105",
         )
         routes[Operation.LABELLED_BATCH, side] = Route(path=Path.HEAP, sentence="upserted in the heap", item="C-109")
-        routes[Operation.READ, side] = Route(path=Path.HEAP, sentence="the heap; the lake up to F through the seam", item="C-112")
+        routes[Operation.READ, side] = Route(
+            path=Path.HEAP, sentence="the heap; the lake up to F through the seam", item="C-112"
+        )
     return routes
 
 

@@ -8,22 +8,24 @@ from datetime import datetime
 from typing import Literal
 
 from thermocline.core.axis import AXIS_MIN
-from thermocline.core.file_entry import EntryProblem
+from thermocline.core.manifest_entry import EntryProblem
 
 MAX_KEYS = 10
 AHEAD = "the spill above the cut-line"
-"""The range of rows that no partition covers yet: each has a correction, which readers look for once the cut-line has passed it."""
+"""The range of rows that no partition covers yet: each has a correction, which readers look for once the cut-line has
+passed it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRange:
-    """Keys lo <= k < hi on the axis; `in_heap` when the heap holds the range whole, or keep-heap wants it to, and so is the yardstick.
+    """Keys lo <= k < hi on the axis; `in_heap` when the heap holds the range whole, or keep-heap wants it to, and so is
+    the yardstick.
 
-    `proves_deletes`: the heap holds the range whole, unbroken since its seal, so that a row it lacks was deleted. Elsewhere it may lack
-    rows because a partition was dropped, detached or emptied.
+    `proves_deletes`: the heap holds the range whole, unbroken since its seal, so that a row it lacks was deleted.
+    Elsewhere it may lack rows because a partition was dropped, detached or emptied.
 
-    `is_doubted`: a partition of the heap has the range without proving deletes, and its capture was off for a time. Rows that it lacks may
-    have been deleted then, so the range does not agree while there are any.
+    `is_doubted`: a partition of the heap has the range without proving deletes, and its capture was off for a time.
+    Rows that it lacks may have been deleted then, so the range does not agree while there are any.
     """
 
     name: str
@@ -70,7 +72,9 @@ class VerifyReport:
     def sentence(self) -> str:
         rows = sum(verdict.rows for verdict in self.ranges)
         if self.is_exact:
-            return f"{self.table}: {rows:,} rows in {len(self.ranges)} ranges below {self.cut_line} agree, value by value."
+            return (
+                f"{self.table}: {rows:,} rows in {len(self.ranges)} ranges below {self.cut_line} agree, value by value."
+            )
         failed = [f"{verdict.range}: {verdict.problem}" for verdict in self.ranges if verdict.problem]
         if self.manifests:
             failed.append(f"{len(self.manifests):,} entries of manifests are wrong, among them {self.manifests[0]}")
@@ -95,7 +99,9 @@ class ManifestReport:
     def sentence(self) -> str:
         if self.is_exact:
             return f"{self.table}: the manifests of {self.files:,} files agree with them."
-        return f"{self.table}: FAIL: {len(self.problems):,} entries of manifests are wrong, among them {self.problems[0]}."
+        return (
+            f"{self.table}: FAIL: {len(self.problems):,} entries of manifests are wrong, among them {self.problems[0]}."
+        )
 
 
 def plan_ranges(partitions: Sequence[CheckedRange], t: int, *, keep_heap: bool) -> tuple[CheckedRange, ...]:

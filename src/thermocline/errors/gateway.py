@@ -58,14 +58,20 @@ class LakeTextUnreadable(LakeFileUnreadable):
     """A lake file holds text that is not UTF-8."""
 
     code = "TC512"
-    hint = "Whoever wrote the file wrote it wrongly; nothing was answered from it. Leave the column out, or rewrite the file."
+    hint = (
+        "Whoever wrote the file wrote it wrongly; nothing was answered from it. Leave the column out, or rewrite "
+        "the file."
+    )
 
 
 class StatementTooLarge(RefusedError):
     """The statement needs more memory than one connection may use."""
 
     code = "TC509"
-    hint = "Ask for less at once (a narrower range, LIMIT, fewer columns), or raise gateway_connection_memory_bytes or gateway_spill_bytes."
+    hint = (
+        "Ask for less at once (a narrower range, LIMIT, fewer columns), or raise gateway_connection_memory_bytes "
+        "or gateway_spill_bytes."
+    )
 
 
 class WholeQueryRefused(RefusedError):

@@ -15,23 +15,34 @@ class CommitUnknown(OutcomeUnknownError):
     """The commit to the lake was sent, and whether it arrived cannot be told now."""
 
     code = "TC302"
-    hint = "Files and rows are kept as they are; the next start looks the operation up in the lake and finishes or abandons it."
+    hint = (
+        "Files and rows are kept as they are; the next start looks the operation up in the lake and finishes or "
+        "abandons it."
+    )
 
 
 class RangeAlreadyInLake(RefusedError):
     """The lake already holds rows of this range; a range enters the lake once."""
 
     code = "TC303"
-    hint = "Somebody else wrote to the lake table, or an operation was committed and not published: `thermocline doctor` tells which."
+    hint = (
+        "Somebody else wrote to the lake table, or an operation was committed and not published: `thermocline "
+        "doctor` tells which."
+    )
 
 
 class NoLakeForm(RefusedError):
     """A value has no form in the lake."""
 
     code = "TC304"
-    hint = "Change the value (infinity, NaN in a numeric(p,s) and 24:00:00 have no twin in Iceberg), or keep its partition in Postgres."
+    hint = (
+        "Change the value (infinity, NaN in a numeric(p,s) and 24:00:00 have no twin in Iceberg), or keep its "
+        "partition in Postgres."
+    )
 
-    def __init__(self, message: str | None = None, *, hint: str | None = None, column: str = "", value: str = "") -> None:
+    def __init__(
+        self, message: str | None = None, *, hint: str | None = None, column: str = "", value: str = ""
+    ) -> None:
         super().__init__(message, hint=hint)
         self.column = column
         self.value = value
@@ -73,4 +84,7 @@ class LakeFileNotWritten(TryAgainError):
     """A lake file could not be written."""
 
     code = "TC309"
-    hint = "Check free space and permissions of the warehouse; what was written is cleaned up and the operation starts again."
+    hint = (
+        "Check free space and permissions of the warehouse; what was written is cleaned up and the operation "
+        "starts again."
+    )

@@ -23,4 +23,6 @@ class NothingToRepairFrom(RefusedError):
     """There is nothing to repair from."""
 
     code = "TC703"
-    hint = "Ranges are repaired from the heap; for one that only the lake holds, go back to an older snapshot of the lake."
+    hint = (
+        "Ranges are repaired from the heap; for one that only the lake holds, go back to an older snapshot of the lake."
+    )

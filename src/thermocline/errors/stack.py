@@ -29,7 +29,9 @@ class ArtifactNotFetched(TryAgainError):
     """An artifact could not be fetched."""
 
     code = "TC104"
-    hint = "Check the network, or the Maven mirror this machine uses, and run the command again; what was fetched is kept."
+    hint = (
+        "Check the network, or the Maven mirror this machine uses, and run the command again; what was fetched is kept."
+    )
 
 
 class PostgresUnreachable(TryAgainError):

@@ -56,7 +56,9 @@ class HeapChanged(RefusedError):
     """The table behind this registration is not the one that was registered."""
 
     code = "TC208"
-    hint = "It was dropped and made anew, or changed in a way that cannot be followed; unregister and register it again."
+    hint = (
+        "It was dropped and made anew, or changed in a way that cannot be followed; unregister and register it again."
+    )
 
 
 class CatalogTooNew(RefusedError):
@@ -158,7 +160,10 @@ class HeapLacksRows(RefusedError):
     """The lake alone holds rows of a table whose heap is meant to hold every row."""
 
     code = "TC224"
-    hint = "Give --restore-heap: they are brought back into the heap before the lake goes. Delete them through the seam if they shall go."
+    hint = (
+        "Give --restore-heap: they are brought back into the heap before the lake goes. Delete them through the "
+        "seam if they shall go."
+    )
 
 
 class NotRestorable(RefusedError):

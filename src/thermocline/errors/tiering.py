@@ -34,7 +34,10 @@ class ForeignLakeCommit(RefusedError):
     """Somebody else committed to the lake table."""
 
     code = "TC405"
-    hint = "Nothing was lost: readers still read the published snapshot. Roll the lake table back to it, or unregister and adopt."
+    hint = (
+        "Nothing was lost: readers still read the published snapshot. Roll the lake table back to it, or "
+        "unregister and adopt."
+    )
 
 
 class RemoteFailure(ThermoclineError):
@@ -70,7 +73,8 @@ class LakeAhead(RefusedError):
 
     code = "TC412"
     hint = (
-        "Nothing is written to the lake and nothing is deleted until `thermocline recover` has run: it brings the lake to the newest state"
+        "Nothing is written to the lake and nothing is deleted until `thermocline recover` has run: it "
+        "brings the lake to the newest state"
         " that agrees with this database, or says what is missing. Reading is safe as far as the files are there."
     )
 
@@ -87,7 +91,8 @@ class ChangedByTrigger(RefusedError):
 
     code = "TC414"
     hint = (
-        "Let the trigger return such rows as they came, or disable it meanwhile. It fires because it is enabled ALWAYS, or because the role"
+        "Let the trigger return such rows as they came, or disable it meanwhile. It fires because it is "
+        "enabled ALWAYS, or because the role"
         " that Thermocline works as is no superuser."
     )
 

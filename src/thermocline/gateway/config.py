@@ -11,9 +11,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from thermocline.errors import GatewayNotStarted, NoStack
-from thermocline.gateway.lookup import DEFAULT_EVALUATIONS, EvaluationLimits
-from thermocline.gateway.memory import MemoryLimits
-from thermocline.settings import Settings, split_address
+from thermocline.gateway.lake_arm.lake_directory import DEFAULT_EVALUATIONS, EvaluationLimits
+from thermocline.gateway.lake_arm.memory_limits import MemoryLimits
+from thermocline.runtime.settings import Settings, split_address
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,7 +31,9 @@ class Certificate:
             self.context.load_cert_chain(self.cert, self.key)
             self.end_point = end_point_of(self.cert.read_bytes())
         except (OSError, ValueError, ssl.SSLError) as problem:
-            raise GatewayNotStarted(f"The certificate {self.cert} with key {self.key} cannot be used: {problem}.") from problem
+            raise GatewayNotStarted(
+                f"The certificate {self.cert} with key {self.key} cannot be used: {problem}."
+            ) from problem
 
 
 def end_point_of(pem: bytes) -> bytes | None:
@@ -80,7 +82,9 @@ def config_of(settings: Settings) -> GatewayConfig:
     if settings.dsn is None:
         raise NoStack
     host, port = split_address(settings.gateway_listen)
-    http_host, http_port = split_address(settings.gateway_http_listen) if settings.gateway_http_listen else ("127.0.0.1", None)
+    http_host, http_port = (
+        split_address(settings.gateway_http_listen) if settings.gateway_http_listen else ("127.0.0.1", None)
+    )
     if (settings.gateway_tls_cert is None) != (settings.gateway_tls_key is None):
         raise GatewayNotStarted("gateway_tls_cert and gateway_tls_key belong together; one of them is missing.")
     if settings.gateway_tls_required and settings.gateway_tls_cert is None:
@@ -103,7 +107,9 @@ def config_of(settings: Settings) -> GatewayConfig:
         statement_timeout_seconds=settings.gateway_statement_timeout_seconds,
         slow_statement_seconds=settings.gateway_slow_statement_seconds,
         drain_seconds=settings.gateway_drain_seconds,
-        evaluations=EvaluationLimits(at_once=settings.gateway_evaluations, candidate_limit_bytes=settings.gateway_candidate_limit_bytes),
+        evaluations=EvaluationLimits(
+            at_once=settings.gateway_evaluations, candidate_limit_bytes=settings.gateway_candidate_limit_bytes
+        ),
         certificate=certificate,
         tls_required=settings.gateway_tls_required,
     )

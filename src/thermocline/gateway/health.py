@@ -1,4 +1,5 @@
-"""Is the gateway alive, could it answer, and what has it counted: three paths over plain HTTP, for probes and Prometheus."""
+"""Is the gateway alive, could it answer, and what has it counted: three paths over plain HTTP, for probes and
+Prometheus."""
 
 from __future__ import annotations
 
@@ -55,7 +56,11 @@ class HealthServer:
                 return _response(200, {"status": "alive"})
             case b"/readyz":
                 reason = await asyncio.get_running_loop().run_in_executor(None, self._why_not_ready)
-                return _response(200, {"status": "ready"}) if reason is None else _response(503, {"status": "not ready", "reason": reason})
+                return (
+                    _response(200, {"status": "ready"})
+                    if reason is None
+                    else _response(503, {"status": "not ready", "reason": reason})
+                )
             case b"/metrics":
                 return _rendered(200, generate_latest(), CONTENT_TYPE_LATEST)
         return _response(404, {"status": "no such path"})
@@ -66,5 +71,8 @@ def _response(status: int, body: dict[str, str]) -> bytes:
 
 
 def _rendered(status: int, body: bytes, kind: str) -> bytes:
-    head = f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    head = (
+        f"HTTP/1.1 {status} {_REASONS[status]}\r\nContent-Type: {kind}\r\nContent-Length: "
+        f"{len(body)}\r\nConnection: close\r\n\r\n"
+    )
     return head.encode() + body

@@ -21,8 +21,12 @@ BYTES_SKIPPED = Counter("thermocline_gateway_bytes_skipped", "Sizes of the lake 
 BYTES_READ = Counter("thermocline_gateway_bytes_read", "Sizes of the lake files read.")
 BYTES_SENT = Counter("thermocline_gateway_bytes_sent", "Bytes of rows sent to clients.")
 ROWS_SENT = Counter("thermocline_gateway_rows_sent", "Rows sent to clients.")
-POSTGRES_EVALUATED = Counter("thermocline_gateway_postgres_evaluated", "Statements whose expressions were evaluated by Postgres.")
-WHOLE_QUERIES = Counter("thermocline_gateway_whole_queries", "Statements over spanning tables, by the engine that answered.", ["engine"])
+POSTGRES_EVALUATED = Counter(
+    "thermocline_gateway_postgres_evaluated", "Statements whose expressions were evaluated by Postgres."
+)
+WHOLE_QUERIES = Counter(
+    "thermocline_gateway_whole_queries", "Statements over spanning tables, by the engine that answered.", ["engine"]
+)
 CONNECTIONS = Gauge("thermocline_gateway_connections", "Open client connections.")
 
 
@@ -38,10 +42,14 @@ class RecentLatency(Collector):
     def quantiles(self) -> dict[str, float]:
         """p50, p95 and p99 of the statements remembered; none before the first one."""
         ordered = sorted(self._seconds)
-        return {f"{share:g}": ordered[int(share * (len(ordered) - 1))] for share in (0.5, 0.95, 0.99)} if ordered else {}
+        return (
+            {f"{share:g}": ordered[int(share * (len(ordered) - 1))] for share in (0.5, 0.95, 0.99)} if ordered else {}
+        )
 
     def collect(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily("thermocline_gateway_latency_seconds", "Quantiles of the last 2,048 statements.", labels=["quantile"])
+        family = GaugeMetricFamily(
+            "thermocline_gateway_latency_seconds", "Quantiles of the last 2,048 statements.", labels=["quantile"]
+        )
         for quantile, seconds in self.quantiles().items():
             family.add_metric([quantile], seconds)
         yield family

@@ -19,15 +19,15 @@ import psycopg
 
 from thermocline.errors import GatewayNotStarted, ThermoclineError
 from thermocline.gateway import metrics
-from thermocline.gateway.answers import Answers
 from thermocline.gateway.config import Certificate, GatewayConfig, config_of
-from thermocline.gateway.connection import Connection, hang_up
-from thermocline.gateway.engine import LakeEngine
 from thermocline.gateway.health import HealthServer
-from thermocline.gateway.lookup import LakeDirectory
-from thermocline.gateway.whole.answering import WholeQueries
-from thermocline.gateway.whole.upstream import Place, read_place
-from thermocline.settings import Settings
+from thermocline.gateway.lake_arm.duckdb_engine import LakeEngine
+from thermocline.gateway.lake_arm.execute import Answers
+from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
+from thermocline.gateway.sessions.connection import Connection, hang_up
+from thermocline.gateway.sessions.query_service import WholeQueries
+from thermocline.gateway.sessions.upstream import Place, read_place
+from thermocline.runtime.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -35,14 +35,19 @@ log = logging.getLogger(__name__)
 class GatewayServer:
     """A running gateway; an async context manager."""
 
-    def __init__(self, *, dsn: str, host: str = "127.0.0.1", port: int = 0, config: GatewayConfig | None = None) -> None:
+    def __init__(
+        self, *, dsn: str, host: str = "127.0.0.1", port: int = 0, config: GatewayConfig | None = None
+    ) -> None:
         self.config = config or GatewayConfig(dsn=dsn, host=host, port=port)
         self.port = self.config.port
         self._directory = LakeDirectory(self.config.dsn, evaluations=self.config.evaluations)
-        self._engine = LakeEngine(threads=self.config.duckdb_threads, memory=self.config.memory, at_once=self.config.workers)
+        self._engine = LakeEngine(
+            threads=self.config.duckdb_threads, memory=self.config.memory, at_once=self.config.workers
+        )
         self._answers = Answers(self._engine, self._directory)
         self._whole = WholeQueries(self.config.dsn, self._engine, self._directory, at_once=self.config.workers)
-        # Statements that wait for Postgres wait in threads of their own number, so the workers are never all taken by them.
+        # Statements that wait for Postgres wait in threads of their own number, so the workers are never all taken by
+        # them.
         threads = self.config.workers + self.config.evaluations.queued
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="gateway")
         self._health: HealthServer | None = None
@@ -80,7 +85,9 @@ class GatewayServer:
             self._server = await asyncio.start_server(self._accept, self.config.host, self.config.port, backlog=2048)
         except OSError as problem:
             place = f"{self.config.host}:{self.config.port}"
-            raise GatewayNotStarted(f"The gateway cannot listen on {place}: {problem.strerror or problem}.") from problem
+            raise GatewayNotStarted(
+                f"The gateway cannot listen on {place}: {problem.strerror or problem}."
+            ) from problem
         self._directory.open()
         self._whole.open()
         self.port = int(self._server.sockets[0].getsockname()[1])
@@ -89,7 +96,9 @@ class GatewayServer:
             await self._health.start()
         log.info("gateway listens on %s port %d", self.config.host, self.port)
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.drain(0 if error else self.config.drain_seconds)
 
     async def drain(self, seconds: float) -> None:
@@ -243,7 +252,9 @@ class GatewayThread:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
 
     def _run(self) -> None:
@@ -263,6 +274,8 @@ class GatewayThread:
             await self._stop.wait()
 
 
-def start_in_thread(dsn: str, port: int = 0, host: str = "127.0.0.1", *, config: GatewayConfig | None = None) -> GatewayThread:
+def start_in_thread(
+    dsn: str, port: int = 0, host: str = "127.0.0.1", *, config: GatewayConfig | None = None
+) -> GatewayThread:
     """A gateway for tests and for embedding: `.port`, `.stop()`, or as a context manager."""
     return GatewayThread(config or GatewayConfig(dsn=dsn, host=host, port=port)).start()

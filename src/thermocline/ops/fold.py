@@ -1,10 +1,12 @@
 """Folding: corrections that wait in the delta move into the lake, new images and deletes of old ones in one commit.
 
-    claim and resolve → look at the lake → intent → snapshot and plan → write and check → commit → publish and mark → purge
+    claim and resolve → look at the lake → intent → snapshot and plan → write and check → commit → publish and mark →
+    purge
 
-Nothing here waits for readers or writers. A reader keeps the S and the delta its snapshot shows; a correction that changed since it was
-read, or that a writer has locked, is not marked and stays pending. Marked rows stay in the delta until no snapshot predates their
-publication, so that a writer that began before it still finds the image it must not overwrite.
+Nothing here waits for readers or writers. A reader keeps the S and the delta its snapshot shows; a correction that
+changed since it was read, or that a writer has locked, is not marked and stays pending. Marked rows stay in the delta
+until no snapshot predates their publication, so that a writer that began before it still finds the image it must not
+overwrite.
 """
 
 from __future__ import annotations
@@ -22,10 +24,28 @@ from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.op import FOLD
-from thermocline.core.plan.folding import MAX_ROWS, FileBounds, FoldPlan, files_of, plan_folding, plan_range_rows, render_fold_plan
+from thermocline.core.plan.fold import (
+    MAX_ROWS,
+    FileBounds,
+    FoldPlan,
+    files_of,
+    plan_folding,
+    plan_range_rows,
+    render_fold_plan,
+)
 from thermocline.errors import ChecksumMismatch, NoLakeForm, SchemaNotFollowed
-from thermocline.faults import fault_point
-from thermocline.hot.delta import (
+from thermocline.lake.commit.exact_commit import LakeHead, OpStamp, apply_row_delta, load_table
+from thermocline.ops.data_files import read_files
+from thermocline.ops.move_report import MoveReport
+from thermocline.ops.resolve import adopt_head, resolve_unfinished
+from thermocline.ops.runner import DoneOp, WrittenOp, plan_table_op, run_op
+from thermocline.ops.schema.follow_columns import check_followed, follow_schema
+from thermocline.ops.spanning_table import SpanningTable, objects_of, read_spanning
+from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.runtime.fault_points import fault_point
+from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.settings import Settings
+from thermocline.seam.delta import (
     apply_marks,
     apply_purge,
     count_pending,
@@ -34,22 +54,12 @@ from thermocline.hot.delta import (
     read_edges,
     read_inexact_keys,
 )
-from thermocline.hot.odd_values import read_key_of_value
-from thermocline.hot.partitions import why_not_forget
-from thermocline.hot.snapshot import ExportedSnapshot, export_snapshot
-from thermocline.ops.follow_schema import check_followed, follow_schema
-from thermocline.ops.lake_ahead import check_lakes
-from thermocline.ops.lake_listing import read_files
-from thermocline.ops.move_report import MoveReport
-from thermocline.ops.resolve import adopt_head, resolve_unfinished
-from thermocline.ops.runner import DoneOp, WrittenOp, plan_table_op, run_op
-from thermocline.ops.spanning import SpanningTable, objects_of, read_spanning
-from thermocline.pg import Connection, connect
-from thermocline.settings import Settings
-from thermocline.spark.commit import LakeHead, OpStamp, apply_row_delta, load_table
+from thermocline.seam.exported_snapshot import ExportedSnapshot, export_snapshot
+from thermocline.seam.partitions import why_not_forget
+from thermocline.seam.unrepresentable_values import read_key_of_value
 from thermocline.spark.jobs.fold import FoldResult, fold_delta
-from thermocline.spark.kernels.fold_in import FoldTask
-from thermocline.spark.kernels.fold_same import FoldKey
+from thermocline.spark.kernels.fold_key_equality import FoldKey
+from thermocline.spark.kernels.fold_range import FoldTask
 
 Talk = Callable[[str], None]
 
@@ -76,7 +86,8 @@ class FoldReport(MoveReport):
         done = []
         if self.commits:
             done.append(
-                f"folded {self.rows:,} corrections ({self.images:,} images, {self.replaced:,} rows replaced or deleted in the lake)"
+                f"folded {self.rows:,} corrections ({self.images:,} images, {self.replaced:,} rows replaced "
+                "or deleted in the lake)"
                 f" at {self.rows_per_second:,.0f} rows/s"
             )
         if self.left:
@@ -86,7 +97,8 @@ class FoldReport(MoveReport):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folding:
-    """One fold under way: the connection that holds the table's lock, the table, its cut-line, and where Spark comes from."""
+    """One fold under way: the connection that holds the table's lock, the table, its cut-line, and where Spark comes
+    from."""
 
     conn: Connection
     dsn: str = field(repr=False)
@@ -131,7 +143,15 @@ def fold(
             while True:
                 cut = journal.read_cutline(conn, table.registered.id)
                 work = Folding(
-                    conn=conn, dsn=dsn, table=table, cut=cut, spark=spark, settings=settings, worker=worker, talk=talk, report=report
+                    conn=conn,
+                    dsn=dsn,
+                    table=table,
+                    cut=cut,
+                    spark=spark,
+                    settings=settings,
+                    worker=worker,
+                    talk=talk,
+                    report=report,
                 )
                 _purge(work)
                 folded = _fold_once(work, max_rows)
@@ -179,7 +199,9 @@ class _Folded:
     left: int
 
 
-def _write(work: Folding, head: LakeHead, expected: int, max_rows: int, stamp: OpStamp, _: ExitStack) -> WrittenOp[_Folded] | None:
+def _write(
+    work: Folding, head: LakeHead, expected: int, max_rows: int, stamp: OpStamp, _: ExitStack
+) -> WrittenOp[_Folded] | None:
     """Write the new images and the deletes of the old ones; None when nothing waits any more."""
     with closing(export_snapshot(work.dsn, [work.table.seam.objects.delta], work.settings.lock_timeout_ms)) as snapshot:
         check_followed(work.conn, work.table.registered)
@@ -245,7 +267,8 @@ def _run_tasks(work: Folding, tasks: list[FoldTask]) -> FoldResult:
         raise _with_row(work, refusal) from None
     if not done.is_exact:
         raise ChecksumMismatch(
-            f"{work.table.name}: the delta has {done.heap.rows:,} images, the lake files {done.lake.rows:,}, and their checksums differ."
+            f"{work.table.name}: the delta has {done.heap.rows:,} images, the lake files {done.lake.rows:,}, "
+            "and their checksums differ."
         )
     return done
 
@@ -273,7 +296,9 @@ def _tasks(work: Folding, head: LakeHead, stamp: OpStamp, snapshot: ExportedSnap
         )
         for column in work.table.heap.primary_key
     )
-    files = read_files(head, next(column.field_id for column in registered.columns if column.name == registered.tier_key))
+    files = read_files(
+        head, next(column.field_id for column in registered.columns if column.name == registered.tier_key)
+    )
     bounds = [FileBounds(path=file.path, lower=file.lower_key, upper=file.upper_key) for file in files]
     by_path = {file.path: file for file in files}
     return [
@@ -298,7 +323,8 @@ def _tasks(work: Folding, head: LakeHead, stamp: OpStamp, snapshot: ExportedSnap
 
 
 def _mark(work: Folding, done: FoldResult) -> None:
-    """Mark what was folded. Where the columns changed since it was read, nothing is marked: it reads the same, and is folded again."""
+    """Mark what was folded. Where the columns changed since it was read, nothing is marked: it reads the same, and is
+    folded again."""
     try:
         check_followed(work.conn, work.table.registered)
     except SchemaNotFollowed as changed:

@@ -1,6 +1,8 @@
-"""Retention: rows of the lake below R expire: whole files leave the table, rows of files that reach across R are deleted by position.
+"""Retention: rows of the lake below R expire: whole files leave the table, rows of files that reach across R are
+deleted by position.
 
-raise the line (writes below it are refused from here) → look at the lake → intent → write deletes → commit → publish R and S, purge
+raise the line (writes below it are refused from here) → look at the lake → intent → write deletes → commit → publish R
+and S, purge
 """
 
 from __future__ import annotations
@@ -19,19 +21,19 @@ from thermocline.core.names import TableName
 from thermocline.core.op import RETAIN
 from thermocline.core.plan.jumps import render_line_jump
 from thermocline.core.plan.retention import FileRange, RetentionPlan, plan_retention
-from thermocline.faults import fault_point
-from thermocline.hot.retention import raise_line, read_line
-from thermocline.ops.jumps import read_next_line
-from thermocline.ops.lake_listing import read_files
+from thermocline.lake.commit.exact_commit import LakeHead, OpStamp, apply_row_delta, load_table
+from thermocline.ops.data_files import read_files
 from thermocline.ops.resolve import adopt_head
 from thermocline.ops.runner import WrittenOp, plan_table_op, run_op
-from thermocline.pg import Connection
-from thermocline.settings import Settings
-from thermocline.spark.commit import LakeHead, OpStamp, apply_row_delta, load_table
+from thermocline.ops.tier.jumps import read_next_line
+from thermocline.parquet.deletes.position_deletes import DeleteFile
+from thermocline.runtime.fault_points import fault_point
+from thermocline.runtime.pg import Connection
+from thermocline.runtime.settings import Settings
+from thermocline.seam.retention import raise_line, read_line
 from thermocline.spark.jobs.expire import delete_rows
-from thermocline.spark.kernels.expire import ExpireTask
-from thermocline.spark.kernels.fold_deletes import DeleteFile
-from thermocline.spark.kernels.fold_in import FileSeen
+from thermocline.spark.kernels.expire_rows import ExpireTask
+from thermocline.spark.kernels.fold_range import FileSeen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +59,15 @@ class Retaining:
 
 
 def retain(
-    conn: Connection, dsn: str, registered: RegisteredTable, spark: Callable[[], SparkSession], settings: Settings, worker: str
+    conn: Connection,
+    dsn: str,
+    registered: RegisteredTable,
+    spark: Callable[[], SparkSession],
+    settings: Settings,
+    worker: str,
 ) -> Retained:
-    """Expire what is due, under the table's lock and the token that was claimed. Spark is asked for only when a bound has passed."""
+    """Expire what is due, under the table's lock and the token that was claimed. Spark is asked for only when a bound
+    has passed."""
     cut = journal.read_cutline(conn, registered.id)
     current = read_line(conn, registered.id)
     if registered.lake_retention is None or current is None or cut.s is None:
@@ -73,7 +81,9 @@ def retain(
     cut = adopt_head(conn, registered, head, cut, worker)
     tier_key = next(column for column in registered.columns if column.name == registered.tier_key)
     files = read_files(head, tier_key.field_id)
-    plan = plan_retention(line, [FileRange(path=file.path, lower=file.lower_key, upper=file.upper_key) for file in files])
+    plan = plan_retention(
+        line, [FileRange(path=file.path, lower=file.lower_key, upper=file.upper_key) for file in files]
+    )
     raise_line(conn, registered.id, plan.line, settings.lock_timeout_ms)
     fault_point("retain-line-raised")
     work = Retaining(dsn=dsn, registered=registered, head=head, files=files, plan=plan)

@@ -1,15 +1,17 @@
 """One protocol for every change of a lake.
 
-    intent → write (files are registered before they are written) → commit on exactly the head looked at → publish → record
+    intent → write (files are registered before they are written) → commit on exactly the head looked at → publish →
+    record
 
 Every arrow is a place where the process may be killed. Invariants:
 
-1. The head was looked at before the intent, and the commit goes onto that head or fails. So whoever finds the intent first can fence the
-   lake, and a writer that was given up for dead commits nothing afterwards (`ops/resolve.py`).
-2. An op is abandoned only when it is known that nothing of it is in the lake: its commit was not sent, or is known never to arrive
-   (`LostRace`, `CommitFailed`). Whatever else fails from the commit on, such as the flush of what it wrote, leaves the op to the next
-   writer, which looks for the commit by its stamp.
-3. What an op holds open while it writes (an exported snapshot with its locks, a transaction) is held until it is published.
+1. The head was looked at before the intent, and the commit goes onto that head or fails. So whoever finds the intent
+   first can fence the lake, and a writer that was given up for dead commits nothing afterwards (`ops/resolve.py`).
+2. An op is abandoned only when it is known that nothing of it is in the lake: its commit was not sent, or is known
+   never to arrive (`LostRace`, `CommitFailed`). Whatever else fails from the commit on, such as the flush of what it
+   wrote, leaves the op to the next writer, which looks for the commit by its stamp.
+3. What an op holds open while it writes (an exported snapshot with its locks, a transaction) is held until it is
+   published.
 """
 
 from __future__ import annotations
@@ -22,17 +24,18 @@ from typing import Generic, Protocol, TypeVar
 
 import psycopg
 
-from thermocline.catalog import journal, lake_ops, tables
+from thermocline.catalog import journal, tables
+from thermocline.catalog.maintenance import lake_ops
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.observation import CutLine
 from thermocline.core.op import OpKind, kind_named
 from thermocline.errors import CommitFailed, LostRace, ThermoclineError
-from thermocline.faults import fault_point
-from thermocline.hot.delta import lock_for_publication
-from thermocline.hot.retention import Expiring, apply_expiry
-from thermocline.ops.spanning import objects_of
-from thermocline.pg import Connection
-from thermocline.spark.commit import LakeHead, OpStamp
+from thermocline.lake.commit.exact_commit import LakeHead, OpStamp
+from thermocline.ops.spanning_table import objects_of
+from thermocline.runtime.fault_points import fault_point
+from thermocline.runtime.pg import Connection
+from thermocline.seam.delta import lock_for_publication
+from thermocline.seam.retention import Expiring, apply_expiry
 
 Commit = Callable[[LakeHead, OpStamp], int]
 """Makes the snapshot on this head, with this stamp, and returns its id; `LostRace` when the table has moved."""
@@ -43,7 +46,8 @@ Result = TypeVar("Result", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenOp(Generic[Result]):
-    """What an op wrote and how it goes on. Without `commit` there is nothing to commit, and it is published as it is."""
+    """What an op wrote and how it goes on. Without `commit` there is nothing to commit, and it is published as it
+    is."""
 
     result: Result
     """What the op reports afterwards."""
@@ -81,7 +85,9 @@ class OpJournal(Protocol):
 
     def begin(self) -> None: ...
 
-    def note(self, phase: str, *, snapshot: int | None = None, counters: Mapping[str, object] | None = None) -> None: ...
+    def note(
+        self, phase: str, *, snapshot: int | None = None, counters: Mapping[str, object] | None = None
+    ) -> None: ...
 
     def publish(self, written: WrittenOp[object], snapshot: int | None) -> None: ...
 
@@ -91,8 +97,8 @@ class OpJournal(Protocol):
 
 
 Write = Callable[[OpStamp, ExitStack], WrittenOp[Result] | None]
-"""Writes what is to be committed under this stamp; None when nothing is left to do. What is entered into the stack stays open until the
-op is published."""
+"""Writes what is to be committed under this stamp; None when nothing is left to do. What is entered into the stack
+stays open until the op is published."""
 
 
 def run_op(conn: Connection, op: OpJournal, head: LakeHead, write: Write[Result]) -> DoneOp[Result] | None:
@@ -171,13 +177,21 @@ def plan_table_op(
     conn: Connection, registered: RegisteredTable, kind: OpKind, cut: CutLine, worker: str, *, t: int | None = None
 ) -> TableOp:
     """An op on what the cut-line says now; `t` is where it moves the cut-line to."""
-    op = journal.Op(op_id=uuid.uuid4(), table_id=registered.id, kind=kind.name, fence=cut.fence, t=cut.t if t is None else t, base=cut.s)
+    op = journal.Op(
+        op_id=uuid.uuid4(),
+        table_id=registered.id,
+        kind=kind.name,
+        fence=cut.fence,
+        t=cut.t if t is None else t,
+        base=cut.s,
+    )
     return TableOp(conn=conn, registered=registered, kind=kind, op=op, worker=worker)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeTableOp:
-    """An op on a lake table that Postgres does not know: nothing is published to readers, and files that it commits are the table's."""
+    """An op on a lake table that Postgres does not know: nothing is published to readers, and files that it commits are
+    the table's."""
 
     conn: Connection
     lake_id: int
@@ -193,7 +207,13 @@ class LakeTableOp:
 
     def begin(self) -> None:
         lake_ops.begin_lake_op(
-            self.conn, self.op_id, self.lake_id, self.kind.name, base=self.base, worker=self.worker, pass_id=self.pass_id
+            self.conn,
+            self.op_id,
+            self.lake_id,
+            self.kind.name,
+            base=self.base,
+            worker=self.worker,
+            pass_id=self.pass_id,
         )
 
     def note(self, phase: str, *, snapshot: int | None = None, counters: Mapping[str, object] | None = None) -> None:
@@ -201,7 +221,12 @@ class LakeTableOp:
 
     def publish(self, written: WrittenOp[object], snapshot: int | None) -> None:
         lake_ops.finish_lake_op(
-            self.conn, self.op_id, snapshot=snapshot, paths=written.paths, counters=written.counters, message=written.message
+            self.conn,
+            self.op_id,
+            snapshot=snapshot,
+            paths=written.paths,
+            counters=written.counters,
+            message=written.message,
         )
 
     def record(self, event: str) -> None:
@@ -222,7 +247,8 @@ def publish_op(
     lock: Callable[[], object] = lambda: None,
     mark: Callable[[], object] = lambda: None,
 ) -> tuple[str, ...]:
-    """Publish an op of a registered table with all that its kind asks for, now or after a crash; the partitions that are tiered now."""
+    """Publish an op of a registered table with all that its kind asks for, now or after a crash; the partitions that
+    are tiered now."""
     if kind_named(op.kind).expires:
         table = _expiring(registered)
         lock, mark = (lambda: lock_for_publication(conn, table.spill)), (lambda: _expire(conn, registered, table))

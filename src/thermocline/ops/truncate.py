@@ -1,11 +1,12 @@
 """Truncating: a spanning table loses every row of both tiers, at one moment for every reader.
 
-    claim and resolve → look at the lake → intent → lock out writers → empty heap and delta → commit an empty lake → publish
+    claim and resolve → look at the lake → intent → lock out writers → empty heap and delta → commit an empty lake →
+    publish
 
-Invariant: heap, delta, S and the op's phase change in one Postgres transaction, so a reader sees all rows or none, whatever its
-snapshot; that is why the heap's rows are deleted and not truncated, which would take them from older snapshots as well. All that Postgres
-may refuse is done before the lake's commit. A truncation that died after that commit is undone, not finished (`ops/resolve.py`): rows
-written since then were never meant.
+Invariant: heap, delta, S and the op's phase change in one Postgres transaction, so a reader sees all rows or none,
+whatever its snapshot; that is why the heap's rows are deleted and not truncated, which would take them from older
+snapshots as well. All that Postgres may refuse is done before the lake's commit. A truncation that died after that
+commit is undone, not finished (`ops/resolve.py`): rows written since then were never meant.
 """
 
 from __future__ import annotations
@@ -22,25 +23,26 @@ from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.op import TRUNCATE
 from thermocline.errors import NotTruncated
-from thermocline.faults import fault_point
-from thermocline.hot.partitions import short_locks
-from thermocline.hot.truncation import apply_emptying, count_rows, lock_out_writers, why_not_truncate
-from thermocline.ops.follow_schema import check_followed, follow_schema
-from thermocline.ops.lake_ahead import check_lakes
+from thermocline.lake.commit.exact_commit import LakeHead, OpStamp, load_table
+from thermocline.lake.commit.remove_all_rows import remove_every_row
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.runner import WrittenOp, plan_table_op, run_op
-from thermocline.ops.spanning import SpanningTable, read_spanning
-from thermocline.pg import Connection, connect
-from thermocline.settings import Settings
-from thermocline.spark.commit import LakeHead, OpStamp, load_table
-from thermocline.spark.emptying import remove_every_row
+from thermocline.ops.schema.follow_columns import check_followed, follow_schema
+from thermocline.ops.spanning_table import SpanningTable, read_spanning
+from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.runtime.fault_points import fault_point
+from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.settings import Settings
+from thermocline.seam.partitions import short_locks
+from thermocline.seam.truncation import apply_emptying, count_rows, lock_out_writers, why_not_truncate
 
 Talk = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncateReport:
-    """What went, or with `dry_run` what would: rows of the heap, corrections that waited, rows and files of the lake."""
+    """What went, or with `dry_run` what would: rows of the heap, corrections that waited, rows and files of the
+    lake."""
 
     table: str
     heap_rows: int
@@ -63,7 +65,8 @@ class TruncateReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncating:
-    """One truncation under way: the connection that holds the table's lock, the table, and the lake as it was looked at."""
+    """One truncation under way: the connection that holds the table's lock, the table, and the lake as it was looked
+    at."""
 
     conn: Connection
     dsn: str = field(repr=False)
@@ -85,7 +88,8 @@ def truncate(
     talk: Talk = lambda _: None,
     dry_run: bool = False,
 ) -> TruncateReport:
-    """Remove every row of a spanning table. The table, its partitions, T, R and the lake's history of snapshots stay."""
+    """Remove every row of a spanning table. The table, its partitions, T, R and the lake's history of snapshots
+    stay."""
     with connect(dsn, autocommit=True, application_name="thermocline truncate") as conn:
         registered = tables.find_table(conn, name)
         check_lakes(conn)
@@ -102,7 +106,9 @@ def truncate(
             if dry_run:
                 return _report(conn, table, head)
             cut = adopt_head(conn, table.registered, head, cut, worker)
-            work = Truncating(conn=conn, dsn=dsn, table=table, head=head, cut=cut, settings=settings, worker=worker, talk=talk)
+            work = Truncating(
+                conn=conn, dsn=dsn, table=table, head=head, cut=cut, settings=settings, worker=worker, talk=talk
+            )
             return _apply(work, notes)
 
 
@@ -110,13 +116,20 @@ def _report(conn: Connection, table: SpanningTable, head: LakeHead) -> TruncateR
     heap_rows, corrections = count_rows(conn, table.seam)
     rows, files = _lake_totals(head)
     return TruncateReport(
-        table=str(table.name), heap_rows=heap_rows, corrections=corrections, lake_rows=rows, lake_files=files, dry_run=True
+        table=str(table.name),
+        heap_rows=heap_rows,
+        corrections=corrections,
+        lake_rows=rows,
+        lake_files=files,
+        dry_run=True,
     )
 
 
 def _lake_totals(head: LakeHead) -> tuple[int, int]:
     """Rows and data files of the head, by its own summary; rows that position deletes hide are not subtracted."""
-    summaries = (found.get("summary", {}) for found in head.told.get("snapshots", ()) if found["snapshot-id"] == head.snapshot_id)
+    summaries = (
+        found.get("summary", {}) for found in head.told.get("snapshots", ()) if found["snapshot-id"] == head.snapshot_id
+    )
     summary: Mapping[str, str] = next(summaries, {})
     return int(summary.get("total-records", 0)), int(summary.get("total-data-files", 0))
 
@@ -132,21 +145,34 @@ def _apply(work: Truncating, notes: tuple[str, ...]) -> TruncateReport:
 def _empty(work: Truncating, _: OpStamp, held: ExitStack) -> WrittenOp[TruncateReport]:
     """Empty heap and delta in the transaction that publishes the empty lake as well."""
     conn, registered, seam = work.conn, work.table.registered, work.table.seam
-    held.enter_context(short_locks(conn, work.settings.lock_timeout_ms, [registered.heap_oid], f"truncate {work.table.name}"))
+    held.enter_context(
+        short_locks(conn, work.settings.lock_timeout_ms, [registered.heap_oid], f"truncate {work.table.name}")
+    )
     lock_out_writers(conn, seam)
     check_followed(conn, registered)
     emptied = apply_emptying(conn, seam)
     if emptied.kept:
-        raise NotTruncated(f"{work.table.name} is not truncated: a trigger of its own kept {emptied.kept:,} rows from being deleted.")
+        raise NotTruncated(
+            f"{work.table.name} is not truncated: a trigger of its own kept {emptied.kept:,} rows from being deleted."
+        )
     fault_point("truncate-emptied")
     rows, files = _lake_totals(work.head)
     report = TruncateReport(
-        table=str(work.table.name), heap_rows=emptied.heap_rows, corrections=emptied.corrections, lake_rows=rows, lake_files=files
+        table=str(work.table.name),
+        heap_rows=emptied.heap_rows,
+        corrections=emptied.corrections,
+        lake_rows=rows,
+        lake_files=files,
     )
     return WrittenOp(
         result=report,
         message=report.sentence,
         event=f"{report.sentence}.",
         commit=remove_every_row if files else None,
-        counters={"heap_rows": report.heap_rows, "corrections": report.corrections, "rows": rows, "files_removed": files},
+        counters={
+            "heap_rows": report.heap_rows,
+            "corrections": report.corrections,
+            "rows": rows,
+            "files_removed": files,
+        },
     )

@@ -1,1 +1,2 @@
-"""Spark: the session, the exact commit of the lake, the kernels that move bytes inside tasks, and the jobs that run them."""
+"""Spark: the session, the exact commit of the lake, the kernels that move bytes inside tasks, and the jobs that run
+them."""

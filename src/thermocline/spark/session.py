@@ -1,7 +1,8 @@
 """The one way to make a Spark session that can read and commit the lake.
 
-Iceberg's JDBC catalog writes the Spark catalog's name into every row of `iceberg_tables`, and the rows must say `thermocline` for
-PyIceberg to find them: so the Spark catalog is called `thermocline`, and the table of `public.events` is `thermocline.public.events`.
+Iceberg's JDBC catalog writes the Spark catalog's name into every row of `iceberg_tables`, and the rows must say
+`thermocline` for PyIceberg to find them: so the Spark catalog is called `thermocline`, and the table of `public.events`
+is `thermocline.public.events`.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-from thermocline.artifacts import spark_jar_paths
 from thermocline.core.names import TableName
 from thermocline.errors import RefusedError
-from thermocline.lake_files import fsync_environment
-from thermocline.locations import location_of
-from thermocline.object_store import current_store, is_object_location
-from thermocline.pg import Endpoint
+from thermocline.runtime.artifacts import spark_jar_paths
+from thermocline.runtime.file_io import fsync_environment
+from thermocline.runtime.locations import location_of
+from thermocline.runtime.object_store import current_store, is_object_location
+from thermocline.runtime.pg import Endpoint
 
 LAKE_CATALOG = "thermocline"
 ICEBERG_SCHEMA = "thermocline_iceberg"
@@ -32,13 +33,15 @@ _LOCAL_FILES = {
     # Spark has opened Hadoop's own long before, and a cached one would be given whatever the setting says.
     "hadoop.fs.file.impl.disable.cache": "true",
 }
-"""Hadoop's own local file system starts the program `chmod` twice for each file it makes, 13 ms; this one asks the system itself."""
+"""Hadoop's own local file system starts the program `chmod` twice for each file it makes, 13 ms; this one asks the
+system itself."""
 _CATALOGS: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkPlan:
-    """What a session is made from. `extra` wins over the defaults of the context; `warehouse` is a URI or an absolute path."""
+    """What a session is made from. `extra` wins over the defaults of the context; `warehouse` is a URI or an absolute
+    path."""
 
     endpoint: Endpoint
     warehouse: str
@@ -49,13 +52,17 @@ class SparkPlan:
 
 
 def spark_session(plan: SparkPlan) -> SparkSession:
-    """A session of its own on `plan`'s database. The Spark context under it is one per process: the first plan's master and jars stand."""
-    # Executors run the same interpreter as the driver, so that the same package and the same pyarrow load on both sides.
+    """A session of its own on `plan`'s database. The Spark context under it is one per process: the first plan's master
+    and jars stand."""
+    # Executors run the same interpreter as the driver, so that the same package and the same pyarrow load on both
+    # sides.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
     builder = SparkSession.builder.master(plan.master).appName(plan.app_name)
-    for name, value in plan_context_conf(plan, spark_jar_paths(object_store=is_object_location(plan.warehouse))).items():
+    for name, value in plan_context_conf(
+        plan, spark_jar_paths(object_store=is_object_location(plan.warehouse))
+    ).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate().newSession()
     for name, value in plan_catalog_conf(plan).items():
@@ -77,7 +84,7 @@ def plan_context_conf(plan: SparkPlan, jars: Iterable[Path]) -> dict[str, str]:
         "spark.driver.memory": plan.driver_memory,
         "spark.log.level": "ERROR",
         "spark.python.worker.reuse": "true",
-        "spark.python.daemon.module": "thermocline.spark.daemon",
+        "spark.python.daemon.module": "thermocline.spark.python_daemon",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.shuffle.partitions": "4",
@@ -99,7 +106,8 @@ def plan_catalog_conf(plan: SparkPlan) -> dict[str, str]:
         f"{catalog}.jdbc.user": plan.endpoint.user,
         f"{catalog}.jdbc.schema-version": "V1",
         f"{catalog}.warehouse": location_of(plan.warehouse),
-        # A server that restarted ends connections with these; the catalog connects again, and its compare-and-swap is safe to repeat.
+        # A server that restarted ends connections with these; the catalog connects again, and its compare-and-swap is
+        # safe to repeat.
         f"{catalog}.retryable_status_codes": "57P01,57P02,57P03",
         # Another process may commit at any time, so a cached table would be a stale one.
         f"{catalog}.cache-enabled": "false",
@@ -115,7 +123,8 @@ def plan_catalog_conf(plan: SparkPlan) -> dict[str, str]:
 
 
 def lake_catalog(spark: SparkSession) -> Any:
-    """Iceberg's own catalog object of this session's database, whichever session the JVM thinks is active; one per session."""
+    """Iceberg's own catalog object of this session's database, whichever session the JVM thinks is active; one per
+    session."""
     jvm: Any = spark._jvm
     if (held := _CATALOGS.get(spark)) is not None:
         return held

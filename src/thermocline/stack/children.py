@@ -1,4 +1,5 @@
-"""The processes of a stack, each started in a session of its own, bound to the supervisor's life, and stopped with all it started."""
+"""The processes of a stack, each started in a session of its own, bound to the supervisor's life, and stopped with all
+it started."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from typing import Protocol
 import psutil
 
 from thermocline.errors import DirectoryUnusable
-from thermocline.launch import launch_command
-from thermocline.postgres_server import PostgresServer
+from thermocline.runtime.launch import launch_command
+from thermocline.runtime.postgres_server import PostgresServer
 from thermocline.stack.state import ProcessRecord
 
 STOP_TIMEOUT_SECONDS = 30.0
@@ -116,7 +117,9 @@ def end_session(session_id: int) -> None:
             continue
 
 
-def end_process(record: ProcessRecord, gentle: signal.Signals = signal.SIGTERM, timeout_seconds: float = STOP_TIMEOUT_SECONDS) -> bool:
+def end_process(
+    record: ProcessRecord, gentle: signal.Signals = signal.SIGTERM, timeout_seconds: float = STOP_TIMEOUT_SECONDS
+) -> bool:
     """End a recorded process that may not be our child, and its session; True when it was alive."""
     alive = record.is_alive()
     assert record.pid is None or record.pid > 1
@@ -127,7 +130,8 @@ def end_process(record: ProcessRecord, gentle: signal.Signals = signal.SIGTERM, 
             _wait_gone(record, 10.0)
     if record.pid is not None and record.started is not None:
         for process in _session_members(record.pid):
-            # A session is named by a pid, and a pid may have been given out again: only what is younger than our process can be ours.
+            # A session is named by a pid, and a pid may have been given out again: only what is younger than our
+            # process can be ours.
             if not record.is_alive() and process.pid != record.pid and process.create_time() >= record.started:
                 _send(process.pid, signal.SIGKILL)
     return alive

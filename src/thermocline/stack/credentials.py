@@ -1,6 +1,7 @@
 """Passwords of a stack: made once, kept in DIR/secrets with mode 0600, and given to clients as a passfile.
 
-No password appears on a command line, in stack.json or in `status`: the DSNs there name the passfile, and libpq reads it.
+No password appears on a command line, in stack.json or in `status`: the DSNs there name the passfile, and libpq reads
+it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ class PassEntry:
     password: str
 
     def render(self) -> str:
-        return ":".join(part.replace("\\", "\\\\").replace(":", "\\:") for part in (self.host, self.port)) + ":*:" + self._render_login()
+        return (
+            ":".join(part.replace("\\", "\\\\").replace(":", "\\:") for part in (self.host, self.port))
+            + ":*:"
+            + self._render_login()
+        )
 
     def _render_login(self) -> str:
         return ":".join(part.replace("\\", "\\\\").replace(":", "\\:") for part in (self.user, self.password))

@@ -1,4 +1,5 @@
-"""The demo: a table over two years, moved to the lake, with what one sees before and after. Run again, it continues with what is there."""
+"""The demo: a table over two years, moved to the lake, with what one sees before and after. Run again, it continues
+with what is there."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ from datetime import UTC, datetime
 
 from psycopg import sql
 
-from thermocline import pg
 from thermocline.core.names import TableName
-from thermocline.ops.ask import perform_on_request
-from thermocline.ops.overview import TableDetail, read_detail
-from thermocline.ops.register import RegisterRequest, register
-from thermocline.settings import LoadedSettings, Settings
+from thermocline.ops.inspect.overview import TableDetail, read_detail
+from thermocline.ops.register.registration import RegisterRequest, register
+from thermocline.ops.requests.submit import perform_on_request
+from thermocline.runtime import pg
+from thermocline.runtime.settings import LoadedSettings, Settings
 from thermocline.stack.locate import require_dsn
 
 TABLE = TableName("public", "events")
@@ -67,7 +68,12 @@ def run_demo(loaded: LoadedSettings, *, print_line: Say, tell: Say, now: datetim
         tell("moving old partitions to the lake (Spark starts first)")
         began = time.monotonic()
         report = perform_on_request(
-            "tier", dsn, TABLE, settings=settings, talk=lambda line: tell(f"  {line}"), timeout_seconds=TIER_TIMEOUT_SECONDS
+            "tier",
+            dsn,
+            TABLE,
+            settings=settings,
+            talk=lambda line: tell(f"  {line}"),
+            timeout_seconds=TIER_TIMEOUT_SECONDS,
         )
         tier_seconds = time.monotonic() - began
         detail = read_detail(dsn, TABLE)
@@ -85,7 +91,11 @@ def run_demo(loaded: LoadedSettings, *, print_line: Say, tell: Say, now: datetim
 def plan_months(now: datetime) -> tuple[Month, ...]:
     """The partitions: one month two years back, the last eight months, and the next one, empty."""
     this = now.year * 12 + now.month - 1
-    months = [(this - OLD_MONTHS, OLD_ROWS), *((this - back, ROWS_PER_MONTH) for back in range(RECENT_MONTHS - 1, -1, -1)), (this + 1, 0)]
+    months = [
+        (this - OLD_MONTHS, OLD_ROWS),
+        *((this - back, ROWS_PER_MONTH) for back in range(RECENT_MONTHS - 1, -1, -1)),
+        (this + 1, 0),
+    ]
     return tuple(
         Month(lo=_month_start(index), hi=_month_start(index + 1), first_id=position * 1_000_000, rows=rows)
         for position, (index, rows) in enumerate(months)
@@ -108,7 +118,10 @@ def _make_table(conn: pg.Connection, now: datetime, tell: Say) -> bool:
             create = sql.SQL("create table public.{} partition of public.events for values from ({}) to ({})")
             conn.execute(create.format(sql.Identifier(month.name), sql.Literal(month.lo), sql.Literal(month.hi)))
             if month.rows:
-                conn.execute(_QUERIES["fill"], {"first_id": month.first_id, "lo": month.lo, "hi": min(month.hi, now), "rows": month.rows})
+                conn.execute(
+                    _QUERIES["fill"],
+                    {"first_id": month.first_id, "lo": month.lo, "hi": min(month.hi, now), "rows": month.rows},
+                )
     conn.execute("analyze public.events")
     return True
 
@@ -135,7 +148,8 @@ def _render_tiering(detail: TableDetail, moved_bytes: int, seconds: float) -> li
     seen = detail.overview
     size = f", {moved_bytes / 1e6:.1f} MB of Parquet" if moved_bytes else ""
     return [
-        f"{seen.tiered_partitions + seen.dropped_partitions} partitions with {seen.rows_tiered:,} rows are in the lake{size};"
+        f"{seen.tiered_partitions + seen.dropped_partitions} partitions with {seen.rows_tiered:,} rows are in "
+        f"the lake{size};"
         f" {seen.dropped_partitions} of them left the heap. Moving took {seconds:.1f} s, the start of Spark included."
     ]
 
@@ -144,10 +158,15 @@ def _render_tiers(conn: pg.Connection, line: str, before: Aggregate) -> list[str
     first, after = _aggregate(conn), _aggregate(conn)
     rows, amount, customers, oldest, newest = after.answer
     warm, cold = _scalar(conn, "heap_rows", line), _scalar(conn, "cold_rows", line)
-    same = "the same answer" if first.answer == after.answer == before.answer else f"NOT the same answer: {before.answer}"
+    same = (
+        "the same answer" if first.answer == after.answer == before.answer else f"NOT the same answer: {before.answer}"
+    )
     return [
         f"The line T stands at {line}: {warm:,} rows in the heap, {cold:,} in the lake.",
-        f"One query over both tiers: {rows:,} rows, amount {amount:,}, {customers:,} customers, {oldest:%Y-%m-%d} to {newest:%Y-%m-%d}.",
+        (
+            f"One query over both tiers: {rows:,} rows, amount {amount:,}, {customers:,} customers, "
+            f"{oldest:%Y-%m-%d} to {newest:%Y-%m-%d}."
+        ),
         f"  before moving {_ms(before)}; after it {_ms(first)} the first time, {_ms(after)} the second: {same}.",
     ]
 
@@ -168,7 +187,10 @@ def _update_old_row(conn: pg.Connection) -> list[str]:
     read_ms = (time.monotonic() - began) * 1000
     assert back is not None
     return [
-        f"Row {identity} of {at:%Y-%m-%d} lies in the lake. Its amount was {amount}; raised by 1 (UPDATE {changed}, {update_ms:.0f} ms),",
+        (
+            f"Row {identity} of {at:%Y-%m-%d} lies in the lake. Its amount was {amount}; raised by 1 (UPDATE "
+            f"{changed}, {update_ms:.0f} ms),"
+        ),
         f"  it reads back as {back[0]} ({read_ms:.0f} ms).",
     ]
 

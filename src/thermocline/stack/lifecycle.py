@@ -15,12 +15,12 @@ from pathlib import Path
 
 from psycopg import sql
 
-from thermocline import pg
 from thermocline.errors import DirectoryUnusable, NoStack, StackNotReady, StackNotReadyInTime
-from thermocline.hot.gateway_server import ROOT_CERTIFICATE, GatewayTls
-from thermocline.ops.init_database import GatewayAddress, init_database
-from thermocline.postgres_server import PostgresServer
-from thermocline.settings import LoadedSettings
+from thermocline.ops.admin.init_database import GatewayAddress, init_database
+from thermocline.runtime import pg
+from thermocline.runtime.postgres_server import PostgresServer
+from thermocline.runtime.settings import LoadedSettings
+from thermocline.seam.foreign_server import ROOT_CERTIFICATE, GatewayTls
 from thermocline.stack.children import PostgresChild, ProgramChild, end_process
 from thermocline.stack.credentials import keep_password
 from thermocline.stack.prepare import DATABASE, SUPERUSER, check_ports, prepare_stack, process_environment
@@ -104,7 +104,12 @@ def wait_until_up(directory: Path, process: subprocess.Popen[bytes] | None) -> S
     log_path = directory / "logs" / "supervisor.log"
     while time.monotonic() < deadline:
         state = read_state(directory)
-        if state and state.phase == "up" and state.supervisor.is_alive() and (process is None or state.supervisor.pid == process.pid):
+        if (
+            state
+            and state.phase == "up"
+            and state.supervisor.is_alive()
+            and (process is None or state.supervisor.pid == process.pid)
+        ):
             return state
         if process is not None and process.poll() is not None:
             lines = [line for line in log_path.read_text(errors="replace").splitlines() if line.strip()]
@@ -134,11 +139,16 @@ def read_status(directory: Path) -> StackStatus:
     if state is None:
         raise NoStack(f"No stack is in {directory}.")
     looked = tuple(
-        record if record.state == "waiting to restart" or record.is_alive() else replace(record, pid=None, started=None, state="stopped")
+        record
+        if record.state == "waiting to restart" or record.is_alive()
+        else replace(record, pid=None, started=None, state="stopped")
         for record in state.processes
     )
     alive = state.supervisor.is_alive()
-    return StackStatus(state=replace(state, processes=looked, phase=state.phase if alive else "down"), is_up=alive and state.phase == "up")
+    return StackStatus(
+        state=replace(state, processes=looked, phase=state.phase if alive else "down"),
+        is_up=alive and state.phase == "up",
+    )
 
 
 def _start_all(supervisor: Supervisor, loaded: LoadedSettings, tell: Tell) -> None:
@@ -159,7 +169,9 @@ def _start_all(supervisor: Supervisor, loaded: LoadedSettings, tell: Tell) -> No
         supervisor.start(PostgresChild(server))
         _make_database(server.dsn("postgres"))
     init_database(
-        state.postgres_dsn, _gateway_address(loaded, directory, state), connect_timeout_seconds=loaded.values.connect_timeout_seconds
+        state.postgres_dsn,
+        _gateway_address(loaded, directory, state),
+        connect_timeout_seconds=loaded.values.connect_timeout_seconds,
     )
     environment = process_environment(directory)
     for name in ("gateway", "worker", "serve"):
@@ -170,7 +182,8 @@ def _start_all(supervisor: Supervisor, loaded: LoadedSettings, tell: Tell) -> No
 
 
 def _gateway_address(loaded: LoadedSettings, directory: Path, state: StackState) -> GatewayAddress:
-    """Where Postgres finds the gateway, and how it makes sure of it: ours is verified, another one's is its owner's affair."""
+    """Where Postgres finds the gateway, and how it makes sure of it: ours is verified, another one's is its owner's
+    affair."""
     host, port = state.gateway_host, str(state.gateway_port)
     if loaded.values.gateway_addresses is not None:
         host, port = loaded.values.gateway_place
@@ -226,4 +239,8 @@ def _try_lock(directory: Path) -> Iterator[bool]:
 
 def _first_error(lines: list[str]) -> str:
     errors = [line for line in lines if line.startswith("error ")]
-    return errors[0].split(": ", 1)[-1] if errors else (lines[-1] if lines else "The stack's supervisor ended without a word.")
+    return (
+        errors[0].split(": ", 1)[-1]
+        if errors
+        else (lines[-1] if lines else "The stack's supervisor ended without a word.")
+    )

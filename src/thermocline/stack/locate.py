@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from thermocline.errors import NoStack
-from thermocline.settings import LoadedSettings
+from thermocline.runtime.settings import LoadedSettings
 from thermocline.stack.state import read_state
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from thermocline import artifacts, pg
-from thermocline.certificates import keep_certificate
-from thermocline.directories import check_directory, check_warehouse
 from thermocline.errors import PortTaken
-from thermocline.object_store import is_object_location
-from thermocline.postgres_server import check_port_free, free_port
-from thermocline.settings import LoadedSettings, split_address
+from thermocline.runtime import artifacts, pg
+from thermocline.runtime.certificates import keep_certificate
+from thermocline.runtime.directories import check_directory, check_warehouse
+from thermocline.runtime.object_store import is_object_location
+from thermocline.runtime.postgres_server import check_port_free, free_port
+from thermocline.runtime.settings import LoadedSettings, split_address
 from thermocline.stack.credentials import PassEntry, keep_password, passfile_path, write_passfile
 from thermocline.stack.state import ProcessRecord, StackState, read_state, state_path
 
@@ -33,14 +33,19 @@ def prepare_stack(loaded: LoadedSettings) -> StackState:
     artifacts.spark_jar_paths(object_store=is_object_location(loaded.values.warehouse_location))
     remembered = read_state(directory)
     if loaded.values.dsn is not None:
-        return _choose_state(loaded, remembered, role=_check_own_postgres(loaded.values.dsn, loaded.values.connect_timeout_seconds))
+        return _choose_state(
+            loaded, remembered, role=_check_own_postgres(loaded.values.dsn, loaded.values.connect_timeout_seconds)
+        )
     artifacts.postgres_home()
     return _choose_state(loaded, remembered, role=SUPERUSER)
 
 
 def check_ports(directory: Path, state: StackState) -> None:
     """Refuse when somebody else took a port that this stack remembers."""
-    ports = {"the gateway": (state.gateway_host, state.gateway_port), "the HTTP API": (state.http_host, state.http_port)}
+    ports = {
+        "the gateway": (state.gateway_host, state.gateway_port),
+        "the HTTP API": (state.http_host, state.http_port),
+    }
     if state.gateway_http_port is not None:
         ports["the gateway's metrics"] = (state.gateway_http_host, state.gateway_http_port)
     if state.postgres_port is not None:
@@ -50,8 +55,14 @@ def check_ports(directory: Path, state: StackState) -> None:
             check_port_free(port, host)
         except PortTaken:
             raise PortTaken(
-                f"Port {port} on {host} is taken by another program, and {state_path(directory)} remembers it for {what}.",
-                hint=f"Stop that program (`ss -ltnp 'sport = :{port}'` names it), or change the port in {state_path(directory)}.",
+                (
+                    f"Port {port} on {host} is taken by another program, and {state_path(directory)} remembers it "
+                    f"for {what}."
+                ),
+                hint=(
+                    f"Stop that program (`ss -ltnp 'sport = :{port}'` names it), or change the port in "
+                    f"{state_path(directory)}."
+                ),
             ) from None
 
 
@@ -61,20 +72,29 @@ def _choose_state(loaded: LoadedSettings, remembered: StackState | None, role: s
         loaded, "gateway_listen", (remembered.gateway_host, remembered.gateway_port) if remembered else None
     )
     metrics_host, metrics_port = _address(
-        loaded, "gateway_http_listen", (remembered.gateway_http_host, remembered.gateway_http_port) if remembered else None
+        loaded,
+        "gateway_http_listen",
+        (remembered.gateway_http_host, remembered.gateway_http_port) if remembered else None,
     )
     cert, key = _keep_gateway_certificate(loaded, gateway_host)
-    http_host, http_port = _address(loaded, "http_listen", (remembered.http_host, remembered.http_port) if remembered else None)
+    http_host, http_port = _address(
+        loaded, "http_listen", (remembered.http_host, remembered.http_port) if remembered else None
+    )
     entries: list[PassEntry] = []
     if settings.dsn is None:
         postgres_port = (remembered and remembered.postgres_port) or free_port()
         password = keep_password(directory, "postgres_password")
-        entries += _entries_at(("127.0.0.1", postgres_port), (gateway_host, gateway_port), user=SUPERUSER, password=password)
+        entries += _entries_at(
+            ("127.0.0.1", postgres_port), (gateway_host, gateway_port), user=SUPERUSER, password=password
+        )
         parts: dict[str, Any] = {"host": "127.0.0.1", "port": postgres_port, "user": SUPERUSER, "dbname": DATABASE}
     else:
         postgres_port, parts = None, conninfo_to_dict(settings.dsn)
         if given := parts.pop("password", None):
-            entries += [_own_entry(parts, str(given)), *_entries_at((gateway_host, gateway_port), user=role, password=str(given))]
+            entries += [
+                _own_entry(parts, str(given)),
+                *_entries_at((gateway_host, gateway_port), user=role, password=str(given)),
+            ]
     passfile = str(write_passfile(directory, tuple(entries)))
     if postgres_port is not None or (settings.dsn and "passfile" not in parts and entries):
         parts["passfile"] = passfile
@@ -121,7 +141,10 @@ def _keep_gateway_certificate(loaded: LoadedSettings, host: str) -> tuple[str | 
 def _own_entry(parts: dict[str, Any], password: str) -> PassEntry:
     host, port = str(parts.get("host") or "*"), str(parts.get("port") or "*")
     return PassEntry(
-        host="*" if "," in host else host, port="*" if "," in port else port, user=str(parts.get("user") or "*"), password=password
+        host="*" if "," in host else host,
+        port="*" if "," in port else port,
+        user=str(parts.get("user") or "*"),
+        password=password,
     )
 
 

@@ -83,7 +83,9 @@ class StackState:
 def record_of(name: str, pid: int, state: ProcessState, restarts: int = 0) -> ProcessRecord:
     """The record of a living process; a process that ended meanwhile is recorded as stopped."""
     try:
-        return ProcessRecord(name=name, pid=pid, started=psutil.Process(pid).create_time(), state=state, restarts=restarts)
+        return ProcessRecord(
+            name=name, pid=pid, started=psutil.Process(pid).create_time(), state=state, restarts=restarts
+        )
     except psutil.Error:
         return ProcessRecord(name=name, restarts=restarts)
 
@@ -98,7 +100,9 @@ def read_state(directory: Path) -> StackState | None:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         if raw.pop("format") != _FORMAT:
-            raise DirectoryUnusable(f"{path} was written by another version of thermocline.", hint="Use that version, or another --dir.")
+            raise DirectoryUnusable(
+                f"{path} was written by another version of thermocline.", hint="Use that version, or another --dir."
+            )
         raw["supervisor"] = ProcessRecord(**raw["supervisor"])
         raw["processes"] = tuple(ProcessRecord(**entry) for entry in raw["processes"])
         return StackState(**raw)
@@ -107,7 +111,9 @@ def read_state(directory: Path) -> StackState | None:
     except OSError as problem:
         raise DirectoryUnusable(f"{path} cannot be read: {problem.strerror}.") from problem
     except (ValueError, KeyError, TypeError) as problem:
-        raise DirectoryUnusable(f"{path} is damaged.", hint="Restore it, or remove it when nothing of this stack runs.") from problem
+        raise DirectoryUnusable(
+            f"{path} is damaged.", hint="Restore it, or remove it when nothing of this stack runs."
+        ) from problem
 
 
 def write_state(directory: Path, state: StackState) -> None:

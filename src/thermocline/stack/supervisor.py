@@ -37,7 +37,8 @@ class _Watch:
 
 
 class Supervisor:
-    """Owns the children of one stack. Single-threaded: children are bound to the life of the thread that started them."""
+    """Owns the children of one stack. Single-threaded: children are bound to the life of the thread that started
+    them."""
 
     def __init__(self, directory: Path, state: StackState, tell: Tell) -> None:
         self.directory = directory
@@ -53,7 +54,8 @@ class Supervisor:
         self._launch(watch)
 
     def wait_for_port(self, name: str, host: str, port: int) -> None:
-        """Return when somebody listens; a child that keeps ending, or takes too long, is refused with its last words."""
+        """Return when somebody listens; a child that keeps ending, or takes too long, is refused with its last
+        words."""
         deadline = time.monotonic() + READY_TIMEOUT_SECONDS
         watch = next(watch for watch in self._watches if watch.child.name == name)
         while not _listens(host, port):
@@ -63,7 +65,9 @@ class Supervisor:
             if watch.restarts >= 3 or time.monotonic() > deadline:
                 last = _last_words(watch.child.log_path)
                 problem = StackNotReady if watch.restarts >= 3 else StackNotReadyInTime
-                raise problem(f"The {name} did not get ready on {host}:{port}: {last}", hint=f"Its log is {watch.child.log_path}.")
+                raise problem(
+                    f"The {name} did not get ready on {host}:{port}: {last}", hint=f"Its log is {watch.child.log_path}."
+                )
             time.sleep(POLL_SECONDS)
 
     def mark_up(self) -> None:
@@ -127,7 +131,11 @@ class Supervisor:
             f"{watch.pause_seconds:g} s, and its log is {watch.child.log_path}"
         )
         watch.pause_seconds = min(watch.pause_seconds * 2, LONGEST_PAUSE_SECONDS)
-        self._remember(self.state.with_process(ProcessRecord(name=watch.child.name, state="waiting to restart", restarts=watch.restarts)))
+        self._remember(
+            self.state.with_process(
+                ProcessRecord(name=watch.child.name, state="waiting to restart", restarts=watch.restarts)
+            )
+        )
 
     def _restart(self, watch: _Watch) -> None:
         watch.restarts += 1
@@ -154,7 +162,11 @@ def _listens(host: str, port: int) -> bool:
 
 
 def _last_words(log_path: Path) -> str:
-    lines = [line.strip() for line in log_path.read_text(errors="replace").splitlines() if line.strip()] if log_path.exists() else []
+    lines = (
+        [line.strip() for line in log_path.read_text(errors="replace").splitlines() if line.strip()]
+        if log_path.exists()
+        else []
+    )
     errors = [line for line in lines[-50:] if line.startswith("error ")]
     return (errors or lines or ["it said nothing"])[-1]
 

@@ -1,6 +1,7 @@
 """The worker's loop: a cycle over every registered table, requests in between, until it is told to stop.
 
-One failing table does not stop the others; a failure is logged once per change of its cause. When Postgres goes away it waits.
+One failing table does not stop the others; a failure is logged once per change of its cause. When Postgres goes away it
+waits.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from thermocline.catalog.pauses import note_cycle
 from thermocline.catalog.pins import sweep_pins
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.errors import AnotherWriter, Paused, PostgresUnreachable, ThermoclineError
+from thermocline.maintain.janitor import grace_by_policy, remove_leftover_lakes, remove_stray_files
+from thermocline.ops.admin.statistics import refresh_statistics
 from thermocline.ops.fold import fold, has_work
-from thermocline.ops.janitor import grace_by_policy, remove_leftover_lakes, remove_stray_files
-from thermocline.ops.perform import perform, render_report
-from thermocline.ops.sessions import spark_source
-from thermocline.ops.statistics import refresh_statistics
-from thermocline.ops.tier import tier
-from thermocline.ops.watch import verify_next_range
-from thermocline.pg import Connection, connect
-from thermocline.settings import Settings
+from thermocline.ops.requests.execute import perform, render_report
+from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.tier.tiering import tier
+from thermocline.ops.verify.background import verify_next_range
+from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.settings import Settings
 from thermocline.worker.maintenance import MaintenanceThreads
 
 _LOG = logging.getLogger("thermocline.worker")
@@ -112,7 +113,8 @@ class Worker:
         return self._tidy(conn) and well
 
     def _tidy(self, conn: Connection) -> bool:
-        """Delete what nobody took up; a copy of the database deletes nothing. What was refused is tried again after a while."""
+        """Delete what nobody took up; a copy of the database deletes nothing. What was refused is tried again after a
+        while."""
         if time.monotonic() < self._tidy_due:
             return True
         try:
@@ -141,7 +143,8 @@ class Worker:
             self._complain(f"verify of {watched.table}", watched.sentence)
 
     def _refresh_statistics(self, conn: Connection, table: RegisteredTable) -> None:
-        """Keep the planner's picture of the lake fresh; where that fails (no gateway, say) it is tried again, and nothing else waits."""
+        """Keep the planner's picture of the lake fresh; where that fails (no gateway, say) it is tried again, and
+        nothing else waits."""
         if time.monotonic() < self._statistics_due.get(table.id, 0.0):
             return
         try:
@@ -189,9 +192,14 @@ class Worker:
                     talk=self._teller(conn, request.id),
                 )
             except (ThermoclineError, psycopg.Error) as problem:
-                told = problem if isinstance(problem, ThermoclineError) else ThermoclineError(str(problem).splitlines()[0])
+                told = (
+                    problem if isinstance(problem, ThermoclineError) else ThermoclineError(str(problem).splitlines()[0])
+                )
                 requests.finish_request(
-                    conn, request.id, "failed", {"message": told.message, "hint": told.hint, "code": told.code, "exit_code": told.exit_code}
+                    conn,
+                    request.id,
+                    "failed",
+                    {"message": told.message, "hint": told.hint, "code": told.code, "exit_code": told.exit_code},
                 )
             else:
                 requests.finish_request(conn, request.id, "done", render_report(report))

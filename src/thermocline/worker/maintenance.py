@@ -1,7 +1,8 @@
-"""Maintenance beside the cycle: forced passes, passes that are due, and the health of every lake, in threads of their own.
+"""Maintenance beside the cycle: forced passes, passes that are due, and the health of every lake, in threads of their
+own.
 
-A pass may take hours, so it must not hold up tiering and folding; its connection is its own, and so is its lock. All of it may run in any
-number of workers: whoever raises a table's next time runs its pass.
+A pass may take hours, so it must not hold up tiering and folding; its connection is its own, and so is its lock. All of
+it may run in any number of workers: whoever raises a table's next time runs its pass.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ import psycopg
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
-from thermocline.catalog import maintenance_requests
-from thermocline.catalog.lake_stats import read_stats
-from thermocline.catalog.maintenance_requests import ForcedPass
-from thermocline.catalog.passes import close_dead_passes
+from thermocline.catalog.maintenance import forced_passes as maintenance_requests
+from thermocline.catalog.maintenance.forced_passes import ForcedPass
+from thermocline.catalog.maintenance.lake_stats import read_stats
+from thermocline.catalog.maintenance.passes import close_dead_passes
 from thermocline.catalog.safety import Owner
 from thermocline.errors import Paused, PostgresUnreachable, ThermoclineError
-from thermocline.maintenance_errors import PassRunning
-from thermocline.ops.maintain.ask import wish_from_data
-from thermocline.ops.maintain.health import collect_health
-from thermocline.ops.maintain.run import PassReport, PassWish, render_pass, run_pass_on
-from thermocline.ops.maintain.targets import find_owner
-from thermocline.pg import Connection, connect
-from thermocline.settings import Settings
+from thermocline.errors.maintenance import PassRunning
+from thermocline.maintain.health import collect_health
+from thermocline.maintain.requests import wish_from_data
+from thermocline.maintain.run_pass import PassReport, PassWish, render_pass, run_pass_on
+from thermocline.maintain.targets import find_owner
+from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.settings import Settings
 
 _LOG = logging.getLogger("thermocline.maintain")
 _RECONNECT_SECONDS = 1.0
@@ -37,7 +38,9 @@ _LOOK_SECONDS = 1.0
 class MaintenanceThreads:
     """The two threads of a worker: one runs passes, one looks at the health of the lakes."""
 
-    def __init__(self, dsn: str, settings: Settings, spark: Callable[[], SparkSession], worker: str, stopping: threading.Event) -> None:
+    def __init__(
+        self, dsn: str, settings: Settings, spark: Callable[[], SparkSession], worker: str, stopping: threading.Event
+    ) -> None:
         self.dsn = dsn
         self.settings = settings
         self.worker = worker
@@ -85,7 +88,9 @@ class MaintenanceThreads:
         serve_due(self, conn)
         self.stopping.wait(_LOOK_SECONDS)
 
-    def run(self, conn: Connection, owner: Owner, wish: PassWish, talk: Callable[[str], None] = lambda _: None) -> PassReport:
+    def run(
+        self, conn: Connection, owner: Owner, wish: PassWish, talk: Callable[[str], None] = lambda _: None
+    ) -> PassReport:
         """One pass, on this connection."""
         report = run_pass_on(
             conn,
@@ -100,7 +105,9 @@ class MaintenanceThreads:
         )
         if report.status in ("done", "failed"):
             level = logging.ERROR if report.status == "failed" else logging.INFO
-            _LOG.log(level, "%s: %s", report.table, report.sentence, extra={"action": "maintain", "table": report.table})
+            _LOG.log(
+                level, "%s: %s", report.table, report.sentence, extra={"action": "maintain", "table": report.table}
+            )
         return report
 
     def _complain(self, what: str, problem: str) -> None:
@@ -133,7 +140,8 @@ def serve_forced(threads: MaintenanceThreads, conn: Connection) -> int:
 
 
 def serve_due(threads: MaintenanceThreads, conn: Connection) -> int:
-    """Run the passes that are due, those that gain most per byte first; forced ones come in between. How many were run."""
+    """Run the passes that are due, those that gain most per byte first; forced ones come in between. How many were
+    run."""
     interval = threads.settings.maintenance_interval_seconds
     maintenance_requests.schedule_new_tables(conn, interval)
     ran = 0

@@ -117,7 +117,7 @@ create function thermocline.changed_expression(of_table bigint) returns text
      where t.id = of_table and e.expression <> c.expression and e.tree <> c.expression_tree
      order by c.position limit 1 $$;
 
--- Whether a collation orders text by its bytes, as the lake does; core/coltypes.py and hot/facts.py say the same.
+-- Whether a collation orders text by its bytes, as the lake does; core/types.py and seam/heap_facts.py say the same.
 create function thermocline.orders_by_bytes(collation_oid oid) returns boolean
     language sql stable set search_path = pg_catalog as $$
     select case when collation_oid = 0 then true
@@ -135,7 +135,7 @@ create function thermocline.base_type(type_oid oid) returns text
     select case when n.nspname = 'pg_catalog' then t.typname::text else format('%I.%I', n.nspname, t.typname) end
       from pg_type t join pg_namespace n on n.oid = t.typnamespace where t.oid = type_oid $$;
 
--- Iceberg's type for a Postgres type; `string` in text form where it has no twin. core/coltypes.py has the same table, a test compares them.
+-- Iceberg's type for a Postgres type; `string` in text form where it has no twin. core/types.py has the same table, a test compares them.
 create function thermocline.lake_type(base text, pg_type text) returns text
     language sql immutable set search_path = pg_catalog as $$
     select case base when 'bool' then 'boolean' when 'int2' then 'int' when 'int4' then 'int' when 'int8' then 'long'
@@ -145,7 +145,7 @@ create function thermocline.lake_type(base text, pg_type text) returns text
                      when 'numeric' then (select format('decimal(%s, %s)', m[1], m[2]) from regexp_matches(pg_type, '^numeric\((\d+),(\d+)\)$') m
                                            where m[1]::integer <= 38 and m[2]::integer <= m[1]::integer) end $$;
 
--- Whether a type keeps no faithful text form, itself or inside; core/coltypes.py has the same list.
+-- Whether a type keeps no faithful text form, itself or inside; core/types.py has the same list.
 create function thermocline.is_unfaithful(type_oid oid) returns boolean
     language sql stable set search_path = pg_catalog as $$
     with recursive inside(oid) as (

@@ -619,7 +619,7 @@ end $$;
 comment on function thermocline.explain(text) is
     'Says, running nothing, which tiers a statement touches, why, and where its rows would go.';
 
--- The advisory lock that the seam's functions take on a key that only the lake holds (`key_lock` in hot/seam.py).
+-- The advisory lock that the seam's functions take on a key that only the lake holds (`key_lock` in seam/objects.py).
 create function thermocline.lock_key(target thermocline.spanning, key jsonb) returns void
     language plpgsql volatile set search_path = pg_catalog, pg_temp as $$
 declare

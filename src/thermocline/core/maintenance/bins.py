@@ -2,10 +2,11 @@
 
 Pure. A bin is planned only when it leaves fewer files or less debt, so planning again after a pass gives nothing:
 
-- files are taken largest first (in classes of a sixteenth of the target, within a class in the order they were written) and each goes
-  into the first bin with room; where bins of neighbours in the order of writing leave hardly more files, those are taken, so that a
-  file's range of keys grows no faster than its rows;
-- a file is not rewritten to absorb less than half its size, so no file is written again and again on its way to the target;
+- files are taken largest first (in classes of a sixteenth of the target, within a class in the order they were written)
+  and each goes into the first bin with room; where bins of neighbours in the order of writing leave hardly more files,
+  those are taken, so that a file's range of keys grows no faster than its rows;
+- a file is not rewritten to absorb less than half its size, so no file is written again and again on its way to the
+  target;
 - what the outputs would be packed into afterwards is packed together at once.
 """
 
@@ -19,10 +20,18 @@ from typing import Literal
 
 from thermocline.core.maintenance.clustering import Clustering
 from thermocline.core.maintenance.debt import is_in_debt
-from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, Ends, TableSeen, Values, unneeded_deletes
-from thermocline.core.maintenance.policy import Policy
-from thermocline.core.maintenance.scope import NOT_SEALED, is_in_where, is_sealed, parse_where, why_not_where, window_end
-from thermocline.maintenance_errors import BadWhere
+from thermocline.core.maintenance.files import (
+    DataSeen,
+    DeleteIndex,
+    DeleteSeen,
+    Ends,
+    TableSeen,
+    Values,
+    unneeded_deletes,
+)
+from thermocline.core.policy.policy import Policy
+from thermocline.core.policy.scope import NOT_SEALED, is_in_where, is_sealed, parse_where, why_not_where, window_end
+from thermocline.errors.maintenance import BadWhere
 
 NOTHING = "no files eligible for compaction"
 DELETES_NOT_APPLIED = "compaction skipped: delete manifests present and apply_deletes is disabled"
@@ -86,7 +95,9 @@ class _Notes:
         return (*self.lines[:_MAX_DETAILS], f"and {more} more") if more > 0 else tuple(self.lines)
 
 
-def plan_compaction(seen: TableSeen, policy: Policy, now: datetime, clustering: Clustering | None = None) -> CompactionPlan:
+def plan_compaction(
+    seen: TableSeen, policy: Policy, now: datetime, clustering: Clustering | None = None
+) -> CompactionPlan:
     """Bins of the table, with the reasons for what is left alone."""
     if seen.deletes and not policy.apply_deletes:
         count = f"{len(seen.deletes)} delete files"
@@ -98,13 +109,21 @@ def plan_compaction(seen: TableSeen, policy: Policy, now: datetime, clustering: 
     dangling = unneeded_deletes(seen) if policy.delete_compaction_enabled and not policy.where else ()
     bins = tuple(_numbered(number, made) for number, made in enumerate(sorted(found, key=_gain)))
     return CompactionPlan(
-        seen=seen, bins=bins, dangling=dangling, clustering=clustering, sentence=work.sentence, details=_told(notes, seen, policy)
+        seen=seen,
+        bins=bins,
+        dangling=dangling,
+        clustering=clustering,
+        sentence=work.sentence,
+        details=_told(notes, seen, policy),
     )
 
 
 def _told(notes: _Notes, seen: TableSeen, policy: Policy) -> tuple[str, ...]:
     large = sum(1 for file in seen.data if 0 < policy.too_large_bytes < file.size_bytes)
-    return (*notes.told(), *([f"{large} files are too large (above {policy.too_large_bytes:,} bytes)"] if large else []))
+    return (
+        *notes.told(),
+        *([f"{large} files are too large (above {policy.too_large_bytes:,} bytes)"] if large else []),
+    )
 
 
 def _gain(made: Bin) -> tuple[float, str]:
@@ -113,10 +132,19 @@ def _gain(made: Bin) -> tuple[float, str]:
 
 
 def _numbered(number: int, made: Bin) -> Bin:
-    return Bin(number=number, group=made.group, files=made.files, deletes=made.deletes, kernel=made.kernel, target_bytes=made.target_bytes)
+    return Bin(
+        number=number,
+        group=made.group,
+        files=made.files,
+        deletes=made.deletes,
+        kernel=made.kernel,
+        target_bytes=made.target_bytes,
+    )
 
 
-def _groups_in_scope(seen: TableSeen, policy: Policy, now: datetime, notes: _Notes) -> dict[tuple[int, Values], list[DataSeen]]:
+def _groups_in_scope(
+    seen: TableSeen, policy: Policy, now: datetime, notes: _Notes
+) -> dict[tuple[int, Values], list[DataSeen]]:
     """The files of each partition that the policy's `where` and sealed windows let in."""
     conditions = parse_where(policy.where)
     if reason := why_not_where(seen, conditions):
@@ -125,7 +153,10 @@ def _groups_in_scope(seen: TableSeen, policy: Policy, now: datetime, notes: _Not
     for file in seen.data:
         groups[file.group].append(file)
     if policy.sealed_after_ms >= 0 and groups and not any(window_end(seen, group) for group in groups):
-        notes.add("no partition is a window of time, so none waits to be sealed; two compactions never work on one partition at once")
+        notes.add(
+            "no partition is a window of time, so none waits to be sealed; two compactions never work on one "
+            "partition at once"
+        )
     kept = {}
     for group, files in groups.items():
         newest = max((file.added_ms for file in files if file.added_ms is not None), default=None)
@@ -172,7 +203,10 @@ class _Planning:
     def _readable(self, group: tuple[int, Values], files: Sequence[DataSeen]) -> list[DataSeen]:
         odd = [file for file in files if file.format != "parquet"]
         if odd:
-            self._notes.add(f"{render_group(self._seen, group)}: {len(odd)} files are {odd[0].format.upper()}, which is not rewritten")
+            self._notes.add(
+                f"{render_group(self._seen, group)}: {len(odd)} files are {odd[0].format.upper()}, which is "
+                "not rewritten"
+            )
         return [file for file in files if file.format == "parquet"]
 
     def plan_packed(self, groups: Mapping[tuple[int, Values], Sequence[DataSeen]]) -> list[Bin]:
@@ -204,7 +238,9 @@ class _Planning:
             return set(small) if total >= least else set()
         return {group for group, count in counts.items() if count >= max(least, 2)}
 
-    def _pack(self, group: tuple[int, Values], debt: Sequence[DataSeen], clean: Sequence[DataSeen]) -> list[list[DataSeen]]:
+    def _pack(
+        self, group: tuple[int, Values], debt: Sequence[DataSeen], clean: Sequence[DataSeen]
+    ) -> list[list[DataSeen]]:
         """Bins of one partition, such that planning anew with their outputs in place would find nothing."""
         least = 2 if self._policy.min_input_scope == "table" else max(2, self._policy.rewrite_min_input_files)
         inputs = {file.path: [file] for file in (*debt, *clean)}
@@ -232,7 +268,8 @@ class _Planning:
         return [*done, *(files for files in inputs.values() if len(files) > 1)]
 
     def _output(self, files: Sequence[DataSeen]) -> DataSeen:
-        """What a bin becomes, as the next plan would see it: younger than what was left, in the order of the oldest input."""
+        """What a bin becomes, as the next plan would see it: younger than what was left, in the order of the oldest
+        input."""
         first = min(files, key=lambda file: (file.order, file.path))
         order = len(self._seen.data) + first.order
         return replace(first, path=f"output of {first.path}", size_bytes=_bytes(files), order=order)
@@ -249,7 +286,10 @@ class _Planning:
         return in_order if is_worth else by_size
 
     def _settled(
-        self, files: Sequence[DataSeen], owed: set[str], packer: Callable[[Sequence[DataSeen], int], list[list[DataSeen]]]
+        self,
+        files: Sequence[DataSeen],
+        owed: set[str],
+        packer: Callable[[Sequence[DataSeen], int], list[list[DataSeen]]],
     ) -> list[list[DataSeen]]:
         """Bins without clean files that outweigh the rest of theirs; such a file has a bin of its own."""
         left, alone = list(files), list[DataSeen]()
@@ -265,7 +305,9 @@ class _Planning:
     def plan_clustered(self, groups: Mapping[tuple[int, Values], Sequence[DataSeen]]) -> list[Bin]:
         """One bin per partition, of the files that are out of order."""
         readable = {group: self._readable(group, files) for group, files in groups.items()}
-        small = {group: [f for f in files if self._is_small(f) and not self._ordered(f)] for group, files in readable.items()}
+        small = {
+            group: [f for f in files if self._is_small(f) and not self._ordered(f)] for group, files in readable.items()
+        }
         enough = self._enough(small)
         made = []
         for group, files in readable.items():
@@ -282,9 +324,11 @@ class _Planning:
         return self._clustering is not None and self._clustering.holds(file)
 
     def _out_of_order(self, group: tuple[int, Values], files: Sequence[DataSeen], enough: bool) -> list[DataSeen]:
-        """What to put in order: files nobody ordered when they are many, overlap or are in debt; all when look-ups open too many.
+        """What to put in order: files nobody ordered when they are many, overlap or are in debt; all when look-ups open
+        too many.
 
-        A partition whose files all come from passes of ours is in order as it was decided to be: only what others add can change that.
+        A partition whose files all come from passes of ours is in order as it was decided to be: only what others add
+        can change that.
         """
         order = self._clustering
         assert order is not None
@@ -310,16 +354,25 @@ class _Planning:
         """The partition as the next plan would see it, with one output in place of the chosen files."""
         assert self._clustering is not None
         gone = {file.path for file in chosen}
-        ends = {field_id: _hull([file.ends.get(field_id, (None, None)) for file in chosen]) for field_id in chosen[0].ends}
+        ends = {
+            field_id: _hull([file.ends.get(field_id, (None, None)) for file in chosen]) for field_id in chosen[0].ends
+        }
         output = replace(chosen[0], path=f"{self._clustering.output_prefix('output', 0)}-0.parquet", ends=ends)
         return [*(file for file in files if file.path not in gone), output]
 
     def _bin(self, group: tuple[int, Values], files: Sequence[DataSeen]) -> Bin:
         ordered = tuple(sorted(files, key=lambda file: (file.order, file.path)))
         deletes = {file.path: found for file in ordered if (found := self._of(file))}
-        kernel: BinKernel = self._clustering.kind if self._clustering is not None else "reencode" if deletes else "splice"
+        kernel: BinKernel = (
+            self._clustering.kind if self._clustering is not None else "reencode" if deletes else "splice"
+        )
         return Bin(
-            number=0, group=group, files=ordered, deletes=deletes, kernel=kernel, target_bytes=plan_target(_bytes(files), self._policy)
+            number=0,
+            group=group,
+            files=ordered,
+            deletes=deletes,
+            kernel=kernel,
+            target_bytes=plan_target(_bytes(files), self._policy),
         )
 
 
@@ -365,7 +418,8 @@ def pack(files: Sequence[DataSeen], target_bytes: int) -> list[list[DataSeen]]:
 
 
 def pack_in_order(files: Sequence[DataSeen], target_bytes: int) -> list[list[DataSeen]]:
-    """Neighbours in the order of writing share a bin until it is full; a file at or above the target has a bin of its own."""
+    """Neighbours in the order of writing share a bin until it is full; a file at or above the target has a bin of its
+    own."""
     bins: list[list[DataSeen]] = []
     alone: list[list[DataSeen]] = []
     room = 0

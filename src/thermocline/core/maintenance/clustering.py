@@ -1,6 +1,7 @@
 """How well files are clustered: the depth to which their key ranges overlap, and which orders a table is kept in.
 
-Pure. Depth is the number of files that a look-up of one key must open, averaged over the files' own ranges: 1 where ranges do not meet.
+Pure. Depth is the number of files that a look-up of one key must open, averaged over the files' own ranges: 1 where
+ranges do not meet.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from thermocline.core.maintenance.files import DataSeen, Ends
-from thermocline.maintenance_errors import SortOrderUnreadable
+from thermocline.errors.maintenance import SortOrderUnreadable
 
 _KEEPS_ORDER = re.compile(r"identity|year|month|day|hour|truncate\[\d+\]")
 """Transforms whose values come in the order of the column's own, so that the column's bounds tell of them."""
@@ -23,7 +24,10 @@ NO_FIELD = -1
 _MAX_MEETINGS = 2_000_000
 _MAX_BOXES = 512
 """Boxes are compared each with each: of more files than this, every n-th is taken."""
-_TERM = re.compile(r"""(?P<column>"[^"]+"|[^\s,()]+)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls[- ](?P<nulls>first|last))?""", re.IGNORECASE)
+_TERM = re.compile(
+    r"""(?P<column>"[^"]+"|[^\s,()]+)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls[- ](?P<nulls>first|last))?""",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +60,15 @@ class Clustering:
 
     @property
     def mark(self) -> str:
-        """Stands in the names of files that were put in this order. By field ids: a column may change its name, or leave it to another."""
+        """Stands in the names of files that were put in this order. By field ids: a column may change its name, or
+        leave it to another."""
         terms = [(term.field_id, term.transform, term.descending, term.nulls_first) for term in self.terms]
         told = terms if self.kind == "sort" else [field_id for field_id, *_ in terms]
         return f"{self.kind}-{hashlib.sha256(repr(told).encode()).hexdigest()[:10]}"
 
     def output_prefix(self, pass_id: object, number: int) -> str:
-        """How the files of one bin of a pass in this order are called; what writes them adds its task and their place in the order."""
+        """How the files of one bin of a pass in this order are called; what writes them adds its task and their place
+        in the order."""
         return f"{self.mark}-{pass_id}-{number}"
 
     def holds(self, file: DataSeen) -> bool:
@@ -74,15 +80,17 @@ class Clustering:
         return _name(file).startswith(f"{self.mark}-")
 
     def is_otherwise(self, file: DataSeen) -> bool:
-        """Whether a file was put in another order: its rows are in the wrong one then, even where files do not overlap."""
+        """Whether a file was put in another order: its rows are in the wrong one then, even where files do not
+        overlap."""
         is_marked = _MARK.match(_name(file)) is not None and not self.wrote(file)
         return is_marked or (file.sort_order_id > 0 and not self.holds(file))
 
     def depth(self, files: Sequence[DataSeen]) -> float:
         """How many files a look-up by this order's keys opens.
 
-        Bounds say less than the order: text is cut, NULL and NaN have none, and those of a column say nothing of its buckets. What is known
-        for certain is that the files of one bin of ours are one sequence, whose ranges of keys do not overlap.
+        Bounds say less than the order: text is cut, NULL and NaN have none, and those of a column say nothing of its
+        buckets. What is known for certain is that the files of one bin of ours are one sequence, whose ranges of keys
+        do not overlap.
         """
         runs = [_name(file).rsplit("-", 1)[0] if self.wrote(file) else file.path for file in files]
         keys = [term.field_id if _KEEPS_ORDER.fullmatch(term.transform) else NO_FIELD for term in self.terms]
@@ -110,9 +118,11 @@ def parse_sort_order(text: str, field_ids: Mapping[str, int]) -> tuple[OrderTerm
 
 
 def overlap_depth(files: Sequence[DataSeen], field_ids: Sequence[int], runs: Sequence[str] = ()) -> float:
-    """The mean number of runs whose ranges meet a file's own, its own run counted, in all the columns given; a file is a run by default.
+    """The mean number of runs whose ranges meet a file's own, its own run counted, in all the columns given; a file is
+    a run by default.
 
-    Files of one run never meet each other. Ranges that only touch do not meet. Files without bounds meet every other one.
+    Files of one run never meet each other. Ranges that only touch do not meet. Files without bounds meet every other
+    one.
     """
     if not files:
         return 0.0
@@ -122,7 +132,9 @@ def overlap_depth(files: Sequence[DataSeen], field_ids: Sequence[int], runs: Seq
     boxes = [([file.ends.get(field_id, (None, None)) for field_id in field_ids], run) for file, run in named]
     if len(field_ids) == 1:
         return _depth_of_ranges([(box[0], run) for box, run in boxes])
-    met = [{other_run for other, other_run in boxes if other_run != run and _boxes_meet(one, other)} for one, run in boxes]
+    met = [
+        {other_run for other, other_run in boxes if other_run != run and _boxes_meet(one, other)} for one, run in boxes
+    ]
     return sum(1 + len(others) for others in met) / len(met)
 
 

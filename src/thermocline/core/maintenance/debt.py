@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from thermocline.core.maintenance.files import DataSeen, DeleteSeen, names_file
-from thermocline.core.maintenance.policy import Policy
+from thermocline.core.policy.policy import Policy
 
 
 def deleted_rows(file: DataSeen, deletes: Sequence[DeleteSeen]) -> int:
-    """How many rows of the file are known to be deleted by place; what equality deletes take cannot be known without reading."""
+    """How many rows of the file are known to be deleted by place; what equality deletes take cannot be known without
+    reading."""
     return min(sum(_rows_of(delete, file.path) for delete in deletes), file.record_count)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from thermocline.core.maintenance.bins import render_group
 from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, Values, plain_path
-from thermocline.core.maintenance.policy import Policy
+from thermocline.core.policy.policy import Policy
 
 NO_POSITION_DELETES = "no position delete files eligible for rewrite"
 NO_EQUALITY_DELETES = "no equality delete files to convert"
@@ -56,14 +56,19 @@ def plan_merges(seen: TableSeen, policy: Policy) -> DeletesPlan:
     bins: list[DeleteBin] = []
     groups, skipped, details = 0, 0, []
     for group, deletes in small.items():
-        made = [found for part in _parts(deletes, policy) if (found := _merge(part, of_group[group], index, policy, group)) is not None]
+        made = [
+            found
+            for part in _parts(deletes, policy)
+            if (found := _merge(part, of_group[group], index, policy, group)) is not None
+        ]
         if made:
             groups += 1
             bins += made
         else:
             skipped += 1
             details.append(
-                f"{render_group(seen, group)}: {len(deletes)} small position delete files, needs {policy.delete_min_input_files}"
+                f"{render_group(seen, group)}: {len(deletes)} small position delete files, needs "
+                f"{policy.delete_min_input_files}"
             )
     return DeletesPlan(seen=seen, bins=_numbered(bins), groups=groups, skipped=skipped, details=tuple(details))
 
@@ -71,7 +76,9 @@ def plan_merges(seen: TableSeen, policy: Policy) -> DeletesPlan:
 def _parts(deletes: Sequence[DeleteSeen], policy: Policy) -> Iterator[list[DeleteSeen]]:
     """Files in runs that one task can hold; those of one data file beside each other."""
     part: list[DeleteSeen] = []
-    for delete in sorted(deletes, key=lambda found: (found.referenced_file or found.lowest_path or "", found.sequence_number, found.path)):
+    for delete in sorted(
+        deletes, key=lambda found: (found.referenced_file or found.lowest_path or "", found.sequence_number, found.path)
+    ):
         rows = sum(found.record_count for found in part) + delete.record_count
         size = sum(found.size_bytes for found in part) + delete.size_bytes
         if part and (rows > _MOST_ROWS or size > policy.delete_max_group_bytes):
@@ -83,7 +90,11 @@ def _parts(deletes: Sequence[DeleteSeen], policy: Policy) -> Iterator[list[Delet
 
 
 def _merge(
-    deletes: Sequence[DeleteSeen], data: Sequence[DataSeen], index: DeleteIndex, policy: Policy, group: tuple[int, Values]
+    deletes: Sequence[DeleteSeen],
+    data: Sequence[DataSeen],
+    index: DeleteIndex,
+    policy: Policy,
+    group: tuple[int, Values],
 ) -> DeleteBin | None:
     """The merge of these files, when it leaves fewer."""
     wanted = {delete.key for delete in deletes}
@@ -94,13 +105,16 @@ def _merge(
         return None
     named = tuple(file for file in data if file.path in applies)
     files_at_most = policy.delete_max_output_files if alone else 1
-    return DeleteBin(number=0, group=group, deletes=tuple(deletes), data=named, applies=applies, files_at_most=files_at_most)
+    return DeleteBin(
+        number=0, group=group, deletes=tuple(deletes), data=named, applies=applies, files_at_most=files_at_most
+    )
 
 
 def plan_conversions(seen: TableSeen) -> DeletesPlan:
     """Every equality delete, looked for in each data file it may hide rows of.
 
-    From format version 3 on a data file has one deletion vector, so what is deleted in it by position already comes along.
+    From format version 3 on a data file has one deletion vector, so what is deleted in it by position already comes
+    along.
     """
     equality = {delete.key for delete in seen.deletes if delete.kind == "equality"}
     if not equality:
@@ -145,4 +159,10 @@ def still_applying(seen: TableSeen, deletes: Sequence[DeleteSeen], converted: se
     """Which of these deletes may hide rows of data files that were not looked into, and so have to stay."""
     index, wanted = DeleteIndex(seen), {delete.key for delete in deletes}
     looked = {plain_path(path) for path in converted}
-    return {delete.key for file in seen.data if plain_path(file.path) not in looked for delete in index.of(file) if delete.key in wanted}
+    return {
+        delete.key
+        for file in seen.data
+        if plain_path(file.path) not in looked
+        for delete in index.of(file)
+        if delete.key in wanted
+    }

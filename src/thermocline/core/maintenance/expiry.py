@@ -1,7 +1,7 @@
 """Which snapshots of a table may go: pure.
 
-Invariant: no snapshot expires that is current, the head of a branch or tag that stays, among the newest to keep, inside its retention,
-protected by the bounds, or at or above the oldest snapshot that somebody needs (the horizon).
+Invariant: no snapshot expires that is current, the head of a branch or tag that stays, among the newest to keep, inside
+its retention, protected by the bounds, or at or above the oldest snapshot that somebody needs (the horizon).
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def plan_expiry(
     min_retained: int,
     now_ms: int,
 ) -> ExpiryPlan:
-    """Newest first: the current one and the newest `min_retained` stay, of the rest those older than the retention go."""
+    """Newest first: the current one and the newest `min_retained` stay, of the rest those older than the retention
+    go."""
     by_id = {snapshot.id: snapshot for snapshot in snapshots}
     gone_refs = tuple(sorted(ref.name for ref in refs if _ref_is_old(ref, by_id, now_ms)))
     living = [ref for ref in refs if ref.name not in gone_refs]
@@ -75,13 +76,17 @@ def plan_expiry(
         kept.add(current)
     due = [snapshot for snapshot in newest if snapshot.id not in kept]
     held = {snapshot.id: holder for snapshot in due if (holder := _holder(snapshot, bounds, by_id)) is not None}
-    return ExpiryPlan(snapshots=tuple(snapshot.id for snapshot in due if snapshot.id not in held), refs=gone_refs, held=held)
+    return ExpiryPlan(
+        snapshots=tuple(snapshot.id for snapshot in due if snapshot.id not in held), refs=gone_refs, held=held
+    )
 
 
 def horizon(bounds: Bounds, by_id: Mapping[int, SnapshotFact]) -> SnapshotFact | None:
     """The oldest protected snapshot that the table still has."""
     return min(
-        (by_id[id] for id in bounds.protected if id in by_id), key=lambda snapshot: (snapshot.sequence, snapshot.at_ms), default=None
+        (by_id[id] for id in bounds.protected if id in by_id),
+        key=lambda snapshot: (snapshot.sequence, snapshot.at_ms),
+        default=None,
     )
 
 
@@ -100,7 +105,8 @@ def _is_young(snapshot: SnapshotFact, retention_ms: int, now_ms: int) -> bool:
 
 
 def _ref_is_old(ref: RefFact, by_id: Mapping[int, SnapshotFact], now_ms: int) -> bool:
-    """Iceberg's rule: only a ref with an age limit of its own, never `main`. A ref without its snapshot is left for people to look at."""
+    """Iceberg's rule: only a ref with an age limit of its own, never `main`. A ref without its snapshot is left for
+    people to look at."""
     if ref.name == MAIN or ref.max_ref_age_ms is None or ref.snapshot_id not in by_id:
         return False
     return by_id[ref.snapshot_id].at_ms < now_ms - ref.max_ref_age_ms

@@ -1,9 +1,10 @@
-"""An Iceberg table as maintenance sees it: data files, delete files, and which delete file may hide rows of which data file.
+"""An Iceberg table as maintenance sees it: data files, delete files, and which delete file may hide rows of which data
+file.
 
-Pure. The rules are Iceberg's own: an equality delete hides rows of data files with a *smaller* sequence number, in its own partition, or in
-every partition when its spec has no fields; a position delete hides rows of files it names whose sequence number is not larger; a deletion
-vector belongs to one file. Bounds that exclude a match make the relation narrower, never wider. Paths are compared in one spelling, and a
-relative one means the file whose path ends so.
+Pure. The rules are Iceberg's own: an equality delete hides rows of data files with a *smaller* sequence number, in its
+own partition, or in every partition when its spec has no fields; a position delete hides rows of files it names whose
+sequence number is not larger; a deletion vector belongs to one file. Bounds that exclude a match make the relation
+narrower, never wider. Paths are compared in one spelling, and a relative one means the file whose path ends so.
 """
 
 from __future__ import annotations
@@ -134,7 +135,11 @@ class DeleteIndex:
     def of(self, file: DataSeen) -> tuple[DeleteSeen, ...]:
         """The deletes of a data file, oldest first."""
         named = [d for d in self._by_path.get(plain_path(file.path), ()) if file.sequence_number <= d.sequence_number]
-        near = [d for d in self._ranges.get(file.group, ()) if file.sequence_number <= d.sequence_number and _may_name(d, file.path)]
+        near = [
+            d
+            for d in self._ranges.get(file.group, ())
+            if file.sequence_number <= d.sequence_number and _may_name(d, file.path)
+        ]
         equal = [
             delete
             for delete in (*self._equality.get(file.group, ()), *self._globals)
@@ -143,13 +148,17 @@ class DeleteIndex:
         vectors = [d for d in named if d.kind == "vector"]
         # Once a file has a deletion vector, the vector holds every position that was deleted before it.
         positions = vectors or [*named, *near]
-        return tuple(sorted((*positions, *equal), key=lambda delete: (delete.sequence_number, delete.path, delete.offset)))
+        return tuple(
+            sorted((*positions, *equal), key=lambda delete: (delete.sequence_number, delete.path, delete.offset))
+        )
 
 
 def is_same_entry(now: DataSeen, then: DataSeen) -> bool:
-    """Whether a data file is in the table as it was: one that left and came back is younger, and older deletes no longer reach it.
+    """Whether a data file is in the table as it was: one that left and came back is younger, and older deletes no
+    longer reach it.
 
-    A file from before an upgrade to version 3 gets the ids of its rows with the next commit: who read it before would give them others.
+    A file from before an upgrade to version 3 gets the ids of its rows with the next commit: who read it before would
+    give them others.
     """
     return (now.sequence_number, now.group, now.first_row_id) == (then.sequence_number, then.group, then.first_row_id)
 
@@ -206,7 +215,9 @@ def _is_all_null(file: DataSeen | DeleteSeen, field_id: int) -> bool:
     return values is not None and nulls is not None and 0 < values == nulls
 
 
-def unneeded_deletes(seen: TableSeen, gone: Iterable[str] = (), later: Sequence[DataSeen] = ()) -> tuple[DeleteSeen, ...]:
+def unneeded_deletes(
+    seen: TableSeen, gone: Iterable[str] = (), later: Sequence[DataSeen] = ()
+) -> tuple[DeleteSeen, ...]:
     """The delete files that can hide no row of any data file, after `gone` files left and `later` ones came.
 
     A global equality delete is needed as long as any older data file may hold its keys, whatever that file's spec.
@@ -218,10 +229,14 @@ def unneeded_deletes(seen: TableSeen, gone: Iterable[str] = (), later: Sequence[
     return tuple(delete for delete in seen.deletes if delete.key not in needed)
 
 
-def endangered_deletes(seen: TableSeen, gone: Iterable[str], unneeded: Iterable[DeleteSeen], last_sequence: int) -> tuple[DeleteSeen, ...]:
-    """Equality deletes that are needed and that Iceberg would drop all the same when `gone` files are replaced by files that keep an age.
+def endangered_deletes(
+    seen: TableSeen, gone: Iterable[str], unneeded: Iterable[DeleteSeen], last_sequence: int
+) -> tuple[DeleteSeen, ...]:
+    """Equality deletes that are needed and that Iceberg would drop all the same when `gone` files are replaced by files
+    that keep an age.
 
-    Iceberg drops every delete file older than the oldest data file that *stays*, and does not look at the age of the files that come.
+    Iceberg drops every delete file older than the oldest data file that *stays*, and does not look at the age of the
+    files that come.
     """
     left, free = set(gone), {delete.key for delete in unneeded}
     floor = min((file.sequence_number for file in seen.data if file.path not in left), default=last_sequence)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from thermocline.core.maintenance.operations import is_enabled
-from thermocline.core.maintenance.policy import Policy
+from thermocline.core.policy.operations import is_enabled
+from thermocline.core.policy.policy import Policy
 
 MB = 1_048_576
 DELETE_DEBT_RATIO, DELETE_DEBT_FILES = 0.3, 8
@@ -20,7 +20,8 @@ NOT_KEEPING_UP = "external maintenance is not keeping up"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthFacts:
-    """What one version of a table says of itself. `ends` are the ranges of the column whose clustering counts, one per file."""
+    """What one version of a table says of itself. `ends` are the ranges of the column whose clustering counts, one per
+    file."""
 
     sizes_bytes: tuple[int, ...]
     records: int
@@ -102,7 +103,9 @@ def measure(facts: HealthFacts, policy: Policy, *, orphan_estimate: int = 0, tre
         delete_ratio=round(facts.delete_files / max(len(facts.sizes_bytes), 1), 4),
         small_files=len(small),
         small_bytes=sum(small),
-        too_large_files=sum(1 for size in facts.sizes_bytes if policy.too_large_bytes and size > policy.too_large_bytes),
+        too_large_files=sum(
+            1 for size in facts.sizes_bytes if policy.too_large_bytes and size > policy.too_large_bytes
+        ),
         oldest_snapshot=_moment(facts.oldest_snapshot_ms),
         orphan_estimate=orphan_estimate,
         debt_score=round(score, 2),
@@ -128,7 +131,8 @@ def _moment(milliseconds: int | None) -> str | None:
 
 
 def _lag(facts: HealthFacts, small: int) -> int | None:
-    """How far the newest commit is ahead of the last compaction; nothing while no file is small or nothing was ever committed."""
+    """How far the newest commit is ahead of the last compaction; nothing while no file is small or nothing was ever
+    committed."""
     if facts.newest_commit_ms is None:
         return None
     since = facts.last_compaction_ms if facts.last_compaction_ms is not None else facts.oldest_snapshot_ms
@@ -139,25 +143,35 @@ def find_warnings(health: LakeHealth, facts: HealthFacts) -> tuple[Warning, ...]
     """Delete debt, manifest sprawl, files that are too large, commits of others."""
     found = []
     if health.delete_ratio >= DELETE_DEBT_RATIO and health.files >= DELETE_DEBT_FILES:
-        told = f"delete-file debt: {health.delete_files} delete files on {health.files} data files ({health.delete_ratio:.0%})"
+        told = (
+            f"delete-file debt: {health.delete_files} delete files on {health.files} data files "
+            f"({health.delete_ratio:.0%})"
+        )
         found.append(Warning(key="delete_debt", sentence=told))
     if health.manifests >= MANIFEST_SPRAWL:
         found.append(Warning(key="manifest_sprawl", sentence=f"manifest sprawl: {health.manifests} manifests"))
     if health.too_large_files:
         found.append(Warning(key="too_large", sentence=f"{health.too_large_files} data files are too large"))
-    found += [Warning(key=f"foreign {told}", sentence=f"others committed to this table: {told}") for told in facts.foreign_commits]
+    found += [
+        Warning(key=f"foreign {told}", sentence=f"others committed to this table: {told}")
+        for told in facts.foreign_commits
+    ]
     return tuple(found)
 
 
 _CURES = {"delete_debt": "compact", "manifest_sprawl": "rewrite_manifests"}
 
 
-def render_warnings(warnings: Mapping[str, Mapping[str, Any]], policy: Policy, now: datetime, persistent_after: timedelta) -> list[str]:
+def render_warnings(
+    warnings: Mapping[str, Mapping[str, Any]], policy: Policy, now: datetime, persistent_after: timedelta
+) -> list[str]:
     """Sentences as they are shown: one that persists where nobody of ours works on it is laid to who does."""
     told = []
     for key, kept in warnings.items():
         operation = _CURES.get(key)
         ours = policy.maintenance_enabled and (operation is None or is_enabled(policy, operation))
         persists = now - datetime.fromisoformat(str(kept["since"])) >= persistent_after
-        told.append(f"{NOT_KEEPING_UP}: {kept['sentence']}" if persists and operation and not ours else str(kept["sentence"]))
+        told.append(
+            f"{NOT_KEEPING_UP}: {kept['sentence']}" if persists and operation and not ours else str(kept["sentence"])
+        )
     return told

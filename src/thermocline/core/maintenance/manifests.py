@@ -38,7 +38,8 @@ class ManifestPlan:
 
 
 def plan_manifests(manifests: Sequence[ManifestFact], *, min_manifests: int, target_bytes: int) -> ManifestPlan:
-    """Groups whose manifests would become fewer. What a rewrite made is as it should be, so a second pass finds nothing to do."""
+    """Groups whose manifests would become fewer. What a rewrite made is as it should be, so a second pass finds nothing
+    to do."""
     data = [manifest for manifest in manifests if manifest.is_data]
     if len(data) < min_manifests:
         return ManifestPlan(groups=(), skip=f"only {len(data)} data manifests, below threshold of {min_manifests}")
@@ -50,7 +51,9 @@ def plan_manifests(manifests: Sequence[ManifestFact], *, min_manifests: int, tar
         expected = max(1, -(-sum(manifest.size_bytes for manifest in mine) // target_bytes))
         if len(mine) > expected and not all(manifest.written_by_rewrite for manifest in mine):
             paths = tuple(sorted(manifest.path for manifest in mine))
-            groups.append(ManifestGroup(spec_id=spec_id, paths=paths, entries=sum(manifest.live_entries for manifest in mine)))
+            groups.append(
+                ManifestGroup(spec_id=spec_id, paths=paths, entries=sum(manifest.live_entries for manifest in mine))
+            )
         else:
             details.append(f"spec {spec_id}: {len(mine)} manifests, no fewer would do")
     skip = None if groups else f"{len(data)} data manifests are as few as they can be at {target_bytes} bytes each"

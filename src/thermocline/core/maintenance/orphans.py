@@ -1,7 +1,7 @@
 """When a listed file that nothing names is old enough to be an orphan: pure.
 
-Invariant: a file goes only when its age is known and past the grace period by the store's own clock. Whether something names it is for the
-comparison in `deletion` to say.
+Invariant: a file goes only when its age is known and past the grace period by the store's own clock. Whether something
+names it is for the comparison in `deletion` to say.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 FOREIGN_FLOOR = timedelta(hours=24)
-"""Whatever the policy says: writers that register nothing with us may take a day between writing a file and committing it."""
+"""Whatever the policy says: writers that register nothing with us may take a day between writing a file and committing
+it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,8 @@ Status = Literal["done", "skipped", "failed", "disabled", "paused"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One operation's result. `counters` are named without the operation: `files_merged`, not `compact.files_merged`."""
+    """One operation's result. `counters` are named without the operation: `files_merged`, not
+    `compact.files_merged`."""
 
     operation: Operation
     status: Status
@@ -26,7 +27,9 @@ class Outcome:
 def render_summary(outcomes: Sequence[Outcome]) -> str:
     """`compact: compacted 15 files into 3 (across 3 bins); expire_snapshots: …`, in the order they ran."""
     return "; ".join(
-        f"{outcome.operation}: error: {outcome.sentence}" if outcome.status == "failed" else f"{outcome.operation}: {outcome.sentence}"
+        f"{outcome.operation}: error: {outcome.sentence}"
+        if outcome.status == "failed"
+        else f"{outcome.operation}: {outcome.sentence}"
         for outcome in outcomes
     )
 

@@ -1,7 +1,7 @@
 """How fast a pass may read and write: budgets, and the back-off when queries get slow.
 
-Pure: the clock is an argument. A budget is kept by sleeping after each piece of I/O until the pieces so far fit into it, so no burst is
-ever allowed that a later pause would have to make good.
+Pure: the clock is an argument. A budget is kept by sleeping after each piece of I/O until the pieces so far fit into
+it, so no burst is ever allowed that a later pause would have to make good.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from thermocline.core.maintenance.policy import Policy
+from thermocline.core.policy.policy import Policy
 
 MB = 1_048_576
 _SOONEST_MS, _IDLE = 1_000, 10
@@ -32,7 +32,10 @@ class Pace:
         """What each of so many tasks may take, so that all together keep the limits."""
         parts = max(tasks, 1)
         return replace(
-            self, read_bytes_per_s=self.read_bytes_per_s / parts, write_bytes_per_s=self.write_bytes_per_s / parts, iops=self.iops / parts
+            self,
+            read_bytes_per_s=self.read_bytes_per_s / parts,
+            write_bytes_per_s=self.write_bytes_per_s / parts,
+            iops=self.iops / parts,
         )
 
     def slowed(self, factor: float) -> Pace:
@@ -47,7 +50,8 @@ UNPACED = Pace()
 
 
 def plan_pace(policy: Policy, measured_bytes_per_s: float = 0) -> Pace:
-    """The limits of a worker: the absolute ones, and a share of the store's bandwidth, as declared, else as measured."""
+    """The limits of a worker: the absolute ones, and a share of the store's bandwidth, as declared, else as
+    measured."""
     bandwidth = policy.bandwidth_mb_per_s * MB or measured_bytes_per_s
     limits = [limit for limit in (policy.max_read_mb_per_s * MB, bandwidth * policy.bandwidth_share) if limit > 0]
     share_only = policy.bandwidth_share < 1
@@ -56,9 +60,11 @@ def plan_pace(policy: Policy, measured_bytes_per_s: float = 0) -> Pace:
 
 
 def next_pass_after_ms(policy: Policy, found_work: bool) -> int | None:
-    """How long after a pass the next one is due, for a table that is maintained continuously; None: as the worker's interval says.
+    """How long after a pass the next one is due, for a table that is maintained continuously; None: as the worker's
+    interval says.
 
-    Such a table is looked at again at once while there is work, and less often while there is none: each pass leaves a record.
+    Such a table is looked at again at once while there is work, and less often while there is none: each pass leaves a
+    record.
     """
     if policy.pass_interval_ms < 0:
         return None
@@ -67,7 +73,8 @@ def next_pass_after_ms(policy: Policy, found_work: bool) -> int | None:
 
 @dataclass(slots=True)
 class Budget:
-    """One limited quantity. `last` is when its last use was over: what is used next is spread over the time since then."""
+    """One limited quantity. `last` is when its last use was over: what is used next is spread over the time since
+    then."""
 
     per_second: float
     last: float
@@ -93,7 +100,11 @@ class PaceKeeper:
 
     def take(self, bytes_read: int, bytes_written: int, now: float) -> float:
         """After a piece of I/O that ended at `now`: how long to sleep."""
-        used = [(budget, amount) for budget, amount in zip(self._budgets, (bytes_read, bytes_written, 1), strict=True) if amount > 0]
+        used = [
+            (budget, amount)
+            for budget, amount in zip(self._budgets, (bytes_read, bytes_written, 1), strict=True)
+            if amount > 0
+        ]
         rest = max(now - self._woke, 0.0) * (1 / max(self.pace.duty, 0.001) - 1)
         self._woke = max(now + rest, *(budget.due(amount) for budget, amount in used))
         for budget, _ in used:
@@ -122,7 +133,8 @@ class Backoff:
 
 
 def quantile_ms(before: Mapping[float, float], after: Mapping[float, float], quantile: float) -> float | None:
-    """A quantile in milliseconds of what a cumulative histogram (bound in seconds → count) took up between two looks; None for nothing."""
+    """A quantile in milliseconds of what a cumulative histogram (bound in seconds → count) took up between two looks;
+    None for nothing."""
     taken = sorted((bound, count - before.get(bound, 0.0)) for bound, count in after.items())
     if not taken or taken[-1][1] <= 0:
         return None

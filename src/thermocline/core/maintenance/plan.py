@@ -1,4 +1,5 @@
-"""A pass as data: what it is to do, by which settings, within which bounds. Printed by a dry run, handed to an engine."""
+"""A pass as data: what it is to do, by which settings, within which bounds. Printed by a dry run, handed to an
+engine."""
 
 from __future__ import annotations
 

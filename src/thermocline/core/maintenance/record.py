@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from thermocline.core.maintenance.formats import OperationSpec
-from thermocline.core.maintenance.operations import ALL_DISABLED, ICEBERG_OPERATIONS
 from thermocline.core.maintenance.outcome import Operation, Outcome, counters_of, render_summary
+from thermocline.core.policy.formats import OperationSpec
+from thermocline.core.policy.operations import ALL_DISABLED, ICEBERG_OPERATIONS
 
 PassStatus = Literal["done", "skipped", "failed", "disabled", "paused"]
 NO_REASON = "made no commit and gave no reason"
@@ -26,12 +26,18 @@ ICEBERG_TOTALS: Mapping[str, tuple[str, ...]] = {
     "expired_snapshots": ("expire_snapshots.snapshots_expired",),
     "orphan_files_deleted": ("remove_orphans.orphans_removed",),
     "bytes_read": ("compact.bytes_read", "convert_deletes.bytes_read", "rewrite_position_delete_files.bytes_read"),
-    "bytes_written": ("compact.bytes_written", "convert_deletes.bytes_written", "rewrite_position_delete_files.bytes_written"),
+    "bytes_written": (
+        "compact.bytes_written",
+        "convert_deletes.bytes_written",
+        "rewrite_position_delete_files.bytes_written",
+    ),
     "bytes_freed": ("expire_snapshots.bytes_freed", "remove_orphans.bytes_freed", "prune_metadata.bytes_freed"),
 }
 
 
-def counters_to_keep(outcomes: Sequence[Outcome], totals: Mapping[str, tuple[str, ...]] = ICEBERG_TOTALS) -> dict[str, int]:
+def counters_to_keep(
+    outcomes: Sequence[Outcome], totals: Mapping[str, tuple[str, ...]] = ICEBERG_TOTALS
+) -> dict[str, int]:
     """The totals of a pass, then every operation's own counters under its name."""
     own = counters_of(outcomes)
     return {total: sum(own.get(key, 0) for key in keys) for total, keys in totals.items()} | own
@@ -48,7 +54,8 @@ def checked(outcome: Outcome, duration_ms: int) -> Outcome:
 
 
 def status_of(outcomes: Sequence[Outcome]) -> PassStatus:
-    """Failed when one failed; disabled or paused when nothing ran for that reason; skipped when nothing had to be done."""
+    """Failed when one failed; disabled or paused when nothing ran for that reason; skipped when nothing had to be
+    done."""
     found = {outcome.status for outcome in outcomes}
     for status in ("failed", "done"):
         if status in found:
@@ -58,7 +65,9 @@ def status_of(outcomes: Sequence[Outcome]) -> PassStatus:
     return "disabled" if found <= {"disabled"} else "skipped"
 
 
-def sentence_of(outcomes: Sequence[Outcome], named: Sequence[Operation] = (), specs: Sequence[OperationSpec] = ICEBERG_OPERATIONS) -> str:
+def sentence_of(
+    outcomes: Sequence[Outcome], named: Sequence[Operation] = (), specs: Sequence[OperationSpec] = ICEBERG_OPERATIONS
+) -> str:
     """Outcomes in the order they ran; operations that nobody named and that had nothing to do are left out."""
     if outcomes and all(outcome.status == "disabled" for outcome in outcomes):
         return ALL_DISABLED

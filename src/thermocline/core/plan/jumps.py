@@ -1,8 +1,9 @@
 """How far T and R go by themselves, and where they wait for the operator's word.
 
-Pure. Rows decide how far T goes, and one wrong row must not: keys that lie far beyond all others are not believed until the operator says
-so, for they may be a mistake, and what T passes is history. R deletes, so it takes no longer stride than usual either. A backlog is no
-jump: its partitions have rows, one after the other. With temporal keys the clock bounds both, too (`now` in the plans).
+Pure. Rows decide how far T goes, and one wrong row must not: keys that lie far beyond all others are not believed until
+the operator says so, for they may be a mistake, and what T passes is history. R deletes, so it takes no longer stride
+than usual either. A backlog is no jump: its partitions have rows, one after the other. With temporal keys the clock
+bounds both, too (`now` in the plans).
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, render_axis
 from thermocline.core.observation import PartitionSeen
 
 USUAL_PARTITIONS = 3
-"""So many partitions may be empty in a row, or expire at once, without a word; of temporal keys at least a month of them."""
+"""So many partitions may be empty in a row, or expire at once, without a word; of temporal keys at least a month of
+them."""
 _USUAL_DAYS = 31
 _DAY = 86_400_000_000
 _NEARLY_EMPTY = 100
@@ -30,13 +32,19 @@ class Jump:
 
 
 def plan_jump(
-    key_type: KeyType, partitions: Sequence[PartitionSeen], t: int, *, is_first: bool, beyond: int | None, accepted: int | None
+    key_type: KeyType,
+    partitions: Sequence[PartitionSeen],
+    t: int,
+    *,
+    is_first: bool,
+    beyond: int | None,
+    accepted: int | None,
 ) -> Jump | None:
     """The first hole above T, longer than usual, that has rows on its far side and was not accepted.
 
-    `beyond` is the lowest key at or above the last bound. Before anything was tiered, rows begin where they begin, and holes in a history
-    of temporal keys are part of it: the clock bounds where it ends. With integer keys a partition a hundred times smaller than one below
-    it does not fill a hole: a few stray keys are no backlog.
+    `beyond` is the lowest key at or above the last bound. Before anything was tiered, rows begin where they begin, and
+    holes in a history of temporal keys are part of it: the clock bounds where it ends. With integer keys a partition a
+    hundred times smaller than one below it does not fill a hole: a few stray keys are no backlog.
     """
     if is_first and not key_type.is_integer:
         return None
@@ -49,7 +57,12 @@ def plan_jump(
             continue
         if near is not None and partition.lo > believed and partition.lo - near > usual:
             return Jump(start=near, to=partition.lo)
-        if not key_type.is_integer or partition.size_bytes * _NEARLY_EMPTY >= biggest or near is None or partition.lo <= believed:
+        if (
+            not key_type.is_integer
+            or partition.size_bytes * _NEARLY_EMPTY >= biggest
+            or near is None
+            or partition.lo <= believed
+        ):
             near, biggest = partition.hi, max(biggest, partition.size_bytes)
     if near is not None and beyond is not None and beyond > believed and beyond - near > usual:
         return Jump(start=near, to=beyond)
@@ -59,8 +72,13 @@ def plan_jump(
 def plan_line_jump(
     key_type: KeyType, bounds: Sequence[tuple[int, int]], current: int | None, line: int, accepted: int | None
 ) -> Jump | None:
-    """The stride of the retention line, when it is longer than usual and was not accepted. The first one expires a backlog."""
-    if current is None or (accepted is not None and line <= accepted) or line - current <= usual_stride(key_type, bounds):
+    """The stride of the retention line, when it is longer than usual and was not accepted. The first one expires a
+    backlog."""
+    if (
+        current is None
+        or (accepted is not None and line <= accepted)
+        or line - current <= usual_stride(key_type, bounds)
+    ):
         return None
     return Jump(start=current, to=line)
 
@@ -78,7 +96,8 @@ def render_jump(key_type: KeyType, table: str, jump: Jump) -> str:
     """Why the cut-line waits, and what to type."""
     start, to = render_axis(key_type, jump.start), render_axis(key_type, jump.to)
     return (
-        f"the cut-line waits: rows at or above {to} lie far ahead of the others, which end before {start}; if they belong there,"
+        f"the cut-line waits: rows at or above {to} lie far ahead of the others, which end before {start}; if "
+        "they belong there,"
         f" `{render_word(key_type, table, jump)}`"
     )
 
@@ -87,7 +106,8 @@ def render_line_jump(key_type: KeyType, table: str, jump: Jump) -> str:
     """Why the retention line waits, and what to type."""
     start, to = render_axis(key_type, jump.start), render_axis(key_type, jump.to)
     return (
-        f"the retention line waits: it would go from {start} to {to} at once, and rows below it are deleted for good; if they may go,"
+        f"the retention line waits: it would go from {start} to {to} at once, and rows below it are deleted "
+        "for good; if they may go,"
         f" `{render_word(key_type, table, jump)}`"
     )
 

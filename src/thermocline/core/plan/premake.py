@@ -1,7 +1,8 @@
 """Which partitions to make ahead of the newest row.
 
-Pure. The grid goes on as its newest partitions do: months stay months whatever their length, days stay days over daylight-saving edges
-(in UTC or in the database's own time zone, whichever the bounds lie on), anything else keeps its width.
+Pure. The grid goes on as its newest partitions do: months stay months whatever their length, days stay days over
+daylight-saving edges (in UTC or in the database's own time zone, whichever the bounds lie on), anything else keeps its
+width.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ _FORMATS = ("%Y_%m_%d", "%Y-%m-%d", "%Y%m%d", "%Y_%m", "%Y-%m", "%Y%m", "%Y")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """What was seen of a table's partitions: named bounds in order, how many of the last ones lie above every row, and the highest key
-    at or above the last bound, if there is one."""
+    """What was seen of a table's partitions: named bounds in order, how many of the last ones lie above every row, and
+    the highest key at or above the last bound, if there is one."""
 
     table: str
     key_type: KeyType
@@ -68,7 +69,8 @@ def render_premake(plan: PremakePlan, key_type: KeyType) -> tuple[str, ...]:
 
 
 def plan_premake(grid: Grid, count: int) -> PremakePlan:
-    """Partitions so that `count` of them lie above the newest row; none for a table without rows, or whose last one has no end.
+    """Partitions so that `count` of them lie above the newest row; none for a table without rows, or whose last one has
+    no end.
 
     Invariant: every new partition lies above T and above every partition there is, so it changes the reading of no row.
     """
@@ -78,14 +80,19 @@ def plan_premake(grid: Grid, count: int) -> PremakePlan:
     if top == AXIS_MAX or top < grid.t:
         return PremakePlan()
     if (step := _read_step(grid)) is None:
-        return PremakePlan(notes=("partitions cannot be made ahead: no partition has two bounds to tell the width from",))
+        return PremakePlan(
+            notes=("partitions cannot be made ahead: no partition has two bounds to tell the width from",)
+        )
     made: list[NewPartition] = []
     wanted = count - grid.ready
     if grid.highest_beyond is not None:
         made = _run_up(grid, step, top, grid.highest_beyond)
         if not made or made[-1].hi <= grid.highest_beyond:
             bound = render_axis(grid.key_type, top)
-            note = f"rows at or above {bound}, the last bound, lie more than {MAX_RUN_UP} partitions ahead of it and stay in the spill"
+            note = (
+                f"rows at or above {bound}, the last bound, lie more than {MAX_RUN_UP} partitions ahead of it and "
+                "stay in the spill"
+            )
             return PremakePlan(make=_grow(grid, step, [], wanted), notes=(note,))
         wanted = count
     return PremakePlan(make=_grow(grid, step, made, wanted))
@@ -186,7 +193,8 @@ def _next(key_type: KeyType, step: _Step, lo: int) -> int | None:
 
 
 def _name(grid: Grid, lo: int, step: _Step) -> str:
-    """A name in the manner of the newest partition's, when its own tells its lower bound; else the table's with the bound."""
+    """A name in the manner of the newest partition's, when its own tells its lower bound; else the table's with the
+    bound."""
     newest, newest_lo, _ = grid.bounds[-1]
     if grid.key_type.is_integer:
         if newest_lo >= 0 and re.search(rf"(?<!\d){newest_lo}$", newest):
@@ -198,6 +206,10 @@ def _name(grid: Grid, lo: int, step: _Step) -> str:
         return f"{grid.table}_p{'m' if lo < 0 else ''}{abs(lo)}"
     for form in _FORMATS if was is not None else ():
         assert was is not None
-        if newest.endswith(told := was.strftime(form)) and ("d" in form or step.months) and ("m" in form or step.months % 12 == 0):
+        if (
+            newest.endswith(told := was.strftime(form))
+            and ("d" in form or step.months)
+            and ("m" in form or step.months % 12 == 0)
+        ):
             return newest.removesuffix(told) + at.strftime(form)
     return f"{grid.table}_p{at:%Y%m%d}" + (f"_{at:%H%M%S}" if at.time() != dt.time() else "")

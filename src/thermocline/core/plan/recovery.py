@@ -1,8 +1,9 @@
 """Which lake state agrees with a database that was restored to an earlier moment, and the metadata that states it.
 
-Pure. The database was at a moment X: its catalog pointed at a metadata file, its cut-line published snapshot S. What the lake committed
-after X is unknown to the heap, the cut-line and the delta. So the newest state that agrees is the one of X: the pointer's own snapshot, or
-S when an operation had committed and not published and its files are gone since.
+Pure. The database was at a moment X: its catalog pointed at a metadata file, its cut-line published snapshot S. What
+the lake committed after X is unknown to the heap, the cut-line and the delta. So the newest state that agrees is the
+one of X: the pointer's own snapshot, or S when an operation had committed and not published and its files are gone
+since.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A metadata file that can be read: the pointer's own first, then later ones, newest first, then the one before the pointer's."""
+    """A metadata file that can be read: the pointer's own first, then later ones, newest first, then the one before the
+    pointer's."""
 
     location: str
     snapshots: frozenset[int]
@@ -28,8 +30,11 @@ class RecoveryTarget:
     snapshot_id: int | None
 
 
-def plan_target(candidates: Sequence[Candidate], wanted: Sequence[int | None], complete: Collection[int]) -> RecoveryTarget | None:
-    """The first wanted snapshot whose files are all there, in the first metadata file that knows it; none when there is none."""
+def plan_target(
+    candidates: Sequence[Candidate], wanted: Sequence[int | None], complete: Collection[int]
+) -> RecoveryTarget | None:
+    """The first wanted snapshot whose files are all there, in the first metadata file that knows it; none when there is
+    none."""
     for snapshot in wanted:
         for candidate in candidates:
             if snapshot is None or (snapshot in complete and snapshot in candidate.snapshots):
@@ -40,7 +45,8 @@ def plan_target(candidates: Sequence[Candidate], wanted: Sequence[int | None], c
 def plan_metadata(
     told: Mapping[str, Any], snapshot_id: int | None, alive: Collection[int], logged: Collection[str], now_ms: int
 ) -> dict[str, Any]:
-    """The metadata with this snapshot as its current one, without snapshots whose manifest list is gone and without files that are gone."""
+    """The metadata with this snapshot as its current one, without snapshots whose manifest list is gone and without
+    files that are gone."""
     refs = {name: ref for name, ref in told.get("refs", {}).items() if ref["snapshot-id"] in alive and name != "main"}
     if snapshot_id is not None:
         refs["main"] = {"snapshot-id": snapshot_id, "type": "branch"}
@@ -52,7 +58,11 @@ def plan_metadata(
         "snapshots": [s for s in told.get("snapshots", ()) if s["snapshot-id"] in alive],
         "snapshot-log": _log(told, snapshot_id, alive, now_ms),
         "metadata-log": [entry for entry in told.get("metadata-log", ()) if entry["metadata-file"] in logged],
-        **{key: [s for s in told[key] if s["snapshot-id"] in alive] for key in ("statistics", "partition-statistics") if key in told},
+        **{
+            key: [s for s in told[key] if s["snapshot-id"] in alive]
+            for key in ("statistics", "partition-statistics")
+            if key in told
+        },
     }
 
 

@@ -1,7 +1,7 @@
 """Which ranges of history go back into the heap, and into which partitions.
 
-Pure. Every key below T ends up in exactly one range: partitions that the heap still has, whole or in part; partitions that left it, made
-again under their names; and what lies between, which has rows only when somebody wrote there.
+Pure. Every key below T ends up in exactly one range: partitions that the heap still has, whole or in part; partitions
+that left it, made again under their names; and what lies between, which has rows only when somebody wrote there.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class KnownPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreRange:
-    """A range to fill from lake and delta, as a new partition or `into` one that the heap has in part; a gap only when it has rows."""
+    """A range to fill from lake and delta, as a new partition or `into` one that the heap has in part; a gap only when
+    it has rows."""
 
     name: TableName
     lo: int

@@ -1,8 +1,8 @@
 """Where the retention line R may stand, and what becomes of each lake file below it.
 
-Pure. R is a bound of a partition at most T, or the clock, minus the retention; never above a partition the heap still has, nor above the
-lowest key of a load that waits to be taken up. Whole files below R leave the table; of files that reach across it the rows below R are
-deleted.
+Pure. R is a bound of a partition at most T, or the clock, minus the retention; never above a partition the heap still
+has, nor above the lowest key of a load that waits to be taken up. Whole files below R leave the table; of files that
+reach across it the rows below R are deleted.
 """
 
 from __future__ import annotations
@@ -40,15 +40,19 @@ def plan_line(
     lowest_staged: int = AXIS_MAX,
     now: int | None = None,
 ) -> int | None:
-    """The highest bound the line may be raised to; None when it stands there already. No row younger than the retention expires."""
+    """The highest bound the line may be raised to; None when it stands there already. No row younger than the retention
+    expires."""
     limit = min(min(t, t if now is None else now) - retention, lowest_held, lowest_staged, t)
-    return max((bound for bound in bounds if max(current, AXIS_MIN) < bound <= limit and bound != AXIS_MAX), default=None)
+    return max(
+        (bound for bound in bounds if max(current, AXIS_MIN) < bound <= limit and bound != AXIS_MAX), default=None
+    )
 
 
 def plan_retention(line: int, files: Sequence[FileRange]) -> RetentionPlan:
     """What the line leaves of each file.
 
-    Invariant: every removed file's highest key lies below the line, and every file that may hold a key below it is removed or across.
+    Invariant: every removed file's highest key lies below the line, and every file that may hold a key below it is
+    removed or across.
     """
     return RetentionPlan(
         line=line,

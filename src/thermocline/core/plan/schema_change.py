@@ -1,7 +1,8 @@
 """What the lake's schema needs to hold the table's columns as they are now.
 
-Pure: the lake's fields and the columns wished for in, the changes or a refusal out. A field is known by its number, never by its name: a
-renamed column keeps its values, and one that was dropped and added again does not get its old ones back.
+Pure: the lake's fields and the columns wished for in, the changes or a refusal out. A field is known by its number,
+never by its name: a renamed column keeps its values, and one that was dropped and added again does not get its old ones
+back.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from datetime import time
 from typing import Literal
 
-from thermocline.core.coltypes import LakeColumn
+from thermocline.core.types import LakeColumn
 
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
@@ -55,17 +56,31 @@ def plan_lake_schema(
         field = held.get(column.field_id)
         if field is None:
             if column.field_id <= last_field_id:
-                return LakeSchemaRefusal(reason=f"field {column.field_id} of the lake, wished for column {column.name}, was used by others")
+                return LakeSchemaRefusal(
+                    reason=f"field {column.field_id} of the lake, wished for column {column.name}, was used by others"
+                )
             changes.append(FieldChange(kind="add", field_id=column.field_id, name=column.name, after=column.lake_type))
             continue
         if field.name != column.name:
-            changes.append(FieldChange(kind="rename", field_id=field.field_id, name=column.name, before=field.name, after=column.name))
+            changes.append(
+                FieldChange(
+                    kind="rename", field_id=field.field_id, name=column.name, before=field.name, after=column.name
+                )
+            )
         if same_type(field.lake_type, column.lake_type):
             continue
         if not can_promote(field.lake_type, column.lake_type):
-            return LakeSchemaRefusal(reason=f"column {column.name} is {field.lake_type} in the lake and cannot become {column.lake_type}")
+            return LakeSchemaRefusal(
+                reason=f"column {column.name} is {field.lake_type} in the lake and cannot become {column.lake_type}"
+            )
         changes.append(
-            FieldChange(kind="promote", field_id=field.field_id, name=column.name, before=field.lake_type, after=column.lake_type)
+            FieldChange(
+                kind="promote",
+                field_id=field.field_id,
+                name=column.name,
+                before=field.lake_type,
+                after=column.lake_type,
+            )
         )
     order = ("drop", "rename", "promote", "add")
     return tuple(sorted(changes, key=lambda change: order.index(change.kind)))

@@ -274,7 +274,9 @@ def row_description(fields: Sequence[Field], formats: Sequence[int] = ()) -> byt
     body = [struct.pack(">H", len(fields))]
     for at, field in enumerate(fields):
         form = formats[0 if len(formats) == 1 else at] if formats else 0
-        body.append(text(field.name) + struct.pack(">IhIhih", 0, 0, field.type_oid, field.type_size, field.type_modifier, form))
+        body.append(
+            text(field.name) + struct.pack(">IhIhih", 0, 0, field.type_oid, field.type_size, field.type_modifier, form)
+        )
     return encode(b"T", b"".join(body))
 
 

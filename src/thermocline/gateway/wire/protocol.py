@@ -1,7 +1,8 @@
 """The server's side of one connection as a state machine: bytes are fed in, messages are taken out one at a time.
 
-No socket and no clock. What a client may send in which state stands in `TRANSITIONS`; everything else is a `ProtocolViolation`.
-The one thing the server tells the machine is that an extended-protocol message failed: then all is dropped until Sync.
+No socket and no clock. What a client may send in which state stands in `TRANSITIONS`; everything else is a
+`ProtocolViolation`. The one thing the server tells the machine is that an extended-protocol message failed: then all is
+dropped until Sync.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class State(Enum):
     CLOSED = auto()
 
 
-_STAY: Mapping[type, State] = dict.fromkeys((Query, Parse, Bind, Describe, Execute, Close, Flush, Sync, Unsupported), State.READY)
+_STAY: Mapping[type, State] = dict.fromkeys(
+    (Query, Parse, Bind, Describe, Execute, Close, Flush, Sync, Unsupported), State.READY
+)
 
 TRANSITIONS: Mapping[State, Mapping[type, State]] = {
     State.STARTUP: {
@@ -159,7 +162,9 @@ class ServerProtocol:
         del self._buffer[: length + 1]
         fields = Reader(body)
         if tag == b"p":
-            return _decode_sasl_initial(fields) if self.state is State.SASL_INITIAL else SaslResponse(data=fields.rest())
+            return (
+                _decode_sasl_initial(fields) if self.state is State.SASL_INITIAL else SaslResponse(data=fields.rest())
+            )
         decode = _DECODERS.get(tag)
         if decode is None:
             raise ProtocolViolation(f"message type {tag!r} is unknown")
@@ -190,7 +195,9 @@ def decode_bind(fields: Reader) -> Bind:
         length = fields.int32()
         values.append(None if length == -1 else fields.take(length))
     results = tuple(fields.int16() for _ in range(fields.count()))
-    return Bind(portal=portal, statement=statement, parameter_formats=formats, parameters=tuple(values), result_formats=results)
+    return Bind(
+        portal=portal, statement=statement, parameter_formats=formats, parameters=tuple(values), result_formats=results
+    )
 
 
 def _decode_unsupported(tag: str) -> Callable[[Reader], FrontendMessage]:

@@ -1,7 +1,7 @@
 """Run bins of compaction on Spark: several at a time, each result given back as it comes.
 
-A bin is a task; small bins share one, so that a thousand tiny partitions do not cost a thousand jobs. What a bin fails with is a value,
-and the others go on.
+A bin is a task; small bins share one, so that a thousand tiny partitions do not cost a thousand jobs. What a bin fails
+with is a value, and the others go on.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pyspark.sql import SparkSession
 
 from thermocline.core.maintenance.pacing import UNPACED, Pace
 from thermocline.errors import SparkTaskFailed, ThermoclineError
-from thermocline.pg import Connection, connect
+from thermocline.parquet.rewrite_task import BinTask
+from thermocline.runtime.pg import Connection, connect
 from thermocline.spark.jobs.slots import take_slot
 from thermocline.spark.jobs.tasks import render_reason
-from thermocline.spark.kernels.compaction.pace import keep_pace
-from thermocline.spark.kernels.compaction.task import BinTask
+from thermocline.spark.kernels.pace import keep_pace
 
 Result = TypeVar("Result")
 Kernel = Callable[[BinTask, Callable[[str], None], Callable[[int, int], None]], Result]
@@ -82,8 +82,8 @@ def run_bins(
     is_over: Callable[[], bool] = lambda: False,
     pace: Callable[[], Pace] = lambda: UNPACED,
 ) -> Iterator[Result | BinFailed]:
-    """Results in the order they come. `is_over` is asked before each job, and again when a task stopped before its last bin: true lets
-    those under way finish and starts no more."""
+    """Results in the order they come. `is_over` is asked before each job, and again when a task stopped before its last
+    bin: true lets those under way finish and starts no more."""
     at_once = max(1, min(parallel, spark.sparkContext.defaultParallelism))
     waiting = list(_shares(tasks, at_once))
     at_once = min(at_once, max(len(waiting), 1))
@@ -104,8 +104,8 @@ def run_bins(
 
 
 def _shares(tasks: Sequence[BinTask], at_once: int) -> Iterator[list[BinTask]]:
-    """Bins for each job, in even parts: one for every core, or a few where one runs at a time, so that a pause finds its place between
-    them; and as many as it takes for none to take on more than it should."""
+    """Bins for each job, in even parts: one for every core, or a few where one runs at a time, so that a pause finds
+    its place between them; and as many as it takes for none to take on more than it should."""
     total = sum(_weight(task) for task in tasks)
     parts = max(at_once if at_once > 1 else _ONE_BY_ONE, -(-total // _SHARED_BYTES))
     share: list[BinTask] = []
@@ -161,4 +161,6 @@ def _run_one(
     except ThermoclineError as refusal:
         return BinFailed(number=task.number, reason=refusal)
     except Exception as problem:
-        return BinFailed(number=task.number, reason=SparkTaskFailed(f"Bin {task.number} failed: {render_reason(str(problem))}."))
+        return BinFailed(
+            number=task.number, reason=SparkTaskFailed(f"Bin {task.number} failed: {render_reason(str(problem))}.")
+        )

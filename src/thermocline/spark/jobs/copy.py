@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from thermocline.errors import SparkTaskFailed
+from thermocline.parquet.encode.lake_writer import LakeFile
+from thermocline.parquet.values.row_checksum import RowSum
 from thermocline.spark.jobs.tasks import run_tasks
-from thermocline.spark.kernels.checksum import RowSum
-from thermocline.spark.kernels.copy_in import CopyTask, copy_range
-from thermocline.spark.kernels.parquet_out import LakeFile
+from thermocline.spark.kernels.copy_partition import CopyTask, copy_range
 
 DEFAULT_RANGE_BYTES = 128 << 20
 _BLOCK_BYTES = 8192
@@ -34,7 +34,8 @@ class CopyResult:
 def plan_block_ranges(
     size_bytes: int, parallelism: int, range_bytes: int = DEFAULT_RANGE_BYTES, block_bytes: int = _BLOCK_BYTES
 ) -> tuple[tuple[int, int | None], ...]:
-    """Block ranges that cover a partition: enough for every core, none much larger than `range_bytes`; the last one is open-ended.
+    """Block ranges that cover a partition: enough for every core, none much larger than `range_bytes`; the last one is
+    open-ended.
 
     It is open-ended because the relation may have grown since its size was read; the snapshot decides which rows count.
     """

@@ -8,10 +8,10 @@ from itertools import pairwise
 
 from pyspark.sql import SparkSession
 
+from thermocline.parquet.deletes.position_deletes import DeleteFile
 from thermocline.spark.jobs.tasks import run_tasks
-from thermocline.spark.kernels.expire import ExpireTask, expire_rows
-from thermocline.spark.kernels.fold_deletes import DeleteFile
-from thermocline.spark.kernels.fold_in import FileSeen
+from thermocline.spark.kernels.expire_rows import ExpireTask, expire_rows
+from thermocline.spark.kernels.fold_range import FileSeen
 
 
 def delete_rows(spark: SparkSession, whole: ExpireTask) -> tuple[DeleteFile, ...]:

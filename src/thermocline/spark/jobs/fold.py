@@ -10,11 +10,11 @@ import numpy.typing as npt
 from pyspark.sql import SparkSession
 
 from thermocline.errors import SparkTaskFailed
+from thermocline.parquet.deletes.position_deletes import DeleteFile
+from thermocline.parquet.encode.lake_writer import LakeFile
+from thermocline.parquet.values.row_checksum import RowSum
 from thermocline.spark.jobs.tasks import run_tasks
-from thermocline.spark.kernels.checksum import RowSum
-from thermocline.spark.kernels.fold_deletes import DeleteFile
-from thermocline.spark.kernels.fold_in import FoldTask, fold_range
-from thermocline.spark.kernels.parquet_out import LakeFile
+from thermocline.spark.kernels.fold_range import FoldTask, fold_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

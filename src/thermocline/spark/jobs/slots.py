@@ -9,14 +9,15 @@ import random
 import time
 from collections.abc import Callable
 
-from thermocline.pg import Connection
+from thermocline.runtime.pg import Connection
 
 _CLASS = 746_210
 _TRY = "select pg_try_advisory_lock(%s, %s)"
 
 
 def take_slot(conn: Connection, slots: int, sleep: Callable[[float], None] = time.sleep) -> int | None:
-    """Wait for a free place and hold it until the connection ends; its number. Nothing is waited for without a limit."""
+    """Wait for a free place and hold it until the connection ends; its number. Nothing is waited for without a
+    limit."""
     if slots <= 0:
         return None
     while True:

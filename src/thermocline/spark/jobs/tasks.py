@@ -1,8 +1,8 @@
 """Run one kernel over many tasks on Spark and gather what their counted attempts gave.
 
-A retried or speculative attempt writes under names of its own, and only the attempt whose result comes back is counted: the files of
-every other one stay registered as staged and are cleaned up with the op. A refusal is carried back as a value, because trying again would
-not help it.
+A retried or speculative attempt writes under names of its own, and only the attempt whose result comes back is counted:
+the files of every other one stay registered as staged and are cleaned up with the op. A refusal is carried back as a
+value, because trying again would not help it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def run_tasks(spark: SparkSession, tasks: Sequence[Task], kernel: Callable[[Task, int], Result], what: str) -> list[Result]:
+def run_tasks(
+    spark: SparkSession, tasks: Sequence[Task], kernel: Callable[[Task, int], Result], what: str
+) -> list[Result]:
     """The kernel's result for each task, in no order; `what` begins the sentence of a failure."""
     try:
         run = partial(_run, kernel=kernel, attempts=read_max_attempts(spark), what=what)
@@ -41,7 +43,8 @@ def read_max_attempts(spark: SparkSession) -> int:
 
 
 def _run(task: Task, kernel: Callable[[Task, int], Result], attempts: int, what: str) -> Result | ThermoclineError:
-    """One attempt. Refusals, and the failure of the last attempt, come back as values: a sentence instead of a stack in the logs."""
+    """One attempt. Refusals, and the failure of the last attempt, come back as values: a sentence instead of a stack in
+    the logs."""
     context = TaskContext.get()
     attempt, unique = (context.attemptNumber(), context.taskAttemptId()) if context else (0, 0)
     try:
@@ -63,9 +66,12 @@ def _opened(outcome: Result | ThermoclineError) -> Result:
 
 
 def render_reason(text: str) -> str:
-    """The sentence in a long message: Postgres' own when there is one, and never what a connection string might hold."""
+    """The sentence in a long message: Postgres' own when there is one, and never what a connection string might
+    hold."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = next((line for line in lines if "ERROR:" in line or "FATAL:" in line), lines[0] if lines else "no reason given")
+    said = next(
+        (line for line in lines if "ERROR:" in line or "FATAL:" in line), lines[0] if lines else "no reason given"
+    )
     sentence = re.sub(r"^.*?\b(?:ERROR|FATAL):\s*", "", said)
     return re.sub(r"password=\S+|//[^@\s/]+@", "…", sentence).rstrip(".")
 

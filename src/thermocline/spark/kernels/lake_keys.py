@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow.parquet as pq
 
-from thermocline.spark.kernels.fold_deletes import KnownDeletes
-from thermocline.spark.kernels.fold_in import FileSeen
-from thermocline.spark.kernels.fold_match import Rows
-from thermocline.spark.kernels.lake_partition import key_numbers
-from thermocline.spark.kernels.parquet_out import open_location
+from thermocline.parquet.deletes.position_deletes import KnownDeletes
+from thermocline.parquet.encode.lake_writer import open_location
+from thermocline.parquet.values.key_index import Rows
+from thermocline.parquet.values.partition_values import key_numbers
+from thermocline.spark.kernels.fold_range import FileSeen
 
 
 def read_keys(path: str, field_id: int, low: int, high: int) -> Iterator[tuple[Rows, int]]:
@@ -34,10 +34,16 @@ def read_keys(path: str, field_id: int, low: int, high: int) -> Iterator[tuple[R
 def _name_of(parquet: pq.ParquetFile, field_id: int) -> str:
     """A file keeps the name its column had when it was written; the id never changes."""
     wanted = str(field_id).encode()
-    return next(str(column.name) for column in parquet.schema_arrow if (column.metadata or {}).get(b"PARQUET:field_id") == wanted)
+    return next(
+        str(column.name)
+        for column in parquet.schema_arrow
+        if (column.metadata or {}).get(b"PARQUET:field_id") == wanted
+    )
 
 
-def find_key_outside(files: Sequence[FileSeen], field_id: int, low: int, high: int, ranges: Sequence[tuple[int, int]]) -> int | None:
+def find_key_outside(
+    files: Sequence[FileSeen], field_id: int, low: int, high: int, ranges: Sequence[tuple[int, int]]
+) -> int | None:
     """A key with low <= key < high of a living row that lies in none of the ranges; None when there is none.
 
     A file whose ends lie in one range is not opened.

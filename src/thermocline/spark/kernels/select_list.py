@@ -1,6 +1,7 @@
 """The SQL of one copy task, made in one pure place: what each column is read as, and how Postgres hashes a whole row.
 
-The inner query gives every value its lake form once; the outer one adds the hash, so a text form is computed once and not twice.
+The inner query gives every value its lake form once; the outer one adds the hash, so a text form is computed once and
+not twice.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from thermocline.core.coltypes import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.spark.kernels.checksum import LONG_BYTES, seed_of
-from thermocline.spark.kernels.lake_form import NOT_A_NUMBER, arrow_type, travels_whole
+from thermocline.core.types import LakeColumn
+from thermocline.parquet.values.arrow_types import NOT_A_NUMBER, arrow_type, travels_whole
+from thermocline.parquet.values.row_checksum import LONG_BYTES, seed_of
 
 HASH_COLUMN = "_h"
 _FUNCTIONS = {
@@ -35,11 +36,13 @@ _NEW_FUNCTIONS_SINCE = 180_000
 def plan_copy_query(
     table: TableName, columns: Sequence[LakeColumn], lo_block: int, hi_block: int | None, server_version: int = 0
 ) -> sql.Composed:
-    """Every row of a block range in lake form, with its hash as the last column; `server_version` as libpq tells it, or 0 for any."""
+    """Every row of a block range in lake form, with its hash as the last column; `server_version` as libpq tells it, or
+    0 for any."""
     return sql.SQL("select *, {hash} from (select {values} from only {table} where {where} offset 0) as copied").format(
         hash=plan_row_hash(columns, server_version),
         values=sql.SQL(", ").join(
-            sql.SQL("{} as {}").format(plan_value(column), sql.Identifier(_alias(position))) for position, column in enumerate(columns)
+            sql.SQL("{} as {}").format(plan_value(column), sql.Identifier(_alias(position)))
+            for position, column in enumerate(columns)
         ),
         table=sql.Identifier(table.schema, table.table),
         where=plan_block_range(lo_block, hi_block),
@@ -48,10 +51,13 @@ def plan_copy_query(
 
 def plan_delta_query(delta: TableName, columns: Sequence[LakeColumn], condition: sql.Composable) -> sql.Composed:
     """The delta rows that a condition picks, in lake form, then `_op`, `_version` and the row's hash."""
-    return sql.SQL("select *, {hash} from (select {values}, _op, _version from {delta} d where {condition} offset 0) as taken").format(
+    return sql.SQL(
+        "select *, {hash} from (select {values}, _op, _version from {delta} d where {condition} offset 0) as taken"
+    ).format(
         hash=plan_row_hash(columns),
         values=sql.SQL(", ").join(
-            sql.SQL("{} as {}").format(plan_value(column), sql.Identifier(_alias(position))) for position, column in enumerate(columns)
+            sql.SQL("{} as {}").format(plan_value(column), sql.Identifier(_alias(position)))
+            for position, column in enumerate(columns)
         ),
         delta=sql.Identifier(delta.schema, delta.table),
         condition=condition,
@@ -67,11 +73,16 @@ def plan_block_range(lo_block: int, hi_block: int | None) -> sql.Composed:
 
 
 def plan_value(column: LakeColumn) -> sql.Composable:
-    """A column in the form it travels in: as it is, in Postgres' text form, or, for small decimals, as a whole number without its point."""
+    """A column in the form it travels in: as it is, in Postgres' text form, or, for small decimals, as a whole number
+    without its point."""
     name = sql.Identifier(column.name)
     if travels_whole(column.lake_type):
-        return sql.SQL("case when {name} = 'NaN'::pg_catalog.numeric then {nan}::pg_catalog.int8 else {whole}::pg_catalog.int8 end").format(
-            name=name, nan=sql.Literal(str(NOT_A_NUMBER)), whole=_without_point(name, arrow_type(column.lake_type).scale)
+        return sql.SQL(
+            "case when {name} = 'NaN'::pg_catalog.numeric then {nan}::pg_catalog.int8 else {whole}::pg_catalog.int8 end"
+        ).format(
+            name=name,
+            nan=sql.Literal(str(NOT_A_NUMBER)),
+            whole=_without_point(name, arrow_type(column.lake_type).scale),
         )
     if column.form == "text" or column.lake_type.startswith("decimal"):
         return plan_text(column, name)
@@ -79,10 +90,12 @@ def plan_value(column: LakeColumn) -> sql.Composable:
 
 
 def plan_text(column: LakeColumn, name: sql.Composable) -> sql.Composable:
-    """A value as its type's output function writes it, which its input function reads back. Never `::text`: that is a cast, a user may have
-    made one of his own, and bpchar's takes trailing blanks away. Those of char(n) go; reading it back pads it again.
+    """A value as its type's output function writes it, which its input function reads back. Never `::text`: that is a
+    cast, a user may have made one of his own, and bpchar's takes trailing blanks away. Those of char(n) go; reading it
+    back pads it again.
 
-    `concat` calls the output function of whatever it is given, and gives no NULL; a composite of NULLs is none (`is null` says it is).
+    `concat` calls the output function of whatever it is given, and gives no NULL; a composite of NULLs is none (`is
+    null` says it is).
     """
     written = sql.SQL("pg_catalog.concat({})").format(name)
     if column.base_type == "bpchar" and column.pg_type != "bpchar":
@@ -97,14 +110,22 @@ def _without_point(name: sql.Identifier, scale: int) -> sql.Composable:
 def plan_row_hash(columns: Sequence[LakeColumn], server_version: int = 0) -> sql.Composed:
     """A row's hash over the inner query's columns; `checksum.py` computes the same from the lake's values."""
     hashed = [
-        _hash_of(sql.Identifier(_alias(position)), column, seed_of(position), server_version) for position, column in enumerate(columns)
+        _hash_of(sql.Identifier(_alias(position)), column, seed_of(position), server_version)
+        for position, column in enumerate(columns)
     ]
     return sql.SQL("{} as {}").format(sql.SQL(" # ").join(hashed), sql.Identifier(HASH_COLUMN))
 
 
 def _hash_of(name: sql.Identifier, column: LakeColumn, seed: int, server_version: int) -> sql.Composable:
-    """A value's hash with its column's seed, 0 for NULL. Both ways give the same number; calling the function itself is cheaper."""
-    kind = "decimal" if travels_whole(column.lake_type) else "string" if column.lake_type.startswith("decimal") else column.lake_type
+    """A value's hash with its column's seed, 0 for NULL. Both ways give the same number; calling the function itself is
+    cheaper."""
+    kind = (
+        "decimal"
+        if travels_whole(column.lake_type)
+        else "string"
+        if column.lake_type.startswith("decimal")
+        else column.lake_type
+    )
     function = _FUNCTIONS.get(kind) or (_NEW_FUNCTIONS[kind] if server_version >= _NEW_FUNCTIONS_SINCE else None)
     form, number = _hashed_form(name, column), sql.Literal(seed)
     if function is None:
@@ -125,9 +146,9 @@ def _hashed_form(name: sql.Identifier, column: LakeColumn) -> sql.Composable:
             'else {name}::pg_catalog.text end collate pg_catalog."C"'
         ).format(name=name, long=sql.Literal(LONG_BYTES))
     if column.lake_type == "binary":
-        return sql.SQL("case when pg_catalog.octet_length({name}) > {long} then pg_catalog.sha256({name}) else {name} end").format(
-            name=name, long=sql.Literal(LONG_BYTES)
-        )
+        return sql.SQL(
+            "case when pg_catalog.octet_length({name}) > {long} then pg_catalog.sha256({name}) else {name} end"
+        ).format(name=name, long=sql.Literal(LONG_BYTES))
     return name
 
 

@@ -1,8 +1,9 @@
 """What a manifest says of a data file held against the file: size, rows, counts and bounds.
 
-Sound: where every chunk of a column vouches for its values, the footer is the yardstick; where one does not, and for NaN, of which no
-footer tells, the values are read, a batch at a time. What a manifest does not claim is not looked at. An entry is also wrong when it is
-true and some reader skips rows by it: bounds beside NaN, and bounds of UUIDs that hold in one of two orders only (decision 0036).
+Sound: where every chunk of a column vouches for its values, the footer is the yardstick; where one does not, and for
+NaN, of which no footer tells, the values are read, a batch at a time. What a manifest does not claim is not looked at.
+An entry is also wrong when it is true and some reader skips rows by it: bounds beside NaN, and bounds of UUIDs that
+hold in one of two orders only (decision 0036).
 """
 
 from __future__ import annotations
@@ -17,10 +18,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from thermocline.core.column_bounds import FLOATS, ColumnType, Value, decode_bound, union, uuid_ends
-from thermocline.core.file_entry import EntryProblem, FileEntry
+from thermocline.core.manifest_entry import EntryProblem, FileEntry
 from thermocline.core.metrics_modes import MetricsMode, schema_leaves
-from thermocline.lake_files import open_location
-from thermocline.parquet_metrics import ColumnFacts, FileMetrics, FooterFacts, footer_facts, leaf_field_ids, plan_metrics
+from thermocline.parquet.footer.metrics import (
+    ColumnFacts,
+    FileMetrics,
+    FooterFacts,
+    footer_facts,
+    leaf_field_ids,
+    plan_metrics,
+)
+from thermocline.runtime.file_io import open_location
 
 _BATCH_ROWS = 16_384
 _FIELD_ID = b"PARQUET:field_id"
@@ -75,10 +83,15 @@ def check_entry(entry: FileEntry, schema: Mapping[str, Any], modes: Mapping[int,
         with filesystem.open_input_file(inner) as source:
             file = pq.ParquetFile(source)
             facts = footer_facts(file.metadata, schema, int(source.size()))
-            read = {field_id: _read_column(file, field_id, facts.columns[field_id]) for field_id in _fields_to_read(entry, facts)}
+            read = {
+                field_id: _read_column(file, field_id, facts.columns[field_id])
+                for field_id in _fields_to_read(entry, facts)
+            }
     except (OSError, pa.ArrowException) as problem:
         reason = (str(problem).strip().splitlines() or ["no reason given"])[0].rstrip(".")
-        return EntryCheck(problems=(EntryProblem(path=entry.path, column=None, sentence=f"it cannot be read: {reason}"),), right=None)
+        return EntryCheck(
+            problems=(EntryProblem(path=entry.path, column=None, sentence=f"it cannot be read: {reason}"),), right=None
+        )
     names = {leaf.field_id: leaf.name for leaf in schema_leaves(schema)}
     found = [EntryProblem(path=entry.path, column=None, sentence=said) for said in _check_file(entry, facts)]
     for field_id, column in facts.columns.items():
@@ -128,7 +141,8 @@ def _check_column(entry: FileEntry, field_id: int, column: ColumnFacts, read: _M
 
 
 def _check_nans(read: _Measured, told: int | None, values: int, *, has_upper: bool) -> Iterator[str]:
-    """NaN lies above every number in SQL; Iceberg compares the upper bound alone, whatever is counted, and skips a file of NaN only."""
+    """NaN lies above every number in SQL; Iceberg compares the upper bound alone, whatever is counted, and skips a file
+    of NaN only."""
     if told is not None and told != read.nans:
         yield f"{read.nans:,} of its values are NaN, and its manifest says {told:,}"
     elif read.nans and has_upper:
@@ -137,7 +151,9 @@ def _check_nans(read: _Measured, told: int | None, values: int, *, has_upper: bo
         yield f"all of its {values:,} values are NaN, and by that count readers skip the file for every comparison"
 
 
-def _check_bounds(kind: ColumnType, ends: tuple[Value, Value], lower: bytes | None, upper: bytes | None) -> Iterator[str]:
+def _check_bounds(
+    kind: ColumnType, ends: tuple[Value, Value], lower: bytes | None, upper: bytes | None
+) -> Iterator[str]:
     for what, encoded in (("lower", lower), ("upper", upper)):
         if encoded is None:
             continue
@@ -152,7 +168,10 @@ def _check_bounds(kind: ColumnType, ends: tuple[Value, Value], lower: bytes | No
         held = uuid_ends(lower or ends[0], upper or ends[1])
         for what, encoded, holds in (("lower", lower, held[0]), ("upper", upper, held[1])):
             if encoded is not None and holds is None:
-                yield f"its {what} bound holds in the order of bytes alone, and readers that take UUIDs for signed numbers skip the file"
+                yield (
+                    f"its {what} bound holds in the order of bytes alone, and readers that take UUIDs for signed "
+                    "numbers skip the file"
+                )
 
 
 def _show(kind: ColumnType, value: Value) -> str:
@@ -163,8 +182,13 @@ def _show(kind: ColumnType, value: Value) -> str:
     return str(Decimal(value).scaleb(-kind.scale)) if kind.kind == "decimal" else str(value)
 
 
-def _right_entry(entry: FileEntry, facts: FooterFacts, modes: Mapping[int, MetricsMode], read: Mapping[int, _Measured]) -> RightEntry:
-    nans = {**entry.nan_counts, **{field_id: column.nans for field_id, column in read.items() if _is_float(facts, field_id)}}
+def _right_entry(
+    entry: FileEntry, facts: FooterFacts, modes: Mapping[int, MetricsMode], read: Mapping[int, _Measured]
+) -> RightEntry:
+    nans = {
+        **entry.nan_counts,
+        **{field_id: column.nans for field_id, column in read.items() if _is_float(facts, field_id)},
+    }
     known = {field_id: column.ends for field_id, column in read.items() if column.ends is not None}
     return RightEntry(
         path=entry.path,
@@ -214,7 +238,9 @@ def _ends(values: pa.Array, column: ColumnType) -> tuple[Value, Value]:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         values = values.cast(pa.binary() if pa.types.is_string(kind) else pa.large_binary())
     elif pa.types.is_timestamp(kind) or pa.types.is_time(kind):
-        values = values.cast(pa.timestamp(unit, kind.tz) if pa.types.is_timestamp(kind) else pa.time64("us"), safe=False).cast(pa.int64())
+        values = values.cast(
+            pa.timestamp(unit, kind.tz) if pa.types.is_timestamp(kind) else pa.time64("us"), safe=False
+        ).cast(pa.int64())
     elif pa.types.is_date(kind):
         values = values.cast(pa.date32()).cast(pa.int32())
     found = pc.min_max(values).as_py()

@@ -1,4 +1,5 @@
-"""The SQL of `verify`: each row of a relation as two hashes, of its whole and of its key, the same that the lake's files give."""
+"""The SQL of `verify`: each row of a relation as two hashes, of its whole and of its key, the same that the lake's
+files give."""
 
 from __future__ import annotations
 
@@ -6,8 +7,8 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from thermocline.core.coltypes import LakeColumn
 from thermocline.core.names import TableName
+from thermocline.core.types import LakeColumn
 from thermocline.spark.kernels.select_list import HASH_COLUMN, plan_row_hash, plan_value
 
 
@@ -16,7 +17,8 @@ def plan_hash_query(
 ) -> sql.Composed:
     """Both hashes of the rows that a condition picks; the relation goes by the name `x`."""
     return sql.SQL(
-        "select w.{hash}, k.{hash} from {relation} x cross join lateral {whole} w cross join lateral {key} k where {where}"
+        "select w.{hash}, k.{hash} from {relation} x cross join lateral {whole} w cross join lateral {key} k "
+        "where {where}"
     ).format(
         hash=sql.Identifier(HASH_COLUMN),
         relation=sql.Identifier(relation.schema, relation.table),
@@ -34,7 +36,9 @@ def plan_key_query(
         "select k.{hash}, {texts} from {relation} x cross join lateral {key} k"
         " where {where} and k.{hash} = any ({hashes}::bigint[]) limit {limit}"
     ).format(
-        texts=sql.SQL(", ").join(sql.SQL("pg_catalog.concat({})").format(sql.Identifier("x", column.name)) for column in key),
+        texts=sql.SQL(", ").join(
+            sql.SQL("pg_catalog.concat({})").format(sql.Identifier("x", column.name)) for column in key
+        ),
         relation=sql.Identifier(relation.schema, relation.table),
         key=_hashed(key),
         where=condition,
@@ -45,5 +49,7 @@ def plan_key_query(
 
 
 def _hashed(columns: Sequence[LakeColumn]) -> sql.Composed:
-    values = (sql.SQL("{} as {}").format(plan_value(column), sql.Identifier(f"c{at}")) for at, column in enumerate(columns))
+    values = (
+        sql.SQL("{} as {}").format(plan_value(column), sql.Identifier(f"c{at}")) for at, column in enumerate(columns)
+    )
     return sql.SQL("(select {} from (select {} offset 0) v)").format(plan_row_hash(columns), sql.SQL(", ").join(values))

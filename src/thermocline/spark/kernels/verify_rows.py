@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from thermocline.core.coltypes import LakeColumn
-from thermocline.spark.kernels.checksum import RowSum, hash_table, sum_of
-from thermocline.spark.kernels.fold_deletes import KnownDeletes
-from thermocline.spark.kernels.lake_form import arrow_type, lake_type_of_arrow, missing_scalar
-from thermocline.spark.kernels.lake_partition import key_numbers
-from thermocline.spark.kernels.parquet_out import open_location
+from thermocline.core.types import LakeColumn
+from thermocline.parquet.deletes.position_deletes import KnownDeletes
+from thermocline.parquet.encode.lake_writer import open_location
+from thermocline.parquet.values.arrow_types import arrow_type, lake_type_of_arrow, missing_scalar
+from thermocline.parquet.values.partition_values import key_numbers
+from thermocline.parquet.values.row_checksum import RowSum, hash_table, sum_of
 
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
@@ -59,7 +59,8 @@ def why_not_whole(path: str, size_bytes: int) -> str | None:
 def read_file_rows(path: str, shape: LakeShape, deletes: Sequence[str], known: KnownDeletes) -> FileRows:
     """Every row of a file hashed; those that position deletes name are left out of all but the sum.
 
-    The sum is over the columns the file has, in its own types, as when it was written; the rows are read as the table's columns are now.
+    The sum is over the columns the file has, in its own types, as when it was written; the rows are read as the table's
+    columns are now.
     """
     written, rows, ids, places = RowSum(), [], [], []
     for whole in _groups(path):
@@ -99,7 +100,9 @@ def as_columns(table: pa.Table, columns: Sequence[LakeColumn]) -> pa.Table:
             arrays.append(_repeated(missing_scalar(column.missing, column.lake_type), table.num_rows))
         else:
             held, wanted = table.column(at), arrow_type(column.lake_type)
-            arrays.append(held if held.type == wanted or isinstance(wanted, pa.BaseExtensionType) else held.cast(wanted))
+            arrays.append(
+                held if held.type == wanted or isinstance(wanted, pa.BaseExtensionType) else held.cast(wanted)
+            )
     return pa.table(arrays, names=[column.name for column in columns])
 
 
@@ -120,7 +123,9 @@ def own_columns(schema: pa.Schema) -> tuple[LakeColumn, ...]:
 
 
 def _is_plain(own: Sequence[LakeColumn], columns: Sequence[LakeColumn]) -> bool:
-    return [(c.field_id, c.lake_type.replace(" ", "")) for c in own] == [(c.field_id, c.lake_type.replace(" ", "")) for c in columns]
+    return [(c.field_id, c.lake_type.replace(" ", "")) for c in own] == [
+        (c.field_id, c.lake_type.replace(" ", "")) for c in columns
+    ]
 
 
 def _field_id(field: pa.Field) -> int:

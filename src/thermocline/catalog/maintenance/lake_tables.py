@@ -1,0 +1,101 @@
+"""Iceberg tables under maintenance that are no tier of a Postgres table, and the list of all that are maintained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from thermocline.catalog.safety import Owner
+from thermocline.catalog.tables import ICEBERG_CATALOG
+from thermocline.core.names import TableName
+from thermocline.runtime.pg import Connection, load_queries
+
+_QUERIES = load_queries("thermocline.catalog", "queries/lake_tables.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeTableEntry:
+    """One table that was added by itself; `name` is its namespace and name in the Iceberg catalog."""
+
+    id: int
+    name: TableName
+    added_at: datetime
+    format: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintained:
+    """One table whose lake is looked after. `heap` is the Postgres table it is a tier of; no metadata when the catalog
+    lost it."""
+
+    owner: Owner
+    lake: TableName
+    heap: TableName | None
+    metadata_location: str | None
+    previous_location: str | None
+    """The metadata file before that one, as the catalog's row names it."""
+    format: str
+
+    @property
+    def label(self) -> str:
+        return str(self.heap or self.lake)
+
+
+def _where(name: TableName) -> dict[str, object]:
+    return {"catalog": ICEBERG_CATALOG, "namespace": name.schema, "name": name.table}
+
+
+def add_lake_table(conn: Connection, name: TableName, format: str = "iceberg") -> bool:
+    """Whether it is new in the list."""
+    return conn.execute(_QUERIES["add"], {**_where(name), "format": format}).rowcount == 1
+
+
+def note_format(conn: Connection, format: str, operations: Sequence[str]) -> None:
+    """The catalog lists the operations of every format that tables have, in their order."""
+    conn.execute(_QUERIES["note_format"], {"format": format, "operations": list(operations)})
+
+
+def read_lake_table_entry(conn: Connection, name: TableName) -> LakeTableEntry | None:
+    row = conn.execute(_QUERIES["by_name"], _where(name)).fetchone()
+    return LakeTableEntry(id=row[0], name=TableName(row[1], row[2]), added_at=row[3], format=row[4]) if row else None
+
+
+def read_lake_table_by_id(conn: Connection, lake_id: int) -> LakeTableEntry | None:
+    row = conn.execute(_QUERIES["by_id"], {"lake_id": lake_id}).fetchone()
+    return LakeTableEntry(id=row[0], name=TableName(row[1], row[2]), added_at=row[3], format=row[4]) if row else None
+
+
+def read_lake_table_entries(conn: Connection) -> tuple[LakeTableEntry, ...]:
+    rows = conn.execute(_QUERIES["all"])
+    return tuple(
+        LakeTableEntry(id=id_, name=TableName(namespace, name), added_at=at, format=format)
+        for id_, namespace, name, at, format in rows
+    )
+
+
+def remove_lake_table(conn: Connection, lake_id: int) -> None:
+    conn.execute(_QUERIES["remove"], {"lake_id": lake_id})
+
+
+def read_heap_of(conn: Connection, name: TableName) -> TableName | None:
+    """The registered table that a lake table is a tier of."""
+    row = conn.execute(_QUERIES["is_registered"], _where(name)).fetchone()
+    return TableName(row[0], row[1]) if row else None
+
+
+def read_maintained(conn: Connection) -> tuple[Maintained, ...]:
+    """Registered and added tables in one list."""
+    return tuple(
+        Maintained(
+            owner=Owner(table_id=table_id, lake_id=lake_id),
+            lake=TableName(namespace, name),
+            heap=TableName(schema, table) if schema is not None else None,
+            metadata_location=location,
+            previous_location=previous,
+            format=format,
+        )
+        for table_id, lake_id, namespace, name, schema, table, location, previous, format in conn.execute(
+            _QUERIES["maintained"]
+        )
+    )

@@ -1,1 +1,0 @@
-"""The Iceberg table, read side: metadata, manifests and scan plans."""

@@ -1,0 +1,126 @@
+"""Which partitions move to the lake now, and which may leave the heap.
+
+Pure: an observation in, a plan out; `ops/tier/tiering.py` made the observation and performs the plan, and `--dry-run`
+prints the same plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thermocline.core.axis import AXIS_MAX, KeyType, render_axis
+from thermocline.core.observation import PartitionSeen, TableSeen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierPlan:
+    """What one cycle does: partitions to capture late, to move in one commit, and to drop; `notes` say what was seen on
+    the way."""
+
+    capture: tuple[PartitionSeen, ...]
+    move: tuple[PartitionSeen, ...]
+    new_t: int
+    drop: tuple[PartitionSeen, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.capture or self.move or self.drop)
+
+
+def plan_tiering(seen: TableSeen) -> TierPlan:
+    """Every partition from T upwards that is behind the lag, oldest first and without a break; then what may be
+    dropped.
+
+    Invariant: T moves only to the upper bound of a partition in `move`, and every existing partition below that bound
+    is in `move` or lies below T already; so after the move the heap arm (at or above T) and the lake arm (below T)
+    split the rows exactly. T never outruns the clock, whatever rows say.
+    """
+    notes: list[str] = []
+    straddling = [p for p in seen.partitions if p.lo < seen.cut.t < p.hi]
+    if straddling:
+        notes.append(
+            f"partition {straddling[0].name} straddles the cut-line, so nothing moves; split it at the cut-line"
+        )
+    move, new_t = ((), seen.cut.t) if straddling else _due(seen, notes)
+    return TierPlan(
+        capture=tuple(p for p in seen.partitions if p.lo < seen.cut.t and p.state == "hot"),
+        move=move,
+        new_t=new_t,
+        drop=() if seen.keep_heap else tuple(p for p in seen.partitions if _is_droppable(seen, p)),
+        notes=tuple(notes),
+    )
+
+
+def _is_droppable(seen: TableSeen, partition: PartitionSeen) -> bool:
+    is_behind = partition.is_behind_reclaim and seen.is_past(partition.hi + seen.reclaim_lag)
+    return partition.state == "tiered" and partition.hi <= seen.cut.t and is_behind
+
+
+def _is_due(seen: TableSeen, partition: PartitionSeen) -> bool:
+    return partition.is_behind_tiering and partition.hi != AXIS_MAX and seen.is_past(partition.hi + seen.tiering_lag)
+
+
+def _due(seen: TableSeen, notes: list[str]) -> tuple[tuple[PartitionSeen, ...], int]:
+    due: list[PartitionSeen] = []
+    cursor = seen.cut.t
+    for partition in seen.partitions:
+        if partition.hi <= seen.cut.t:
+            continue
+        if not _is_due(seen, partition):
+            break
+        if not partition.is_permanent:
+            notes.append(render_unlogged(partition))
+            break
+        if partition.lo > cursor:
+            notes.append(render_gap(seen.key_type, cursor, partition.lo))
+        due.append(partition)
+        cursor = partition.hi
+    return tuple(due), cursor
+
+
+def render_next(seen: TableSeen) -> str:
+    """What has to happen before another partition moves."""
+    for partition in seen.partitions:
+        if partition.hi <= seen.cut.t:
+            continue
+        if partition.hi == AXIS_MAX:
+            return f"{partition.name} has no upper bound and never moves"
+        at = render_axis(seen.key_type, min(partition.hi + seen.tiering_lag, AXIS_MAX))
+        if not partition.is_behind_tiering:
+            return f"{partition.name} moves once a row at or above {at} is there"
+        if not seen.is_past(partition.hi + seen.tiering_lag):
+            return f"{partition.name} moves once the clock has passed {at}"
+        return f"{partition.name} is due" if partition.is_permanent else render_unlogged(partition)
+    return "no partition lies above the cut-line"
+
+
+def render_unlogged(partition: PartitionSeen) -> str:
+    """The sentence for a partition that a crash would empty, with nothing to tell its lost rows from deleted ones."""
+    return (
+        f"partition {partition.name} is unlogged, so it does not move and a crash loses its rows; ALTER TABLE … "
+        "SET LOGGED first"
+    )
+
+
+def render_gap(key_type: KeyType, lo: int, hi: int) -> str:
+    """The sentence for a range that no partition covers."""
+    ends = f"{render_axis(key_type, lo)} to {render_axis(key_type, hi)}"
+    return f"no partition covers {ends}; rows written there wait in the spill and read as corrections"
+
+
+def render_plan(seen: TableSeen, plan: TierPlan) -> tuple[str, ...]:
+    """The plan in sentences, for people and for `--dry-run`."""
+    lines = [f"capture {p.name}: it was made below the cut-line" for p in plan.capture]
+    lines += [f"move {p.name} ({_range(seen, p)}, {p.size_bytes:,} bytes)" for p in plan.move]
+    if plan.move:
+        lines.append(
+            f"raise the cut-line from {render_axis(seen.key_type, seen.cut.t)} to "
+            f"{render_axis(seen.key_type, plan.new_t)}"
+        )
+    lines += [f"drop {p.name} ({_range(seen, p)}) from the heap, when no older reader lives" for p in plan.drop]
+    return (*lines, *plan.notes, *seen.waits) or ("nothing to do",)
+
+
+def _range(seen: TableSeen, partition: PartitionSeen) -> str:
+    return f"{render_axis(seen.key_type, partition.lo)} to {render_axis(seen.key_type, partition.hi)}"

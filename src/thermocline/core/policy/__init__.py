@@ -1,0 +1,1 @@
+"""The maintenance policy: its keys, layers and values."""

@@ -1,0 +1,1 @@
+"""The lake's rows for `postgres_fdw`."""

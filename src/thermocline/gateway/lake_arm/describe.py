@@ -1,0 +1,49 @@
+"""What a statement's parameters and columns are before it has values: asked of Postgres, over empty tables of the
+declared types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
+from thermocline.gateway.lake_arm.postgres_evaluation import awaited, create_temporary, fields_of, renamed
+from thermocline.gateway.sql.pushdown.select import LakeQuery, PostgresQuery, parse_select, plan_select
+from thermocline.gateway.sql.values import Constant
+from thermocline.gateway.wire.messages import Field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """Types of the parameters, and columns of the answer."""
+
+    parameter_oids: tuple[int, ...]
+    fields: tuple[Field, ...]
+
+
+def read_description(sql: str, oids: Sequence[int], directory: LakeDirectory) -> Description:
+    """What Postgres makes of the statement; parameters whose type the client left open get the type Postgres infers."""
+    count = max((int(str(node.this.this)) for node in parse_select(sql).find_all(exp.Parameter)), default=0)
+    nothing = [Constant(None, "unknown")] * max(count, len(oids))
+    query = plan_select(sql, nothing, directory.facts, snapshot_if_unsaid=lambda _: None)
+    asked = PostgresQuery(sql=sql, scans=(query.scan,), reason="described") if isinstance(query, LakeQuery) else query
+    conn = directory.take_evaluation(lambda: False)
+    try:
+        conn.autocommit = False
+        for number, scan in enumerate(asked.scans):
+            create_temporary(conn, number, scan)
+        conn.pgconn.send_prepare(b"", renamed(asked).encode(), list(oids) or None)
+        awaited(conn)
+        conn.pgconn.send_describe_prepared(b"")
+        described = awaited(conn)
+        return Description(
+            parameter_oids=tuple(described.param_type(at) for at in range(described.nparams)),
+            fields=fields_of(described),
+        )
+    finally:
+        if not conn.closed:
+            conn.rollback()
+            conn.autocommit = True
+        directory.return_evaluation(conn)

@@ -1,0 +1,205 @@
+"""Statements become streams of rows here: planned, pruned, opened on DuckDB or on Postgres. All of it blocks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future, wait
+from dataclasses import replace
+
+from thermocline.core.names import TableName
+from thermocline.errors import StatementRefused
+from thermocline.gateway import metrics
+from thermocline.gateway.lake_arm.column_facts import TableFacts
+from thermocline.gateway.lake_arm.describe import Description, read_description
+from thermocline.gateway.lake_arm.duckdb_engine import LakeEngine
+from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
+from thermocline.gateway.lake_arm.memory_limits import ConnectionMemory
+from thermocline.gateway.lake_arm.postgres_evaluation import PostgresRows
+from thermocline.gateway.lake_arm.row_sources import ConstantRows, RowSource
+from thermocline.gateway.sql.pushdown.select import LakeQuery, PostgresQuery, parse_select, plan_select, table_names
+from thermocline.gateway.sql.statements import sample_of
+from thermocline.gateway.sql.values import Constant
+from thermocline.gateway.wire.messages import Field
+from thermocline.gateway.wire.row_encoding import TEXT, EncodedRows, Shape
+
+log = logging.getLogger(__name__)
+
+_WORTH_AHEAD_ROWS = 8_192
+
+PARAMETERS = {
+    "server_version": "17.0 (Thermocline)",
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "TimeZone": "GMT",
+    "integer_datetimes": "on",
+    "standard_conforming_strings": "on",
+    "is_superuser": "off",
+    "in_hot_standby": "off",
+    "default_transaction_read_only": "on",
+}
+
+
+class ResultStream:
+    """Rows of an answer, taken in pieces of any size."""
+
+    def __init__(self, source: RowSource, ahead: Executor | None = None) -> None:
+        """With `ahead` the next rows are read and encoded there while the last ones are sent: never more than one batch
+        in advance."""
+        self._source = source
+        self._shape: Shape | None = None
+        self._rows: EncodedRows | None = None
+        self._at = 0
+        self._ahead = ahead
+        self._coming: Future[EncodedRows | None] | None = None
+
+    def fields(self) -> tuple[Field, ...]:
+        return self._source.fields()
+
+    def buffered(self, limit: int | None) -> tuple[memoryview, int] | None:
+        """Rows that are here already, at most `limit`."""
+        if self._rows is None or self._at >= self._rows.row_count:
+            return None
+        count = self._rows.row_count - self._at
+        count = count if limit is None else min(count, limit)
+        piece = self._rows.piece(self._at, count)
+        self._at += count
+        return piece, count
+
+    def advance(self, shape: Shape = TEXT) -> bool:
+        """Reads the next rows; False at the end. All pieces of an answer have one shape."""
+        if self._shape not in (None, shape):
+            raise StatementRefused("The gateway sends all rows of a cursor in one format.")
+        self._shape = shape
+        coming, self._coming = self._coming, None
+        self._rows, self._at = coming.result() if coming is not None else self._source.next_rows(shape), 0
+        if self._rows is not None and self._ahead is not None and self._rows.row_count >= _WORTH_AHEAD_ROWS:
+            self._coming = self._ahead.submit(self._source.next_rows, shape)
+        return self._rows is not None
+
+    def interrupt(self) -> None:
+        self._source.interrupt()
+
+    def close(self) -> None:
+        self._rows = None
+        coming, self._coming = self._coming, None
+        if coming is not None and not coming.cancel():
+            self._source.interrupt()
+            wait([coming])
+        self._source.close()
+
+
+class Answers:
+    """Opens answers, over one engine and one directory."""
+
+    def __init__(self, engine: LakeEngine, directory: LakeDirectory) -> None:
+        self._engine = engine
+        self._directory = directory
+
+    def connection_memory(self) -> ConnectionMemory:
+        """What one more connection may hold."""
+        return self._engine.connection_memory()
+
+    def parameter(self, name: str) -> str:
+        """A session parameter's value, for SHOW."""
+        known = {key.lower(): value for key, value in PARAMETERS.items()}
+        if name not in known:
+            raise StatementRefused(f"The gateway has no parameter {name}.")
+        return known[name]
+
+    def open_select(
+        self,
+        sql: str,
+        constants: Sequence[Constant],
+        parameters: Sequence[bytes | None],
+        *,
+        analyzed: frozenset[TableName] = frozenset(),
+        memory: ConnectionMemory | None = None,
+    ) -> ResultStream:
+        """The answer of a SELECT. Tables in `analyzed` are read whole, at the published snapshot, as ANALYZE does."""
+        sample = sample_of(sql) if analyzed else None
+        query = self._plan(sample.sql if sample else sql, constants, analyzed)
+        if isinstance(query, LakeQuery):
+            if sample:
+                query = _sampled(query, sample.share)
+            return ResultStream(self._engine.open(query, memory), self._engine.ahead)
+        metrics.POSTGRES_EVALUATED.inc()
+        log.debug("evaluated by Postgres: %s", query.reason)
+        return ResultStream(PostgresRows(query, parameters, self._engine, self._directory))
+
+    def _plan(
+        self, sql: str, constants: Sequence[Constant], analyzed: frozenset[TableName]
+    ) -> LakeQuery | PostgresQuery:
+        whole = bool(analyzed) and set(table_names(parse_select(sql))) <= analyzed
+        unsaid = self._directory.read_published_snapshot if whole else None
+        query = plan_select(sql, constants, self._directory.facts, snapshot_if_unsaid=unsaid)
+        if self._is_current(query):
+            return query
+        for name in set(table_names(parse_select(sql))):
+            self._directory.read_facts(name)
+        return plan_select(sql, constants, self._directory.facts, snapshot_if_unsaid=unsaid)
+
+    @staticmethod
+    def _is_current(query: LakeQuery | PostgresQuery) -> bool:
+        """Whether what was known of the tables suffices: an unseen snapshot or column asks for a fresh look."""
+        if isinstance(query, PostgresQuery):
+            return False
+        scan = query.scan
+        return scan.snapshot_id is None or scan.facts.table.has_snapshot(scan.snapshot_id)
+
+    def describe(self, sql: str, oids: Sequence[int]) -> Description:
+        """The parameters and columns of a SELECT, as Postgres itself understands it."""
+        for name in set(table_names(parse_select(sql))):
+            self._directory.read_facts(name)
+        return read_description(sql, oids, self._directory)
+
+    def open_explain(self, sql: str, constants: Sequence[Constant]) -> ResultStream:
+        """One line in EXPLAIN's form, with rows estimated from file statistics, for `use_remote_estimate`."""
+        query = plan_select(
+            sql, constants, self._directory.read_facts, snapshot_if_unsaid=self._directory.read_published_snapshot
+        )
+        scans = (query.scan,) if isinstance(query, LakeQuery) else query.scans
+        plans = [self._engine.plan(scan) for scan in scans]
+        files = sum(len(plan.data) for plan in plans if plan)
+        rows = max((plan.row_count for plan in plans if plan), default=0)
+        if isinstance(query, LakeQuery) and query.is_aggregate:
+            rows = 1
+        width = 16 * (len(query.outputs) if isinstance(query, LakeQuery) else 4)
+        who = "Lake Scan" if isinstance(query, LakeQuery) else "Lake Scan evaluated by Postgres"
+        line = f"{who} on {files} files  (cost=10.00..{10 + rows * 0.01:.2f} rows={rows} width={width})"
+        return ResultStream(ConstantRows([Field(name="QUERY PLAN", type_oid=25)], [[line.encode()]]))
+
+    def open_relation_size(self, name: TableName, block_bytes: int) -> ResultStream:
+        """Pages of a lake table, as ANALYZE asks for them."""
+        _, size = self._size(name)
+        return ResultStream(
+            ConstantRows([Field(name="?column?", type_oid=20, type_size=8)], [[str(-(-size // block_bytes)).encode()]])
+        )
+
+    def open_relation_info(self, name: TableName, columns: Sequence[str]) -> ResultStream:
+        """Pages, rows and kind of a lake table, as ANALYZE asks for them."""
+        rows, size = self._size(name)
+        known = {
+            "relpages": (Field(name="relpages", type_oid=23, type_size=4), str(-(-size // 8192)).encode()),
+            "reltuples": (Field(name="reltuples", type_oid=700, type_size=4), str(rows).encode()),
+            "relkind": (Field(name="relkind", type_oid=18, type_size=1), b"r"),
+        }
+        return ResultStream(ConstantRows([known[name][0] for name in columns], [[known[name][1] for name in columns]]))
+
+    def _size(self, name: TableName) -> tuple[int, int]:
+        facts: TableFacts = self._directory.read_facts(name)
+        snapshot_id = self._directory.read_published_snapshot(name)
+        if snapshot_id is None or not facts.table.has_snapshot(snapshot_id):
+            return 0, 0
+        data = facts.table.files(snapshot_id).data
+        return sum(file.record_count for file in data), sum(file.size_bytes for file in data)
+
+
+def _sampled(query: LakeQuery, share: float) -> LakeQuery:
+    scan = query.scan
+    if scan.snapshot_id is None or not scan.facts.table.has_snapshot(scan.snapshot_id):
+        return query
+    rows = sum(file.record_count for file in scan.facts.table.files(scan.snapshot_id).data)
+    return replace(query, scan=replace(scan, sampled_rows=max(1, round(share * rows))))

@@ -1,0 +1,210 @@
+"""What the gateway asks of Postgres: logins, which lake table a name stands for, where its metadata is, how its columns
+are declared.
+
+Answers about tables are kept for a minute and asked again at once when a statement needs
+something newer: a snapshot or a column not seen yet.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
+
+from thermocline.core.names import TableName
+from thermocline.errors import GatewayBusy, PostgresUnreachable, UnknownLakeTable
+from thermocline.gateway.lake_arm.column_facts import ColumnsByName, DeclaredColumn, TableFacts, column_facts
+from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.lake.read.table_metadata import read_lake_table
+from thermocline.runtime.pg import SESSION_SETTINGS, load_queries
+
+_QUERIES = load_queries("thermocline.gateway", "queries/lake_directory.sql")
+_FRESH_SECONDS = 60.0
+_TURN_SECONDS = 0.4
+_NUMBERED = re.compile(r"#(\d+)\.\d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationLimits:
+    """How much Postgres evaluates for the gateway at once, how many statements may wait for it, and for how long."""
+
+    at_once: int = 8
+    queued: int = 128
+    wait_seconds: float = 60
+    candidate_limit_bytes: int = 1_000_000_000
+
+
+DEFAULT_EVALUATIONS = EvaluationLimits()
+
+
+def _pool(
+    dsn: str, name: str, *, max_size: int, wait_seconds: float, max_waiting: int = 0
+) -> ConnectionPool[psycopg.Connection[tuple[Any, ...]]]:
+    return ConnectionPool(
+        dsn,
+        min_size=0,
+        max_size=max_size,
+        open=False,
+        timeout=wait_seconds,
+        max_waiting=max_waiting,
+        max_idle=120,
+        reconnect_timeout=wait_seconds,
+        check=ConnectionPool.check_connection,
+        configure=_configure,
+        kwargs={
+            "autocommit": True,
+            "application_name": "thermocline gateway",
+            "connect_timeout": 5,
+            "prepare_threshold": None,
+        },
+        name=name,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    facts: TableFacts
+    asked_at: float
+
+
+class LakeDirectory:
+    """The gateway's view of Postgres, over a small pool that heals itself when Postgres restarts."""
+
+    def __init__(
+        self, dsn: str, *, wait_seconds: float = 10.0, evaluations: EvaluationLimits = DEFAULT_EVALUATIONS
+    ) -> None:
+        self._pool = _pool(dsn, "thermocline-gateway", max_size=4, wait_seconds=wait_seconds)
+        self._limits = evaluations
+        self._evaluations = _pool(
+            dsn,
+            "thermocline-gateway-evaluation",
+            max_size=evaluations.at_once,
+            wait_seconds=wait_seconds,
+            max_waiting=evaluations.queued,
+        )
+        self._known: dict[TableName, _Known] = {}
+        self._functions: frozenset[str] | None = None
+
+    def open(self) -> None:
+        self._pool.open()
+        self._evaluations.open()
+
+    def close(self) -> None:
+        self._pool.close(timeout=5)
+        self._evaluations.close(timeout=5)
+
+    @property
+    def candidate_limit_bytes(self) -> int:
+        """The most that one statement may copy to Postgres to be evaluated there."""
+        return self._limits.candidate_limit_bytes
+
+    def take_evaluation(self, is_stopped: Callable[[], bool]) -> psycopg.Connection[tuple[Any, ...]]:
+        """A connection for a statement that Postgres evaluates, in turn; apart from those that logins and look-ups
+        need."""
+        deadline = time.monotonic() + self._limits.wait_seconds
+        while not is_stopped():
+            try:
+                return self._evaluations.getconn(timeout=_TURN_SECONDS)
+            except TooManyRequests as full:
+                raise GatewayBusy from full
+            except PoolTimeout as late:
+                if time.monotonic() < deadline:
+                    continue
+                if self._evaluations.get_stats().get("pool_size", 0) >= self._limits.at_once:
+                    raise GatewayBusy from late
+                raise PostgresUnreachable("The gateway cannot reach its Postgres.") from late
+        raise Cancelled
+
+    def return_evaluation(self, conn: psycopg.Connection[tuple[Any, ...]]) -> None:
+        self._evaluations.putconn(conn)
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        """A connection of the gateway's own role."""
+        try:
+            with self._pool.connection() as conn:
+                yield conn
+        except PoolTimeout as late:
+            raise PostgresUnreachable("The gateway cannot reach its Postgres.") from late
+
+    def check_reachable(self) -> None:
+        """Raises unless Postgres answers within a few seconds."""
+        try:
+            with self._pool.connection(timeout=3) as conn:
+                conn.execute("select 1")
+        except PoolTimeout as late:
+            raise PostgresUnreachable("The gateway cannot reach its Postgres.") from late
+
+    def read_verifier(self, login: str) -> str | None:
+        """The SCRAM verifier of a login."""
+        rows = self._rows("login_verifier", (login,))
+        return str(rows[0][0]) if rows else None
+
+    def read_published_snapshot(self, name: TableName) -> int | None:
+        """S of a table, for ANALYZE and EXPLAIN."""
+        rows = self._rows("published_snapshot", (name.schema, name.table))
+        return rows[0][0] if rows else None
+
+    def immutable_functions(self) -> frozenset[str]:
+        """Functions of pg_catalog that compute and do nothing else."""
+        if self._functions is None:
+            self._functions = frozenset(str(row[0]) for row in self._rows("immutable_functions", ()))
+        return self._functions
+
+    def facts(self, name: TableName) -> TableFacts:
+        """The table as last seen, asked again after a minute."""
+        known = self._known.get(name)
+        if known is not None and time.monotonic() - known.asked_at < _FRESH_SECONDS:
+            return known.facts
+        return self.read_facts(name)
+
+    def read_facts(self, name: TableName) -> TableFacts:
+        """The table as it is now."""
+        try:
+            rows = self._rows("metadata_location", (name.schema, name.table))
+        except psycopg.errors.UndefinedTable:
+            rows = []
+        if not rows or rows[0][0] is None:
+            self._known.pop(name, None)
+            raise UnknownLakeTable(f"There is no lake table for {name}.")
+        declared = [_declared(row) for row in self._rows("declared_columns", (name.schema, name.table))]
+        by_name = {column.name: column for column in declared}
+        # Columns that changed since they were registered are asked for by the field's number: names change hands,
+        # numbers never do.
+        by_number = {number[1]: column for column in declared if (number := _NUMBERED.fullmatch(column.name))}
+        table = read_lake_table(str(rows[0][0]))
+        found = (column_facts(f, by_number.get(str(f.field_id)) or by_name.get(f.name)) for f in table.fields)
+        facts = TableFacts(name=name, table=table, columns=ColumnsByName(column for column in found if column))
+        self._known[name] = _Known(facts, time.monotonic())
+        return facts
+
+    def _rows(self, query: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
+        with self.connection() as conn:
+            return conn.execute(_QUERIES[query].encode(), values).fetchall()
+
+
+def _configure(conn: psycopg.Connection[Any]) -> None:
+    settings = {**SESSION_SETTINGS, "search_path": "pg_catalog", "extra_float_digits": "3", "timezone": "GMT"}
+    names, values = list(settings), list(settings.values())
+    conn.execute(
+        "select pg_catalog.set_config(n, v, false) from unnest(%s::text[], %s::text[]) s(n, v)", (names, values)
+    )
+
+
+def _declared(row: tuple[Any, ...]) -> DeclaredColumn:
+    name, oid, modifier, type_name, collation_schema, collation, is_c, is_deterministic = row
+    return DeclaredColumn(
+        name=name,
+        type_oid=oid,
+        type_modifier=modifier,
+        type_name=type_name,
+        collation=(collation_schema, collation) if collation and collation != "default" else None,
+        collation_is_c=is_c,
+        collation_is_deterministic=is_deterministic,
+    )

@@ -1,0 +1,74 @@
+"""What the questions of a plan would cost the lake: the files that the gateway would read, planned as it plans them,
+none opened."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+
+from sqlglot import exp
+
+from thermocline.core.explain import Explanation, LakeCost, TableExplained, total_cost
+from thermocline.gateway.lake_arm.column_facts import SNAPSHOT_COLUMN
+from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
+from thermocline.gateway.sql.pushdown.select import LakeQuery, fold, parse_select, plan_select
+from thermocline.lake.read.scan import plan_scan
+
+
+def with_costs(dsn: str, report: Explanation) -> Explanation:
+    """The report, each table that asks the lake with its cost."""
+    if not any(table.questions for table in report.tables):
+        return report
+    directory = LakeDirectory(dsn)
+    directory.open()
+    with closing(directory):
+        return replace(report, tables=tuple(_with_cost(directory, table) for table in report.tables))
+
+
+def _with_cost(directory: LakeDirectory, table: TableExplained) -> TableExplained:
+    if not table.questions:
+        return table
+    snapshot = table.s
+    if snapshot is None:
+        return replace(table, cost=LakeCost())
+    return replace(table, cost=total_cost([_cost(directory, with_values(q, table, snapshot)) for q in table.questions]))
+
+
+def _cost(directory: LakeDirectory, question: str) -> LakeCost:
+    planned = plan_select(question, (), directory.facts)
+    cost = LakeCost()
+    for scan in (planned.scan,) if isinstance(planned, LakeQuery) else planned.scans:
+        assert scan.snapshot_id is not None
+        plan = plan_scan(scan.facts.table, scan.snapshot_id, scan.bounds)
+        cost += LakeCost(
+            files=len(plan.data),
+            delete_files=len(plan.deletes),
+            files_skipped=plan.files_skipped,
+            bytes=sum(file.size_bytes for file in (*plan.data, *plan.deletes)),
+            rows=plan.row_count,
+            requests=2 * (len(plan.data) + len(plan.deletes)),
+        )
+    return cost
+
+
+def with_values(question: str, table: TableExplained, snapshot: int) -> str:
+    """The question with S and T in their places; a condition on a value that only the running statement knows is left
+    out."""
+    tree = parse_select(question).copy()
+    for parameter in list(tree.find_all(exp.Parameter)):
+        whole = _condition_of(parameter)
+        columns = {fold(column.this) for column in whole.find_all(exp.Column)}
+        if columns == {SNAPSHOT_COLUMN}:
+            parameter.replace(exp.Literal.number(snapshot))
+        elif columns == {table.tier_key} and isinstance(whole.unnest(), exp.LT):
+            parameter.replace(exp.Literal.string(table.t))
+        else:
+            whole.replace(exp.true())
+    return tree.sql(dialect="postgres")
+
+
+def _condition_of(node: exp.Expr) -> exp.Expr:
+    """The whole condition that a value stands in."""
+    while node.parent is not None and not isinstance(node.parent, exp.And | exp.Where):
+        node = node.parent
+    return node

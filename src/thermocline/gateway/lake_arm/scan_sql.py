@@ -1,0 +1,116 @@
+"""The rows of a scan plan as DuckDB reads them: Parquet files by field id, minus what position and equality deletes
+hide.
+
+Only the files of the plan are opened. A position delete hides a row of a file by its number; an equality delete hides
+every equal row of strictly older files of its partition (of all partitions when its own spec has no fields).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from thermocline.errors import LakeFileUnreadable
+from thermocline.gateway.lake_arm.column_facts import ColumnFacts
+from thermocline.gateway.sql.pushdown.predicates import Fragment
+from thermocline.lake.read.scan import ScanPlan
+from thermocline.lake.read.storage import FILE_URI_PATTERN, readable_path
+from thermocline.lake.read.table_metadata import LakeFile
+from thermocline.runtime.locations import without_file_scheme
+
+_POSITIONS = """ANTI JOIN (
+    SELECT files.here, p.pos
+    FROM (SELECT regexp_replace(file_path, ?, '\\1') AS said, pos FROM read_parquet(?, hive_partitioning = false)) p
+    JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS said, unnest(CAST(? AS VARCHAR[])) AS here) files ON files.said = p.said
+) gone ON gone.here = d.tc_file AND gone.pos = d.file_row_number"""
+
+
+def source_of(plan: ScanPlan, columns: Sequence[ColumnFacts]) -> Fragment:
+    """What stands after FROM."""
+    paths = [readable_path(file.path) for file in plan.data]
+    if not plan.deletes:
+        return Fragment(f"read_parquet(?, {_options(columns)})", (paths,))
+    for delete in plan.deletes:
+        if not delete.path.endswith(".parquet"):
+            raise LakeFileUnreadable(f"Lake delete file {delete.path} is not Parquet; the gateway reads no other.")
+    read = f"read_parquet(?, filename = 'tc_file', file_row_number = true, {_options(columns)}) d"
+    parts = [Fragment("(SELECT d.* FROM"), Fragment(read, (paths,))]
+    positions = [delete for delete in plan.deletes if not delete.equality_ids]
+    if positions:
+        said = [without_file_scheme(file.path) for file in plan.data]
+        parts.append(
+            Fragment(_POSITIONS, (FILE_URI_PATTERN, [readable_path(file.path) for file in positions], said, paths))
+        )
+    parts += _equality_joins(plan, columns, paths)
+    parts.append(Fragment(")"))
+    return Fragment(" ".join(part.text for part in parts), tuple(value for part in parts for value in part.parameters))
+
+
+def _options(columns: Sequence[ColumnFacts]) -> str:
+    types = ", ".join(
+        f"{c.field.field_id}: {{name: '{c.sql}', type: '{c.duckdb_type}', default_value: {_missing(c)}}}"
+        for c in columns
+    )
+    return f"hive_partitioning = false, union_by_name = false, schema = MAP {{{types}}}"
+
+
+def _missing(column: ColumnFacts) -> str:
+    """What rows of a file without the column read as, in DuckDB's text form."""
+    text = column.field.missing
+    if text is None:
+        return "NULL"
+    if column.field.kind == "binary":
+        text = "".join(f"\\x{text[at : at + 2]}" for at in range(2, len(text), 2))
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _equality_joins(plan: ScanPlan, columns: Sequence[ColumnFacts], paths: list[str]) -> list[Fragment]:
+    """One anti join for each set of compared columns, and one more for those that know no partition."""
+    groups: dict[tuple[tuple[int, ...], bool], list[LakeFile]] = defaultdict(list)
+    for delete in plan.deletes:
+        if delete.equality_ids:
+            groups[delete.equality_ids, bool(delete.partition)].append(delete)
+    if not groups:
+        return []
+    places = _numbered([*plan.data, *plan.deletes])
+    sequences = [file.sequence_number for file in plan.data]
+    known = (
+        "JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS here, unnest(CAST(? AS BIGINT[])) AS sequence,"
+        " unnest(CAST(? AS BIGINT[])) AS part) written ON written.here = d.tc_file"
+    )
+    joins = [Fragment(known, (paths, sequences, [places[file.partition] for file in plan.data]))]
+    for number, ((ids, within), deletes) in enumerate(groups.items()):
+        joins.append(_equality_join(f"eq{number}", deletes, _compared(ids, columns, plan), places, within=within))
+    return joins
+
+
+def _numbered(files: Sequence[LakeFile]) -> dict[tuple[object, ...], int]:
+    return {partition: number for number, partition in enumerate(dict.fromkeys(file.partition for file in files))}
+
+
+def _compared(ids: tuple[int, ...], columns: Sequence[ColumnFacts], plan: ScanPlan) -> list[ColumnFacts]:
+    known = {column.field.field_id: column for column in columns}
+    missing = [field_id for field_id in ids if field_id not in known]
+    if missing:
+        raise LakeFileUnreadable(
+            f"An equality delete of {plan.table.location} compares field {missing[0]}, which the table has no more."
+        )
+    return [known[field_id] for field_id in ids]
+
+
+def _equality_join(
+    name: str, deletes: list[LakeFile], keys: list[ColumnFacts], places: dict[tuple[object, ...], int], *, within: bool
+) -> Fragment:
+    listed = ", ".join(f"e.{key.sql}" for key in keys)
+    same = " AND ".join(f"{name}.{key.sql} IS NOT DISTINCT FROM d.{key.sql}" for key in keys)
+    place = f" AND {name}.part = written.part" if within else ""
+    pieces = (
+        f"ANTI JOIN (SELECT {listed}, {'w.part, ' if within else ''}max(w.sequence) AS sequence FROM",
+        f"read_parquet(?, filename = 'tc_file', {_options(keys)}) e",
+        "JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS here, unnest(CAST(? AS BIGINT[])) AS sequence,",
+        "unnest(CAST(? AS BIGINT[])) AS part) w ON w.here = e.tc_file",
+        f"GROUP BY ALL) {name} ON {same}{place} AND {name}.sequence > written.sequence",
+    )
+    paths = [readable_path(file.path) for file in deletes]
+    parts = [places[file.partition] for file in deletes]
+    return Fragment(" ".join(pieces), (paths, paths, [file.sequence_number for file in deletes], parts))

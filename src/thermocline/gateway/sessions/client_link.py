@@ -1,0 +1,174 @@
+"""The line between one client and its own Postgres connection: what passes, and what the gateway asks there itself.
+
+Everything Postgres says goes to the client as it comes, unless the gateway holds the line: then answers are collected,
+while notices, notifications and parameter changes still pass. The line is held only when it is quiet, so no answer is
+ever taken for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from thermocline.gateway.sessions.upstream import Upstream
+from thermocline.gateway.wire.frames import Frame, Part, Rows, ServerPieces
+
+_ALWAYS_PASSED = (b"A", b"N", b"S")
+
+Send = Callable[[bytes | memoryview], Awaitable[None]]
+Status = Literal["I", "T", "E"]
+
+
+class LineClosed(Exception):
+    """Postgres hung up."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """Answers to what the gateway asked; `passed` are the types that go to the client all the same."""
+
+    passed: frozenset[bytes]
+    done: asyncio.Future[None]
+    frames: list[Frame] = field(default_factory=list)
+
+
+class Line:
+    """One client's connection to Postgres."""
+
+    def __init__(self, upstream: Upstream, pieces: ServerPieces, send: Send) -> None:
+        self._upstream = upstream
+        self._pieces = pieces
+        self._send = send
+        self._held: _Held | None = None
+        self._queries = 0
+        self._syncs = 0
+        self._copying = False
+        self.status: Status = "I"
+        self.saved = False
+        self._parameters: dict[str, str] = {}
+
+    @property
+    def speaks_utf8(self) -> bool:
+        """Whether client, database and gateway mean the same by the bytes of a text, as Postgres itself reported."""
+        return self._parameters.get("client_encoding") == self._parameters.get("server_encoding") == "UTF8"
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether Postgres has answered everything that was sent."""
+        return self._queries + self._syncs == 0
+
+    async def listen(self) -> None:
+        """Passes on what Postgres says, until it hangs up."""
+        try:
+            while data := await self._upstream.read():
+                out = bytearray()
+                collects = self._held is not None and b"D" not in self._held.passed
+                for piece in self._pieces.feed(data, whole=collects):
+                    if self._passes(piece):
+                        out += piece.data
+                if out:
+                    await self._send(bytes(out))
+                self._settle()
+            if self._held is not None and self._held.frames and self._held.frames[-1].tag == b"E":
+                # Why Postgres hung up: the client has to hear it, although it was said to a question of the gateway's.
+                await self._send(self._held.frames[-1].data)
+        finally:
+            if self._held is not None and not self._held.done.done():
+                self._held.done.set_exception(LineClosed())
+
+    async def forward(self, *frames: Frame) -> None:
+        """Sends the client's messages on, as they are."""
+        for frame in frames:
+            self._count(frame.tag)
+        await self._upstream.send(b"".join(frame.data for frame in frames))
+
+    async def forward_part(self, part: Part) -> None:
+        """Sends a part of a large message on, as it is."""
+        if part.tag is not None:
+            self._count(part.tag)
+        await self._upstream.send(part.data)
+
+    def note_parameter(self, frame: Frame) -> None:
+        """Remembers a ParameterStatus."""
+        name, _, rest = frame.body.partition(b"\0")
+        self._parameters[name.decode("utf-8", "replace")] = rest.rstrip(b"\0").decode("utf-8", "replace")
+
+    async def ask(self, data: bytes, passed: frozenset[bytes] = frozenset()) -> list[Frame]:
+        """Sends messages of the gateway's own, a Sync at their end, and waits for the answers."""
+        self._held = held = _Held(passed=passed, done=asyncio.get_running_loop().create_future())
+        self._syncs += 1
+        try:
+            await self._upstream.send(data)
+            await held.done
+        finally:
+            self._held = None
+        return held.frames
+
+    async def cancel(self) -> None:
+        await self._upstream.cancel()
+
+    def close(self) -> None:
+        self._upstream.close()
+
+    def _count(self, tag: bytes) -> None:
+        match tag:
+            case b"Q" | b"F":
+                self._queries += 1
+            case b"S" if not self._copying:
+                self._syncs += 1
+            case b"c" | b"f":
+                self._copying = False
+
+    def _passes(self, piece: Frame | Rows) -> bool:
+        held = self._held
+        if isinstance(piece, Rows):
+            if held is None or b"D" in held.passed:
+                return True
+            held.frames += _row_frames(piece)
+            return False
+        self._note(piece)
+        if held is None or piece.tag in _ALWAYS_PASSED or piece.tag in held.passed:
+            return True
+        held.frames.append(piece)
+        return False
+
+    def _note(self, frame: Frame) -> None:
+        match frame.tag:
+            case b"Z":
+                self.status = cast(Status, frame.body.decode())
+                if self._queries:
+                    self._queries -= 1
+                elif self._syncs:
+                    self._syncs -= 1
+                self._copying = False
+                if self.status == "I":
+                    self.saved = False
+            case b"S":
+                self.note_parameter(frame)
+            case b"C" if frame.body.startswith(b"SAVEPOINT") and self._held is None:
+                self.saved = True
+            case b"G" | b"W":
+                # Postgres drops a Sync that comes while it takes rows.
+                self._copying, self._syncs = True, 0
+
+    def _settle(self) -> None:
+        if (
+            self._held is not None
+            and self._held.frames
+            and self._held.frames[-1].tag == b"Z"
+            and not self._held.done.done()
+        ):
+            self._held.done.set_result(None)
+
+
+def _row_frames(rows: Rows) -> list[Frame]:
+    """The rows of the gateway's own small questions come whole."""
+    frames, at = [], 0
+    while at < len(rows.data):
+        end = at + 1 + struct.unpack_from(">i", rows.data, at + 1)[0]
+        frames.append(Frame(b"D", rows.data[at:end]))
+        at = end
+    return frames

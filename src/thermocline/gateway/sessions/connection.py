@@ -1,0 +1,310 @@
+"""One client's socket: log in, then messages to the session and bytes back. Everything it says is decided elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable
+from typing import Protocol
+
+from thermocline.errors import ThermoclineError
+from thermocline.gateway.config import GatewayConfig
+from thermocline.gateway.lake_arm.execute import PARAMETERS, Answers
+from thermocline.gateway.lake_arm.session import Session
+from thermocline.gateway.sessions.client_link import Line
+from thermocline.gateway.sessions.conversation import Conversation
+from thermocline.gateway.sessions.error_messages import fatal
+from thermocline.gateway.sessions.interrupts import Stopping
+from thermocline.gateway.sessions.login import Login, Visitor
+from thermocline.gateway.sessions.query_service import WholeQueries
+from thermocline.gateway.sessions.relay import Relay
+from thermocline.gateway.sessions.upstream import Place, Upstream
+from thermocline.gateway.wire import messages as wire
+from thermocline.gateway.wire.frames import ClientFrames, Frame, ServerPieces
+from thermocline.gateway.wire.messages import (
+    CancelRequest,
+    FrontendMessage,
+    GssEncRequest,
+    ProtocolViolation,
+    SaslInitial,
+    SaslResponse,
+    SslRequest,
+    Startup,
+    Terminate,
+)
+from thermocline.gateway.wire.protocol import ServerProtocol
+from thermocline.gateway.wire.scram import BOUND_MECHANISM, MECHANISM, ScramExchange, WrongCredentials
+
+log = logging.getLogger(__name__)
+
+LAKE_DATABASE = "lake"
+"""What the foreign server's login asks for; whoever asks for another database is a person."""
+
+_READ_BYTES = 65_536
+_WRITE_BYTES = 262_144
+
+
+class Host(Protocol):
+    """What a connection needs of the server it belongs to."""
+
+    config: GatewayConfig
+
+    @property
+    def answers(self) -> Answers: ...
+    @property
+    def whole(self) -> WholeQueries: ...
+    def admit(self, connection: Connection) -> bool: ...
+    def cancel(self, pid: int, secret: int) -> None: ...
+    async def blocking(self, work: Callable[[], object]) -> object: ...
+    async def read_verifier(self, user: str) -> str | None: ...
+    async def read_place(self) -> Place: ...
+
+
+class Connection:
+    """One client's socket."""
+
+    def __init__(self, server: Host, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.key = (0, 0)
+        self._server = server
+        self._reader = reader
+        self._writer = writer
+        self._protocol = ServerProtocol()
+        self._arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
+        self._idle = False
+        self._leaving = False
+        self._main: asyncio.Task[None] | None = None
+        self._relay: Relay | None = None
+        self._sending = asyncio.Lock()
+        self._cancelling: asyncio.Task[None] | None = None
+        self._end_point: bytes | None = None
+        config = server.config
+        self._stopping = Stopping(
+            server.blocking,
+            timeout_seconds=config.statement_timeout_seconds,
+            slow_seconds=config.slow_statement_seconds,
+        )
+        self.session = Session(server.answers, self._send, self._stopping)
+
+    async def serve(self) -> None:
+        """Log in, then answer until the client leaves."""
+        self._main = asyncio.current_task()
+        raw = self._writer.get_extra_info("socket")
+        if raw is not None:
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            async with asyncio.timeout(self._server.config.login_timeout_seconds):
+                if not await self._log_in():
+                    return
+            if self._relay is not None:
+                await self._relay.converse()
+                return
+            reading = asyncio.create_task(self._read_on())
+            try:
+                await self._converse()
+            finally:
+                reading.cancel()
+        except ProtocolViolation as bad:
+            log.debug("protocol violation: %s", bad)
+            await self._say_goodbye("08P01", f"protocol violation: {bad}")
+
+    def leave_when_idle(self) -> None:
+        """Ends the connection as soon as no statement runs."""
+        self._leaving = True
+        if self._relay is not None:
+            self._relay.leave_when_idle()
+        if self._idle and self._main is not None:
+            self._main.cancel()
+
+    def cancel(self) -> None:
+        """Stops the statement that runs now, if one does."""
+        if self._relay is None:
+            self.session.cancel()
+        else:
+            self._cancelling = asyncio.create_task(self._relay.cancel())
+
+    async def _log_in(self) -> bool:
+        startup = await self._startup()
+        if startup is None:
+            return False
+        if self._server.config.tls_required and self._writer.get_extra_info("ssl_object") is None:
+            await self._say_goodbye("28000", "the gateway takes connections over TLS only")
+            return False
+        user = startup.parameter("user")
+        if not user:
+            await self._say_goodbye("28000", "no user name given")
+            return False
+        if startup.minor > 0:
+            unknown = [name for name, _ in startup.parameters if name.startswith("_pq_.")]
+            await self._send(wire.negotiate_protocol_version(0, unknown))
+        if not self._server.admit(self):
+            await self._say_goodbye("53300", "too many connections to the gateway")
+            return False
+        try:
+            if await self._is_person(startup, user):
+                return await self._log_in_person(startup, user)
+            await self._authenticate(user)
+        except WrongCredentials:
+            await self._say_goodbye("28P01", f'password authentication failed for user "{user}"')
+            return False
+        except ThermoclineError as problem:
+            await self._say_goodbye("57P03", problem.message)
+            return False
+        status = b"".join(wire.parameter_status(name, value) for name, value in PARAMETERS.items())
+        await self._send(wire.AUTHENTICATION_OK + status + wire.backend_key_data(*self.key) + wire.ready_for_query("I"))
+        return True
+
+    async def _is_person(self, startup: Startup, user: str) -> bool:
+        if startup.parameter("database") != LAKE_DATABASE:
+            return True
+        return (
+            await self._server.read_verifier(user) is None
+            and (await self._server.read_place()).database == LAKE_DATABASE
+        )
+
+    async def _log_in_person(self, startup: Startup, user: str) -> bool:
+        """Postgres itself decides; from then on the session is relayed to it."""
+        frames = ClientFrames()
+        frames.feed(self._protocol.take_unread())
+
+        async def next_frame() -> Frame | None:
+            while (frame := frames.next_frame()) is None:
+                data = await self._reader.read(_READ_BYTES)
+                if not data:
+                    return None
+                frames.feed(data)
+            if not isinstance(frame, Frame):
+                raise ProtocolViolation("message of an impossible length")
+            return frame
+
+        upstream, pieces = await Upstream.open(await self._server.read_place()), ServerPieces()
+        encrypted = self._writer.get_extra_info("ssl_object") is not None
+        visitor = Visitor(user=user, encrypted=encrypted, read=next_frame, send=self._send)
+        try:
+            await upstream.start([(name, value) for name, value in startup.parameters if not name.startswith("_pq_.")])
+            login = Login(upstream, pieces, visitor)
+            if await login.run(self.key):
+                line = Line(upstream, pieces, self._send_whole)
+                for frame in login.parameters:
+                    line.note_parameter(frame)
+                talk = Conversation(self._server.whole, line, self._send_whole, self._stopping)
+                is_here = (
+                    startup.parameter("database") == upstream.place.database
+                    and startup.parameter("replication") is None
+                )
+                self._relay = Relay(
+                    line, frames, lambda: self._reader.read(_READ_BYTES), self._send_whole, talk if is_here else None
+                )
+        finally:
+            if self._relay is None:
+                upstream.close()
+        return self._relay is not None
+
+    async def _startup(self) -> Startup | None:
+        while True:
+            message = await self._next_login_message()
+            match message:
+                case Startup():
+                    return message
+                case SslRequest():
+                    await self._answer_tls()
+                case GssEncRequest():
+                    await self._send(wire.DECLINED)
+                case CancelRequest():
+                    self._server.cancel(message.pid, message.secret)
+                    return None
+                case _:
+                    return None
+
+    async def _answer_tls(self) -> None:
+        certificate = self._server.config.certificate
+        if certificate is None:
+            await self._send(wire.DECLINED)
+            return
+        if self._protocol.has_unread_bytes:
+            raise ProtocolViolation("bytes after the TLS request")
+        # Whatever came in the clear behind the request must not be read as if it had come encrypted.
+        transport = self._writer.transport
+        if isinstance(transport, asyncio.ReadTransport):
+            transport.pause_reading()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0):
+                if await self._reader.read(1):
+                    raise ProtocolViolation("bytes after the TLS request")
+        self._end_point = certificate.end_point
+        await self._send(wire.ACCEPTED_TLS)
+        await self._writer.start_tls(certificate.context)
+
+    async def _authenticate(self, user: str) -> None:
+        verifier = await self._server.read_verifier(user)
+        offered = [MECHANISM] if self._end_point is None else [BOUND_MECHANISM, MECHANISM]
+        await self._send(wire.authentication_sasl(offered))
+        initial = await self._next_login_message()
+        if not isinstance(initial, SaslInitial) or initial.mechanism not in offered:
+            raise WrongCredentials
+        exchange = ScramExchange(user, verifier, mechanism=initial.mechanism, end_point=self._end_point)
+        await self._send(wire.authentication_sasl_continue(exchange.first(initial.data)))
+        proof = await self._next_login_message()
+        if not isinstance(proof, SaslResponse):
+            raise WrongCredentials
+        await self._send(wire.authentication_sasl_final(exchange.final(proof.data)))
+
+    async def _next_login_message(self) -> FrontendMessage | None:
+        while (message := self._protocol.next_message()) is None:
+            data = await self._reader.read(_READ_BYTES)
+            if not data:
+                return None
+            self._protocol.feed(data)
+        return message
+
+    async def _read_on(self) -> None:
+        """Takes bytes off the socket while a statement runs, so that a client that left is noticed at once."""
+        with contextlib.suppress(ConnectionError):
+            while data := await self._reader.read(_READ_BYTES):
+                await self._arrived.put(data)
+        self.session.cancel()
+        await self._arrived.put(b"")
+
+    async def _converse(self) -> None:
+        while True:
+            message = self._protocol.next_message()
+            if message is None:
+                if self._leaving:
+                    await self._say_goodbye("57P01", "the gateway is shutting down")
+                    return
+                self._idle = True
+                data = await self._arrived.get()
+                self._idle = False
+                if not data:
+                    return
+                self._protocol.feed(data)
+                continue
+            if isinstance(message, Terminate):
+                return
+            if not await self.session.answer(message):
+                self._protocol.skip_until_sync()
+
+    async def _send(self, data: bytes | memoryview) -> None:
+        for at in range(0, len(data), _WRITE_BYTES):
+            self._writer.write(data[at : at + _WRITE_BYTES])
+            await self._writer.drain()
+
+    async def _send_whole(self, data: bytes | memoryview) -> None:
+        """Sends messages that no other message may come between: Postgres notifies while DuckDB's rows are sent."""
+        async with self._sending:
+            await self._send(data)
+
+    async def _say_goodbye(self, sqlstate: str, message: str) -> None:
+        with contextlib.suppress(ConnectionError):
+            await self._send(fatal(sqlstate, message))
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    """Closes a socket; a client that does not take its last bytes within a second loses them."""
+    writer.close()
+    try:
+        async with asyncio.timeout(1):
+            await writer.wait_closed()
+    except (TimeoutError, OSError, asyncio.CancelledError):
+        writer.transport.abort()

@@ -1,0 +1,402 @@
+"""How a statement of a relayed session is judged and, where DuckDB may, answered; every other one goes on to Postgres
+unchanged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+from thermocline.errors import StatementRefused, WholeQueryRefused
+from thermocline.gateway import metrics
+from thermocline.gateway.lake_arm.execute import ResultStream
+from thermocline.gateway.lake_arm.row_sources import Cancelled, ConstantRows
+from thermocline.gateway.sessions import session_facts as probe
+from thermocline.gateway.sessions.client_link import Line, LineClosed
+from thermocline.gateway.sessions.error_messages import SessionError
+from thermocline.gateway.sessions.interrupts import Stopping
+from thermocline.gateway.sessions.query_service import Answer, Asked, NotSpanning, WholeQueries
+from thermocline.gateway.sessions.upstream import SYNC
+from thermocline.gateway.sql.parameters import texts_of
+from thermocline.gateway.sql.query.candidates import Candidate, may_read, read_candidate
+from thermocline.gateway.sql.query.constants import Given
+from thermocline.gateway.sql.values import NotProvable
+from thermocline.gateway.wire import messages as wire
+from thermocline.gateway.wire.frames import Frame
+from thermocline.gateway.wire.messages import Bind, Field
+from thermocline.gateway.wire.row_encoding import Shape
+
+log = logging.getLogger(__name__)
+
+Send = Callable[[bytes | memoryview], Awaitable[None]]
+
+_OWN = f"thermocline_{secrets.token_hex(12)}_"
+"""How the names of the gateway's own prepared statements begin: no client can have one of these names."""
+_PROBE, _CONSTANTS, _FINISH, _EXPORT, _MARK = (
+    _OWN + word for word in ("probe", "constants", "finish", "export", "mark")
+)
+_WAKES_WITHIN_A_TIMEOUT = 4
+_ENGINES = ("auto", "duckdb", "postgres")
+_DESCRIPTION_ANSWERS = 2
+_TEXT_OID = 25
+_CANCELLED = b"\0C57014\0"
+_PASSED_ON = (Cancelled, SessionError, LineClosed, ConnectionError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """One statement of the client, ready to be judged: what is sent to Postgres for it, without running it."""
+
+    candidate: Candidate
+    text: str
+    prepared: bytes
+    name: str
+    bind: Bind | None = None
+    answers: int = 0
+    is_older: bool = False
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(self.bind.result_formats if self.bind is not None else ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What Postgres said of a statement and of its session."""
+
+    own: tuple[Frame, ...]
+    description: Frame | None
+    asked: Asked
+
+
+class Declined(Exception):
+    """Postgres answers the statement, and this is why; `silent` when no spanning table is involved."""
+
+    def __init__(self, reason: str, own: Sequence[Frame] = (), *, engine: str = "auto", silent: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.own = tuple(own)
+        self.engine = engine
+        self.silent = silent
+
+
+class Refusal(Exception):
+    """Postgres' own error for the statement; it has been said already by these frames."""
+
+    def __init__(self, frames: Sequence[Frame]) -> None:
+        super().__init__("refused")
+        self.frames = tuple(frames)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the client, or its statement timeout, ended the statement: then it must not be run again."""
+        return any(frame.tag == b"E" and _CANCELLED in frame.body for frame in self.frames)
+
+
+class Conversation:
+    """Judges and answers the statements of one session."""
+
+    def __init__(self, queries: WholeQueries, line: Line, send: Send, stopping: Stopping) -> None:
+        self._queries = queries
+        self._line = line
+        self._send = send
+        self._stopping = stopping
+        self.is_computing = False
+
+    async def candidate(self, sql: str) -> Candidate | None:
+        """The statement, when it is worth a closer look."""
+        if not self._line.is_quiet or self._line.status == "E" or not self._line.speaks_utf8:
+            return None
+        names = await self._stopping.blocking(self._queries.spanning_names)
+        if not may_read(sql, names):
+            return None
+        found = await self._stopping.blocking(partial(read_candidate, sql))
+        return found if isinstance(found, Candidate) else None
+
+    def cancel(self) -> None:
+        self._stopping.cancel()
+
+    async def answer(self, wish: Wish) -> bytes:
+        """Answers the statement and returns what is said before ReadyForQuery; `Declined` when Postgres has to run
+        it."""
+        with self._stopping.statement(wish.candidate.sql):
+            self.is_computing, expired = True, False
+
+            def expire() -> None:
+                nonlocal expired
+                expired = True
+                self._stopping.cancel()
+
+            timer: asyncio.TimerHandle | None = None
+            try:
+                told = await self._told(wish)
+                if seconds := told.asked.session.timeout_seconds:
+                    timer = asyncio.get_running_loop().call_later(seconds, expire)
+                return await self._answered(wish, told)
+            except Cancelled:
+                if expired:
+                    raise SessionError("57014", "canceling statement due to statement timeout") from None
+                raise
+            finally:
+                self.is_computing = False
+                if timer is not None:
+                    timer.cancel()
+
+    async def _told(self, wish: Wish) -> Told:
+        """One round trip: the client's statement described, the session asked about itself, constants computed."""
+        computed = ", ".join(
+            f"x{at}::pg_catalog.text, pg_catalog.pg_typeof(x{at})::pg_catalog.oid"
+            for at in range(len(wish.candidate.constants))
+        )
+        listed = ", ".join(f"{text} as x{at}" for at, (_, text) in enumerate(wish.candidate.constants))
+        named = wish.name.encode() or None
+        parts = [wish.prepared, probe.describe_statement(wish.name), *_asked(_PROBE, probe.PROBE, [named])]
+        if wish.candidate.constants:
+            question = _asked(_CONSTANTS, (f"select {computed} from (select {listed}) c"))  # noqa: S608  # the statement's own constants
+            if self._line.status == "T":
+                question = [
+                    *_asked(_MARK, f"savepoint {_MARK}"),
+                    *question,
+                    *_asked(_MARK, f"release savepoint {_MARK}"),
+                ]
+            parts += question
+        if wish.bind is None:
+            # A simple query leaves neither behind.
+            parts += [probe.close_portal(""), probe.close_statement("")]
+        frames = await self._line.ask(b"".join([*parts, SYNC]))
+        failed = next((at for at, frame in enumerate(frames) if frame.tag == b"E"), None)
+        if failed is not None:
+            # The first answers are to the client's own messages and their description, the others to the gateway's
+            # questions.
+            if failed < wish.answers + (1 if wish.bind is None else 0) + _DESCRIPTION_ANSWERS:
+                raise Refusal(frames)
+            refused = Refusal(frames)
+            is_marked = any(frame.tag == b"C" and frame.body.startswith(b"SAVEPOINT") for frame in frames)
+            await self._clean_up(to_mark=is_marked and self._line.status == "E" and not refused.is_cancelled)
+            if self._line.status == "E" or refused.is_cancelled:
+                raise refused
+            raise Declined(
+                "Postgres did not answer the gateway's own questions",
+                own=frames[: wish.answers],
+                engine=_engine(frames),
+            )
+        own = tuple(frames[: wish.answers])
+        try:
+            return _read_told(wish, own, frames[wish.answers :])
+        except Declined:
+            raise
+        except Exception as problem:
+            log.warning("a session's description of itself could not be read", exc_info=problem)
+            raise Declined(
+                f"the gateway does not understand the session ({type(problem).__name__})", own=own
+            ) from problem
+
+    async def _clean_up(self, *, to_mark: bool) -> None:
+        """Closes what failed questions left open, and undoes a failed computation of constants: Postgres may never come
+        to that one."""
+        left = [
+            close(name) for name in (_PROBE, _CONSTANTS, _MARK) for close in (probe.close_portal, probe.close_statement)
+        ]
+        if to_mark:
+            left += [*_asked(_MARK, f"rollback to savepoint {_MARK}"), *_asked(_MARK, f"release savepoint {_MARK}")]
+        await self._line.ask(b"".join([*left, SYNC]))
+
+    @asynccontextmanager
+    async def awake(self, idle_seconds: float) -> AsyncIterator[None]:
+        """Postgres takes the session for idle while DuckDB answers: a Sync now and then keeps its idle timeouts from
+        ending it."""
+        seconds = idle_seconds / _WAKES_WITHIN_A_TIMEOUT
+        done = asyncio.Event()
+
+        async def wake() -> None:
+            while not done.is_set():
+                try:
+                    async with asyncio.timeout(seconds):
+                        await done.wait()
+                except TimeoutError:
+                    await self._line.ask(SYNC)
+
+        waking = asyncio.create_task(wake()) if seconds else None
+        try:
+            yield
+        except asyncio.CancelledError:
+            # The session ends: nobody listens any more for the answer to a Sync that is on its way.
+            if waking is not None:
+                waking.cancel()
+            raise
+        finally:
+            done.set()
+            if waking is not None:
+                await waking
+
+    async def _answered(self, wish: Wish, told: Told) -> bytes:
+        facts = told.asked.session
+        decline = partial(Declined, own=told.own, engine=facts.engine)
+        if facts.engine not in _ENGINES:
+            raise WholeQueryRefused(f"thermocline.engine is {facts.engine!r}; it may be auto, duckdb or postgres.")
+        if facts.engine == "postgres":
+            raise decline("thermocline.engine is postgres")
+        if told.description is None:
+            raise decline("the statement returns no rows", silent=True)
+        if self._line.status == "T" and facts.isolation == "repeatable read":
+            if self._line.saved or facts.has_written:
+                raise decline("the transaction has savepoints or has written")
+            told = replace(told, asked=replace(told.asked, snapshot=await self._exported()))
+        answer = Answer(self._queries, told.asked)
+        try:
+            try:
+                async with self.awake(told.asked.session.idle_seconds):
+                    ready = await self._opened(wish, told, answer)
+            except NotSpanning:
+                raise decline("no spanning table is read", silent=True) from None
+            except NotProvable as why:
+                raise decline(str(why)) from why
+            except _PASSED_ON:
+                raise
+            except Exception as problem:
+                # Nothing was said to the client yet, so Postgres can answer, whatever went wrong here.
+                log.warning("a whole query was left to Postgres after an internal error", exc_info=problem)
+                raise decline(f"the gateway failed at it ({type(problem).__name__})") from problem
+            return await ready()
+        finally:
+            await self._stopping.letting_go(answer.close)
+
+    async def _opened(self, wish: Wish, told: Told, answer: Answer) -> Callable[[], Awaitable[bytes]]:
+        """Computes the statement up to its first rows, in the form they are sent in; what is returned sends them."""
+        if wish.candidate.is_explained:
+            lines = await self._stopping.blocking(answer.explain, answer)
+            return partial(self._said, wish, told, lines)
+        await self._stopping.blocking(answer.open, answer)
+        if answer.statement is not None and answer.statement.finish is not None:
+            arrays = await self._stopping.blocking(answer.arrays, answer)
+            return partial(self._finished, wish, told, answer.statement.finish.sql, arrays)
+        stream = ResultStream(answer.rows([Field(name="", type_oid=oid) for oid in told.asked.column_oids]))
+        await self._stopping.blocking(partial(stream.advance, wish.shape), stream)
+        return partial(self._streamed, wish, told, stream)
+
+    async def _exported(self) -> str:
+        frames = await self._line.ask(b"".join([*_asked(_EXPORT, "select pg_catalog.pg_export_snapshot()"), SYNC]))
+        rows = [probe.values_of(frame) for frame in frames if frame.tag == b"D"]
+        if not rows or rows[0][0] is None:
+            raise Refusal(frames)
+        return rows[0][0].decode()
+
+    async def _begin(self, wish: Wish, told: Told) -> None:
+        head = b"".join(frame.data for frame in told.own)
+        if wish.bind is None and told.description is not None:
+            head += told.description.data
+        if head:
+            await self._send(head)
+
+    async def _streamed(self, wish: Wish, told: Told, stream: ResultStream) -> bytes:
+        await self._begin(wish, told)
+        try:
+            async with self.awake(told.asked.session.idle_seconds):
+                sent = await self._send_rows(stream, wish.shape)
+        except _PASSED_ON:
+            raise
+        except Exception as problem:
+            log.warning("a whole query failed after its first rows", exc_info=problem)
+            raise WholeQueryRefused(
+                (
+                    "DuckDB failed after the first rows were sent: "
+                    f"{str(problem).splitlines()[0][:200] or type(problem).__name__}"
+                ),
+                hint="SET thermocline.engine = postgres and ask again: Postgres answers then.",
+            ) from problem
+        metrics.WHOLE_QUERIES.labels("duckdb").inc()
+        return wire.command_complete(f"SELECT {sent}")
+
+    async def _send_rows(self, stream: ResultStream, shape: Shape) -> int:
+        sent = 0
+        while True:
+            piece = stream.buffered(None)
+            if piece is None:
+                if not await self._stopping.blocking(partial(stream.advance, shape), stream):
+                    return sent
+                continue
+            self._stopping.check()
+            data, rows = piece
+            sent += rows
+            await self._send(data)
+            metrics.ROWS_SENT.inc(rows)
+            metrics.BYTES_SENT.inc(len(data))
+
+    async def _finished(self, wish: Wish, told: Told, sql: str, arrays: Sequence[bytes]) -> bytes:
+        """The last step on the client's own connection; `Answer` has seen that Postgres takes it and gives the
+        statement's own types."""
+        await self._begin(wish, told)
+        run = [probe.parse(_FINISH, sql), probe.bind(_FINISH, arrays, wish.shape.formats), probe.execute(_FINISH)]
+        done = [probe.close_portal(_FINISH), probe.close_statement(_FINISH)]
+        frames = await self._line.ask(b"".join([*run, *done, SYNC]), frozenset({b"D", b"C", b"E"}))
+        if not any(frame.tag == b"3" for frame in frames):
+            await self._line.ask(probe.close_statement(_FINISH) + SYNC)
+        metrics.WHOLE_QUERIES.labels("duckdb").inc()
+        return b""
+
+    async def _said(self, wish: Wish, told: Told, lines: Sequence[str]) -> bytes:
+        """EXPLAIN's answer."""
+        fields = [Field(name="QUERY PLAN", type_oid=25)]
+        await self._send(b"".join(frame.data for frame in told.own))
+        if wish.bind is None:
+            await self._send(wire.row_description(fields))
+        stream = ResultStream(ConstantRows(fields, [[line.encode()] for line in lines]))
+        await self._send_rows(stream, wish.shape)
+        return wire.command_complete("EXPLAIN")
+
+
+def _read_told(wish: Wish, own: tuple[Frame, ...], rest: Sequence[Frame]) -> Told:
+    """Postgres' answers to the gateway's questions."""
+    rows = [probe.values_of(frame) for frame in rest if frame.tag == b"D"]
+    description = next((frame for frame in rest if frame.tag == b"T"), None)
+    oids = next((probe.oids_of(frame) for frame in rest if frame.tag == b"t"), ())
+    facts = probe.facts_of(rows[0])
+    if wish.name and facts.prepared_text != wish.text:
+        raise Declined("the prepared statement has another text", own=own, engine=facts.engine)
+    column_oids = probe.column_oids(description) if description is not None else ()
+    asked = Asked(
+        candidate=wish.candidate,
+        session=facts,
+        parameters=_given(wish.bind, oids, own, facts.engine),
+        computed=tuple(probe.given_of(rows[1])) if wish.candidate.constants else (),
+        column_oids=column_oids,
+        column_names=probe.column_names(description) if description is not None else (),
+        is_older=wish.is_older,
+        is_text=not wish.shape.all_binary(len(column_oids)),
+        snapshot=None,
+    )
+    return Told(own=own, description=description, asked=asked)
+
+
+def _engine(frames: Sequence[Frame]) -> str:
+    """The engine the session wishes for, where the probe was answered before a later question failed."""
+    row = next((probe.values_of(frame) for frame in frames if frame.tag == b"D"), None)
+    return probe.facts_of(row).engine if row is not None else "auto"
+
+
+def _asked(name: str, sql: str, values: Sequence[bytes | None] = ()) -> list[bytes]:
+    """A question of the gateway's own, leaving nothing behind. One that failed may have left its name: closing a free
+    name is no error."""
+    run = [
+        probe.close_statement(name),
+        probe.parse(name, sql, [_TEXT_OID] * len(values)),
+        probe.bind(name, values),
+        probe.execute(name),
+    ]
+    return [*run, probe.close_portal(name), probe.close_statement(name)]
+
+
+def _given(bind: Bind | None, oids: Sequence[int], own: Sequence[Frame], engine: str) -> tuple[Given, ...]:
+    if bind is None:
+        return ()
+    try:
+        texts = texts_of(bind.parameters, bind.parameter_formats, oids)
+        return tuple(
+            Given(None if value is None else value.decode("utf-8"), oid) for value, oid in zip(texts, oids, strict=True)
+        )
+    except (StatementRefused, UnicodeDecodeError, ValueError) as problem:
+        raise Declined("a parameter in a form the gateway does not read", own=own, engine=engine) from problem

@@ -1,0 +1,86 @@
+"""Errors as a Postgres client hears them: SQLSTATE, one sentence, a hint."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import psycopg
+
+from thermocline.errors import (
+    CandidatesTooLarge,
+    GatewayBusy,
+    LakeFileUnreadable,
+    LakeTextUnreadable,
+    PostgresUnreachable,
+    StatementRefused,
+    StatementTooLarge,
+    ThermoclineError,
+    UnknownLakeTable,
+    UnknownSnapshot,
+    WholeQueryRefused,
+)
+from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.gateway.wire.messages import error_response
+
+log = logging.getLogger(__name__)
+
+_SQLSTATES: tuple[tuple[type[ThermoclineError], str], ...] = (
+    (UnknownLakeTable, "42P01"),
+    (UnknownSnapshot, "55000"),
+    (LakeTextUnreadable, "22021"),
+    (LakeFileUnreadable, "58030"),
+    (StatementRefused, "0A000"),
+    (WholeQueryRefused, "0A000"),
+    (GatewayBusy, "53000"),
+    (CandidatesTooLarge, "54000"),
+    (StatementTooLarge, "53200"),
+    (PostgresUnreachable, "58000"),
+)
+
+
+class SessionError(Exception):
+    """An error of the session itself, with its SQLSTATE."""
+
+    def __init__(self, sqlstate: str, message: str) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
+def render_problem(problem: Exception) -> bytes:
+    """The ErrorResponse for whatever went wrong; what nobody foresaw is logged and named an internal error."""
+    match problem:
+        case SessionError():
+            return _error(problem.sqlstate, str(problem))
+        case Cancelled():
+            return _error("57014", "canceling statement due to user request")
+        case ThermoclineError():
+            state = next((state for kind, state in _SQLSTATES if isinstance(problem, kind)), "58000")
+            return _error(state, f"{problem.code}: {problem.message}", hint=problem.hint)
+        case MemoryError():
+            return _error(
+                "53200", "the gateway's memory limit is reached", hint="Ask for less at once, or raise the limit."
+            )
+        case psycopg.Error():
+            primary = problem.diag.message_primary or str(problem).strip() or "Postgres cannot be reached"
+            return _error(problem.sqlstate or "58000", primary, detail=_column_of(problem))
+    log.error("internal error", exc_info=problem)
+    return _error("XX000", f"internal error of the gateway: {type(problem).__name__}")
+
+
+_COPIED_COLUMN = re.compile(r"^COPY \S+, line \d+, column (.+?)(?:: |$)", re.MULTILINE)
+
+
+def _column_of(problem: psycopg.Error) -> str:
+    """The column whose value Postgres could not take, where it says so; its own words name our temporary table."""
+    found = _COPIED_COLUMN.search(problem.diag.context or "")
+    return f'The value is in column "{found[1]}" of the lake table.' if found else ""
+
+
+def _error(sqlstate: str, message: str, hint: str = "", detail: str = "") -> bytes:
+    return error_response(severity="ERROR", sqlstate=sqlstate, message=message, hint=hint, detail=detail)
+
+
+def fatal(sqlstate: str, message: str) -> bytes:
+    """The last message of a connection."""
+    return error_response(severity="FATAL", sqlstate=sqlstate, message=message)

@@ -1,0 +1,106 @@
+"""Work of a session that can be stopped: by a cancel request, by a client that left, by the statement timeout.
+
+The event loop waits for the work and for the stop at once. A stop is repeated until the work ends, so one that comes
+before the work has anything to stop is not lost. Letting go of things is never stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar, cast
+
+from thermocline.gateway import metrics
+from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.gateway.sessions.error_messages import SessionError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+RunBlocking = Callable[[Callable[[], object]], Awaitable[object]]
+
+_REPEAT_SECONDS = 0.2
+_SHOWN_CHARACTERS = 300
+
+
+class Interruptible(Protocol):
+    """What runs in a thread and can be told to end."""
+
+    def interrupt(self) -> None: ...
+
+
+class Stopping:
+    """Runs a session's blocking work in threads."""
+
+    def __init__(self, run_blocking: RunBlocking, *, timeout_seconds: float, slow_seconds: float) -> None:
+        self._run_blocking = run_blocking
+        self._timeout_seconds = timeout_seconds
+        self._slow_seconds = slow_seconds
+        self._stop: asyncio.Future[None] | None = None
+        self._deadline: float | None = None
+
+    def cancel(self) -> None:
+        """Stops the statement that runs now, if one does."""
+        if self._stop is not None and not self._stop.done():
+            self._stop.set_result(None)
+
+    @contextmanager
+    def statement(self, text: str, *, counted: bool = True) -> Iterator[None]:
+        """Within it the session runs one statement, counted and timed."""
+        begun = time.monotonic()
+        self._stop = asyncio.get_running_loop().create_future()
+        self._deadline = begun + self._timeout_seconds if self._timeout_seconds else None
+        outcome = "failed"
+        try:
+            yield
+            outcome = "answered"
+        except Cancelled:
+            outcome = "cancelled"
+            raise
+        finally:
+            self._stop = self._deadline = None
+            seconds = time.monotonic() - begun
+            if counted:
+                metrics.QUERIES.labels(outcome).inc()
+                metrics.QUERY_SECONDS.observe(seconds)
+                metrics.LATENCY.observe(seconds)
+            if self._slow_seconds and seconds >= self._slow_seconds:
+                log.warning("slow statement, %s after %.3f s: %s", outcome, seconds, text[:_SHOWN_CHARACTERS])
+
+    def check(self) -> None:
+        """Raises when the statement was told to stop."""
+        if self._stop is not None and self._stop.done():
+            raise Cancelled
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            raise _timed_out()
+
+    async def blocking(self, work: Callable[[], T], running: Interruptible | None = None) -> T:
+        """What the work returns; when the statement is stopped, `running` is interrupted and the work's end awaited."""
+        self.check()
+        task = asyncio.ensure_future(self._run_blocking(work))
+        waiting: set[asyncio.Future[object]] = {task}
+        if self._stop is not None:
+            waiting.add(cast("asyncio.Future[object]", self._stop))
+        left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return cast(T, task.result())
+        while not task.done():
+            if running is not None:
+                running.interrupt()
+            await asyncio.wait({task}, timeout=_REPEAT_SECONDS)
+        task.exception()
+        if self._stop is not None and self._stop.done():
+            raise Cancelled
+        raise _timed_out()
+
+    async def letting_go(self, work: Callable[[], None]) -> None:
+        """Runs what closes things: neither cancel nor timeout ends it."""
+        await self._run_blocking(work)
+
+
+def _timed_out() -> SessionError:
+    return SessionError("57014", "canceling statement due to statement timeout")

@@ -1,0 +1,155 @@
+"""A person's login is Postgres' affair: the exchange is passed through, and the gateway learns no secret.
+
+Where both the client's and Postgres' connection are encrypted, a client that could bind its proof to the channel says
+so, and Postgres, which could too, takes the gateway for an attacker. Only then the gateway asks for the password over
+TLS and makes the proof itself. A Postgres that lets the gateway's host in without any password would let everybody in:
+such a login is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from scramp import ScramClient, ScramException
+
+from thermocline.errors import PostgresUnreachable
+from thermocline.gateway.sessions.error_messages import fatal
+from thermocline.gateway.sessions.upstream import Upstream
+from thermocline.gateway.wire import messages as wire
+from thermocline.gateway.wire.frames import Frame, Rows, ServerPieces
+from thermocline.gateway.wire.scram import MECHANISM
+
+_OK, _CLEARTEXT, _MD5, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 3, 5, 10, 11, 12
+_NO_PASSWORD = "Postgres asks the gateway's host for no password, so a person's login cannot be checked here"
+
+ReadFrame = Callable[[], Awaitable[Frame | None]]
+Send = Callable[[bytes | memoryview], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitor:
+    """The client that logs in."""
+
+    user: str
+    encrypted: bool
+    read: ReadFrame
+    send: Send
+
+
+class Login:
+    """One login on one connection to Postgres."""
+
+    def __init__(self, upstream: Upstream, pieces: ServerPieces, visitor: Visitor) -> None:
+        self._upstream = upstream
+        self._pieces = pieces
+        self._visitor = visitor
+        self._waiting: list[Frame] = []
+        self._asked = False
+        self.parameters: list[Frame] = []
+        """What Postgres reported of the session in its greeting."""
+
+    async def run(self, key: tuple[int, int]) -> bool:
+        """True when Postgres let the client in; its greeting is passed on with the gateway's own cancel key."""
+        asks_itself = self._visitor.encrypted and self._upstream.place.tls is not None
+        while True:
+            frame = await self._next()
+            match frame.tag:
+                case b"R":
+                    (code,) = struct.unpack_from(">i", frame.body)
+                    if code == _OK:
+                        if not self._asked:
+                            await self._visitor.send(fatal("28000", _NO_PASSWORD))
+                            return False
+                        await self._visitor.send(frame.data)
+                        return await self._greeted(key)
+                    if not await (self._prove() if asks_itself and code == _SASL else self._pass_on(code, frame)):
+                        return False
+                case b"E":
+                    await self._visitor.send(frame.data)
+                    return False
+                case _:
+                    await self._visitor.send(frame.data)
+
+    async def _greeted(self, key: tuple[int, int]) -> bool:
+        while True:
+            frame = await self._next()
+            if frame.tag == b"K":
+                self._upstream.key = frame.body
+                await self._visitor.send(wire.backend_key_data(*key))
+                continue
+            if frame.tag == b"S":
+                self.parameters.append(frame)
+            await self._visitor.send(frame.data)
+            if frame.tag in (b"Z", b"E"):
+                return frame.tag == b"Z"
+
+    async def _pass_on(self, code: int, frame: Frame) -> bool:
+        """Hands Postgres' question to the client and the client's answer to Postgres."""
+        if code == _SASL:
+            # Channel binding ends at the gateway, so it is not offered.
+            await self._visitor.send(wire.authentication_sasl([MECHANISM]))
+        elif code in (_CLEARTEXT, _MD5, _SASL_CONTINUE, _SASL_FINAL):
+            await self._visitor.send(frame.data)
+        else:
+            await self._visitor.send(
+                fatal("28000", "Postgres asks for a way to log in that the gateway does not pass on")
+            )
+            return False
+        if code == _SASL_FINAL:
+            return True
+        answer = await self._visitor.read()
+        if answer is None or answer.tag != b"p":
+            return False
+        self._asked = True
+        await self._upstream.send(answer.data)
+        return True
+
+    async def _prove(self) -> bool:
+        """Asks the client for its password, over TLS, and proves it to Postgres; it is not kept."""
+        await self._visitor.send(wire.encode(b"R", struct.pack(">i", _CLEARTEXT)))
+        answer = await self._visitor.read()
+        if answer is None or answer.tag != b"p":
+            return False
+        self._asked = True
+        password = answer.body.rstrip(b"\0").decode("utf-8", "replace")
+        client = ScramClient([MECHANISM], self._visitor.user, password)
+        first = client.get_client_first().encode()
+        await self._upstream.send(wire.encode(b"p", wire.text(MECHANISM) + struct.pack(">i", len(first)) + first))
+        try:
+            client.set_server_first(await self._sasl(_SASL_CONTINUE))
+            await self._upstream.send(wire.encode(b"p", client.get_client_final().encode()))
+            client.set_server_final(await self._sasl(_SASL_FINAL))
+        except ScramException:
+            await self._visitor.send(fatal("28P01", f'password authentication failed for user "{self._visitor.user}"'))
+            return False
+        except _Refused as refused:
+            await self._visitor.send(refused.frame.data)
+            return False
+        return True
+
+    async def _sasl(self, wanted: int) -> str:
+        frame = await self._next()
+        if frame.tag == b"E":
+            raise _Refused(frame)
+        (code,) = struct.unpack_from(">i", frame.body)
+        if frame.tag != b"R" or code != wanted:
+            raise PostgresUnreachable("Postgres answered a login in a way the gateway does not know.")
+        return frame.body[4:].decode()
+
+    async def _next(self) -> Frame:
+        while not self._waiting:
+            data = await self._upstream.read()
+            if not data:
+                raise PostgresUnreachable("Postgres hung up during the login.")
+            self._waiting += [piece for piece in self._pieces.feed(data) if not isinstance(piece, Rows)]
+        return self._waiting.pop(0)
+
+
+class _Refused(Exception):
+    """Postgres' own refusal."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__("refused")
+        self.frame = frame

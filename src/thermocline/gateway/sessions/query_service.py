@@ -1,0 +1,246 @@
+"""Whole queries for all sessions: judged, opened at a snapshot, run. All of it blocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+import pyarrow as pa
+
+from thermocline.errors import PostgresUnreachable, ThermoclineError
+from thermocline.gateway.lake_arm.duckdb_engine import LakeEngine
+from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
+from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.gateway.sessions.query_run import Run, RunRows
+from thermocline.gateway.sessions.query_snapshot import Snapshot, Snapshots
+from thermocline.gateway.sessions.session_facts import SessionFacts
+from thermocline.gateway.sessions.table_lookup import QUERIES, Tiers, key_of, read_tables, table_nodes
+from thermocline.gateway.sql.query.candidates import Candidate, check_statement, is_lasting
+from thermocline.gateway.sql.query.constants import Given
+from thermocline.gateway.sql.query.expressions import Setting
+from thermocline.gateway.sql.query.statement import Statement, plan_statement
+from thermocline.gateway.sql.values import NotProvable
+from thermocline.gateway.wire.messages import Field
+from thermocline.gateway.wire.row_encoding import to_text
+
+MAX_FINISHED_ROWS = 50_000
+_FRESH_SECONDS = 5.0
+
+
+class NotSpanning(Exception):
+    """The statement reads no spanning table: it is Postgres' alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A statement as the client sent it, with what its session and Postgres say of it."""
+
+    candidate: Candidate
+    session: SessionFacts
+    parameters: tuple[Given, ...]
+    computed: tuple[Given, ...]
+    column_oids: tuple[int, ...]
+    column_names: tuple[str, ...]
+    is_older: bool
+    is_text: bool
+    snapshot: str | None
+
+
+class WholeQueries:
+    """What all sessions share."""
+
+    def __init__(self, dsn: str, engine: LakeEngine, directory: LakeDirectory, *, at_once: int) -> None:
+        self.snapshots = Snapshots(dsn, at_once=at_once)
+        self.engine = engine
+        self.directory = directory
+        self._names: frozenset[str] = frozenset()
+        self._asked_at = float("-inf")
+        self._text_is_c: bool | None = None
+
+    def open(self) -> None:
+        self.snapshots.open()
+
+    def close(self) -> None:
+        self.snapshots.close()
+
+    def text_is_c(self, snapshot: Snapshot) -> bool:
+        """Whether the database's own collation, which never changes, orders text by its bytes."""
+        if self._text_is_c is None:
+            self._text_is_c = snapshot.rows(QUERIES["default_is_c"], {}) == [(True,)]
+        return self._text_is_c
+
+    def spanning_names(self) -> frozenset[str]:
+        """The names of the tables that span, as of a few seconds ago; where the catalog is missing, none do."""
+        if time.monotonic() - self._asked_at > _FRESH_SECONDS:
+            try:
+                with self.directory.connection() as conn:
+                    rows = conn.execute(QUERIES["spanning_names"].encode()).fetchall()
+                self._names = frozenset(str(row[0]).lower() for row in rows)
+            except (psycopg.Error, PostgresUnreachable):
+                self._names = frozenset()
+            self._asked_at = time.monotonic()
+        return self._names
+
+
+class Answer:
+    """One statement's answer: opened, then read as rows or as arrays to finish; closed in the end."""
+
+    def __init__(self, queries: WholeQueries, asked: Asked) -> None:
+        self._queries = queries
+        self._asked = asked
+        self._snapshot: Snapshot | None = None
+        self._run: Run | None = None
+        self._stopped = False
+        self.statement: Statement | None = None
+
+    def open(self) -> None:
+        """Plans and computes up to the first rows; `NotProvable` says why Postgres has to answer instead."""
+        self._plan()
+        if self._run is not None:
+            self._run.start()
+
+    def explain(self) -> list[str]:
+        """The plan in words; with ANALYZE, after running it."""
+        self._plan()
+        if self._run is None or self.statement is None:
+            raise Cancelled
+        begun, rows = time.monotonic(), 0
+        if self._asked.candidate.is_analyzed:
+            self._run.start()
+            while (batch := self._run.next_batch()) is not None:
+                rows += batch.num_rows
+        else:
+            self._run.plan_only()
+        lines = _explained(self.statement, self._run)
+        if self._asked.candidate.is_analyzed:
+            lines.append(
+                f"  actual: {rows} rows, {self._run.report.heap_rows} from the heap, {time.monotonic() - begun:.3f} s"
+            )
+        return lines
+
+    def rows(self, fields: Sequence[Field]) -> RunRows:
+        if self._run is None:
+            raise Cancelled
+        return RunRows(self._run, fields)
+
+    def arrays(self) -> list[bytes]:
+        """The groups as arrays in Postgres' text form, one for each column."""
+        if self._run is None or self.statement is None:
+            raise Cancelled
+        batches: list[pa.RecordBatch] = []
+        while (batch := self._run.next_batch()) is not None:
+            batches.append(batch)
+            if sum(piece.num_rows for piece in batches) > MAX_FINISHED_ROWS:
+                raise NotProvable(f"more than {MAX_FINISHED_ROWS} groups for Postgres to finish")
+        count = len(self.statement.query.kinds)
+        return [
+            _array([value for batch in batches for value in to_text(batch.column(at)).to_pylist()])
+            for at in range(count)
+        ]
+
+    def interrupt(self) -> None:
+        self._stopped = True
+        snapshot, run = self._snapshot, self._run
+        if run is not None:
+            run.interrupt()
+        elif snapshot is not None:
+            snapshot.interrupt()
+
+    def close(self) -> None:
+        if self._run is not None:
+            self._run.close()
+        elif self._snapshot is not None:
+            self._snapshot.close()
+        self._run = self._snapshot = None
+
+    def _plan(self) -> None:
+        asked, queries = self._asked, self._queries
+        try:
+            self._snapshot = queries.snapshots.take(asked.snapshot)
+            tree = check_spanning(self._snapshot, asked, queries)
+        except (psycopg.Error, ThermoclineError) as problem:
+            if self._stopped:
+                raise Cancelled from problem
+            raise NotProvable(
+                f"the gateway's own look at Postgres failed: {str(problem).splitlines()[0][:200]}"
+            ) from problem
+        self.statement = tree
+        self._check_types(tree)
+        self._run = Run(queries.engine, self._snapshot, tree, heap_limit_bytes=queries.directory.candidate_limit_bytes)
+
+    def _check_types(self, statement: Statement) -> None:
+        """Postgres itself said what the statement returns: whoever understands it otherwise must not answer it."""
+        if self._asked.candidate.is_explained or self._snapshot is None:
+            return
+        if statement.finish is not None:
+            try:
+                types = self._snapshot.result_types(statement.finish.sql)
+            except psycopg.Error as problem:
+                raise NotProvable(
+                    f"Postgres does not take the last step: {str(problem).splitlines()[0][:200]}"
+                ) from problem
+            if types != self._asked.column_oids:
+                raise NotProvable("Postgres types the last step otherwise")
+            return
+        found = tuple(kind.oid for kind in statement.query.kinds)
+        if found != self._asked.column_oids:
+            raise NotProvable(f"types {found} were expected, and Postgres says {self._asked.column_oids}")
+        if any(
+            name is not None and name != said
+            for name, said in zip(statement.query.names, self._asked.column_names, strict=True)
+        ):
+            raise NotProvable("Postgres names the columns otherwise")
+        if self._asked.is_text and not self._asked.session.prints_plainly:
+            raise NotProvable("the session prints values in a way of its own")
+
+
+def check_spanning(snapshot: Snapshot, asked: Asked, queries: WholeQueries) -> Statement:
+    """The statement over the tables as the snapshot has them."""
+    tree = check_statement(asked.candidate.tree)
+    keys = list(dict.fromkeys(key_of(node) for node in table_nodes(tree)))
+    tables = read_tables(snapshot, asked.session.role, keys, queries.directory)
+    if tables is None:
+        raise NotSpanning
+    if (reason := asked.candidate.unfollowed or asked.session.why_not_here()) is not None:
+        raise NotProvable(reason)
+    if asked.is_older and not is_lasting(tree):
+        raise NotProvable(
+            "the prepared statement has literals that Postgres read before, under the settings of that time"
+        )
+    setting = Setting(
+        sql=asked.candidate.sql,
+        parameters=asked.parameters,
+        computed={span: value for (span, _), value in zip(asked.candidate.constants, asked.computed, strict=True)},
+        utc=asked.session.utc,
+        literals_in_utc=asked.session.utc and not asked.is_older,
+        text_is_c=queries.text_is_c(snapshot),
+    )
+    return plan_statement(tree, setting, tables)
+
+
+def _array(values: Sequence[str | None]) -> bytes:
+    quoted = (
+        "NULL" if value is None else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' for value in values
+    )
+    return ("{" + ",".join(quoted) + "}").encode()
+
+
+def _explained(statement: Statement, run: Run) -> list[str]:
+    report = run.report
+    lines = [
+        "Thermocline whole query",
+        "  engine: duckdb, because every part of the statement is known to give Postgres' own result",
+    ]
+    for made in statement.uses:
+        tiers: Tiers | None = made.table.tiers
+        if tiers is None:
+            lines.append(f"  table {made.table.name}: rows from Postgres")
+            continue
+        lines.append(f"  spanning table {made.table.name}: heap at or above T, lake snapshot {tiers.s} below it")
+    lines.append(f"  lake: {report.files_read} files read, {report.files_skipped} skipped, {report.lake_bytes} bytes")
+    lines.append(f"  heap: {report.heap_by}")
+    if statement.finish is not None:
+        lines.append("  finished by Postgres over the groups")
+    return lines

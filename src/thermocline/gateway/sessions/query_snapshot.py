@@ -1,0 +1,262 @@
+"""Postgres at one point in time: one transaction of the gateway's own role that everything of a statement is read in.
+
+The transaction stays open until the statement's last row: while it lives, the lake snapshot it saw published cannot
+expire. Bulk rows come by ADBC over further connections that share its snapshot.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import adbc_driver_postgresql.dbapi as adbc
+import numpy as np
+import psycopg
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg import sql
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from thermocline.errors import PostgresUnreachable
+from thermocline.gateway.lake_arm.postgres_evaluation import awaited
+from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.gateway.sessions.cancellable_connection import Connection, HeldConnection
+from thermocline.gateway.sql.query.kinds import Kind
+from thermocline.gateway.sql.values import NotProvable
+from thermocline.runtime.pg import SESSION_SETTINGS
+
+_SETTINGS = {
+    **SESSION_SETTINGS,
+    "search_path": "pg_catalog",
+    "timezone": "GMT",
+    "application_name": "thermocline gateway",
+    "jit": "off",
+}
+_WAIT_SECONDS = 10.0
+_KEPT_READERS = 4
+_OLDEST_DAY = -2_440_588
+_OLDEST_MICROSECOND = _OLDEST_DAY * 86_400_000_000
+_WHOLE_DIGITS = 17
+_MICROS_OF_DAY = 86_400_000_000
+
+
+class Snapshots:
+    """Where snapshots are taken; a pool of connections and one of bulk readers."""
+
+    def __init__(self, dsn: str, *, at_once: int) -> None:
+        self._dsn = dsn
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            dsn,
+            min_size=0,
+            max_size=at_once,
+            open=False,
+            timeout=_WAIT_SECONDS,
+            max_idle=120,
+            check=ConnectionPool.check_connection,
+            configure=_configure,
+            kwargs={"autocommit": True, "connect_timeout": 5},
+            name="thermocline-gateway-whole",
+        )
+        self._readers: list[Any] = []
+        self._lock = threading.Lock()
+
+    def open(self) -> None:
+        self._pool.open()
+
+    def close(self) -> None:
+        self._pool.close(timeout=5)
+        with self._lock:
+            readers, self._readers = self._readers, []
+        for reader in readers:
+            reader.close()
+
+    def take(self, name: str | None = None) -> Snapshot:
+        """A snapshot of now, or the one exported under this name."""
+        try:
+            conn = self._pool.getconn()
+        except PoolTimeout as late:
+            raise PostgresUnreachable("The gateway cannot reach its Postgres.") from late
+        snapshot = Snapshot(self, conn)
+        try:
+            conn.execute("begin isolation level repeatable read read only")
+            if name is not None:
+                conn.execute(sql.SQL("set transaction snapshot {}").format(sql.Literal(name)))
+        except BaseException:
+            snapshot.close()
+            raise
+        return snapshot
+
+    def give_back(self, conn: Connection) -> None:
+        with contextlib.suppress(psycopg.Error):
+            conn.rollback()
+        self._pool.putconn(conn)
+
+    def take_reader(self) -> Any:
+        """A bulk reader's connection."""
+        with self._lock:
+            if self._readers:
+                return self._readers.pop()
+        reader = adbc.connect(self._dsn, autocommit=True)
+        with reader.cursor() as cursor:
+            calls = [
+                sql.SQL("set_config({}, {}, false)").format(sql.Literal(n), sql.Literal(v))
+                for n, v in _SETTINGS.items()
+            ]
+            cursor.execute(sql.SQL("select {}").format(sql.SQL(", ").join(calls)).as_string(None))
+            cursor.fetchall()
+        return reader
+
+    def return_reader(self, reader: Any) -> None:
+        with self._lock:
+            if len(self._readers) < _KEPT_READERS:
+                self._readers.append(reader)
+                return
+        reader.close()
+
+
+def _configure(conn: psycopg.Connection[Any]) -> None:
+    conn.execute(
+        "select set_config(n, v, false) from unnest(%s::text[], %s::text[]) s(n, v)",
+        (list(_SETTINGS), list(_SETTINGS.values())),
+    )
+
+
+class Snapshot:
+    """One point in time."""
+
+    def __init__(self, snapshots: Snapshots, conn: Connection) -> None:
+        self._snapshots = snapshots
+        self._held = HeldConnection(conn)
+        self._name: str | None = None
+        self._reading: Any = None
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def rows(self, query: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        return self._open_connection().execute(query.encode(), values).fetchall()
+
+    def ask(self, query: sql.Composable) -> list[tuple[Any, ...]]:
+        conn = self._open_connection()
+        return conn.execute(query.as_string(conn).encode()).fetchall()
+
+    def result_types(self, query: str) -> tuple[int, ...]:
+        """The types of a statement's columns, as Postgres describes it without running it."""
+        conn = self._open_connection()
+        for send in (
+            partial(conn.pgconn.send_prepare, b"", query.encode()),
+            partial(conn.pgconn.send_describe_prepared, b""),
+        ):
+            send()
+            described = awaited(conn)
+        return tuple(described.ftype(at) for at in range(described.nfields))
+
+    def _open_connection(self) -> Connection:
+        conn = self._held.conn
+        if conn is None or self._stopped:
+            raise Cancelled
+        return conn
+
+    @property
+    def name(self) -> str:
+        """Under which other connections may share it."""
+        if self._name is None:
+            self._name = str(self.rows("select pg_export_snapshot()", {})[0][0])
+        return self._name
+
+    def read(self, query: sql.Composable, names: Sequence[str], kinds: Sequence[Kind], *, limit_bytes: int) -> pa.Table:
+        """A query's rows in DuckDB's own types; the query gives each column as `travelling` says."""
+        name = self.name
+        reader = self._snapshots.take_reader()
+        try:
+            with reader.cursor() as cursor, self._interruptible(cursor):
+                if self._stopped:
+                    raise Cancelled
+                cursor.execute("begin isolation level repeatable read read only")
+                cursor.execute(sql.SQL("set transaction snapshot {}").format(sql.Literal(name)).as_string(None))
+                cursor.execute(query.as_string(None))
+                table = _within(cursor.fetch_record_batch(), limit_bytes)
+                cursor.execute("commit")
+        except BaseException:
+            reader.close()
+            if self._stopped:
+                raise Cancelled from None
+            raise
+        self._snapshots.return_reader(reader)
+        arrays = [arrived(column, kind) for column, kind in zip(table.columns, kinds, strict=True)]
+        return pa.table(arrays, names=list(names))
+
+    @contextlib.contextmanager
+    def _interruptible(self, cursor: Any) -> Iterator[None]:
+        """The cursor may be cancelled now, and not once it is being closed."""
+        with self._lock:
+            self._reading = cursor
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._reading = None
+
+    def interrupt(self) -> None:
+        """Stops what is being read."""
+        self._stopped = True
+        with self._lock:
+            if self._reading is not None:
+                with contextlib.suppress(Exception):
+                    self._reading.adbc_cancel()
+        self._held.cancel()
+
+    def close(self) -> None:
+        conn = self._held.let_go()
+        if conn is not None:
+            self._snapshots.give_back(conn)
+
+
+def _within(reader: pa.RecordBatchReader, limit_bytes: int) -> pa.Table:
+    batches, size = [], 0
+    for batch in reader:
+        batches.append(batch)
+        size += batch.nbytes
+        if size > limit_bytes:
+            raise NotProvable("more heap rows than the gateway may hold")
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+def travelling(value: sql.Composable, kind: Kind, *, is_column: bool = True) -> sql.Composable:
+    """A value as it travels: small decimals of columns as whole numbers, other decimals and uuids as text.
+
+    Only a column's digits are bounded by Postgres itself: what is computed may have more than were planned, and as text
+    it shows them.
+    """
+    if kind.family == "numeric":
+        if is_column and kind.precision <= _WHOLE_DIGITS:
+            return sql.SQL("({} * {})::bigint").format(value, sql.Literal(10**kind.scale))
+        return sql.SQL("({})::text").format(value)
+    return sql.SQL("({})::text").format(value) if kind.family == "uuid" else value
+
+
+def arrived(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
+    """The values as they were; what has no exact form here sends the statement to Postgres."""
+    array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    if kind.family == "numeric":
+        return _decimals(array, kind)
+    if kind.family == "time" and (pc.max(array.cast(pa.int64())).as_py() or 0) >= _MICROS_OF_DAY:
+        raise NotProvable("the end of a day as a time, which DuckDB does not hold")
+    if kind.is_moment:
+        oldest = _OLDEST_DAY if kind.family == "date" else _OLDEST_MICROSECOND
+        low = pc.min(array.cast(pa.int32() if kind.family == "date" else pa.int64())).as_py()
+        if low is not None and low < oldest:
+            raise NotProvable("a moment without an end, which DuckDB does not hold")
+    return array.cast(kind.arrow) if array.type != kind.arrow else array
+
+
+def _decimals(array: pa.Array, kind: Kind) -> pa.Array:
+    if not pa.types.is_integer(array.type):
+        return array.cast(pa.string()).cast(kind.arrow)
+    numbers = np.zeros((len(array), 2), np.int64)
+    numbers[:, 0] = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
+    numbers[:, 1] = numbers[:, 0] >> 63
+    made = pa.Array.from_buffers(kind.arrow, len(array), [None, pa.py_buffer(numbers.tobytes())])
+    return made if array.null_count == 0 else pc.if_else(array.is_valid(), made, pa.scalar(None, kind.arrow))

@@ -1,0 +1,174 @@
+"""The tables a statement names, as Postgres resolves them for the client's role, at the statement's own snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from thermocline.core.axis import KeyType
+from thermocline.core.names import TableName
+from thermocline.gateway.lake_arm.column_facts import TableFacts
+from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
+from thermocline.gateway.sessions.query_snapshot import Snapshot
+from thermocline.gateway.sql.pushdown.select import fold
+from thermocline.gateway.sql.query.calls import CALLED
+from thermocline.gateway.sql.query.kinds import LAKE_KINDS, Kind, kind_of_column
+from thermocline.gateway.sql.query.scope import SourceColumn
+from thermocline.gateway.sql.values import NotProvable
+from thermocline.runtime.pg import load_queries
+
+QUERIES = load_queries("thermocline.gateway", "queries/table_lookup.sql")
+MAX_PLAIN_ROWS = 5_000_000
+_MODES = ("tiered",)
+_TYPES = (16, 17, 20, 21, 23, 25, 700, 701, 1043, 1082, 1083, 1114, 1184, 1700, 2950)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiers:
+    """The cold side of a spanning table: T and S as the snapshot has them, and where the delta is."""
+
+    t: int
+    s: int | None
+    tier_key: str
+    key_type: KeyType
+    pk: tuple[str, ...]
+    delta: TableName
+    facts: TableFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTable:
+    """A table that can be read: its own rows are in `heap`, and those of a spanning table below T in the lake."""
+
+    name: TableName
+    heap: TableName
+    columns: dict[str, SourceColumn]
+    readable: frozenset[str]
+    tiers: Tiers | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """Whose rights and search path count."""
+
+    name: str
+    path: tuple[str, ...]
+
+
+def table_nodes(tree: exp.Expr) -> list[exp.Table]:
+    """Every table the statement names, CTEs left out."""
+    ctes = {fold(cte.args["alias"].this) for cte in tree.find_all(exp.CTE)}
+    return [node for node in tree.find_all(exp.Table) if node.args.get("db") or fold_name(node) not in ctes]
+
+
+def fold_name(node: exp.Table) -> str:
+    if not isinstance(node.this, exp.Identifier):
+        raise NotProvable("a function in FROM is left to Postgres")
+    return fold(node.this)
+
+
+TableKey = tuple[str | None, str]
+
+
+def key_of(node: exp.Table) -> TableKey:
+    """A table as the statement spells it."""
+    return (fold(node.args["db"]) if node.args.get("db") else None, fold_name(node))
+
+
+def read_tables(
+    snapshot: Snapshot, role: Role, keys: Sequence[TableKey], directory: LakeDirectory
+) -> dict[TableKey, SourceTable] | None:
+    """The tables by their spelling; `None` when none of them spans, and then the statement is not ours."""
+    schemas, names = [schema for schema, _ in keys], [name for _, name in keys]
+    values = {"schemas": schemas, "names": names, "path": list(role.path), "role": role.name}
+    relations = {row[0] - 1: row for row in snapshot.rows(QUERIES["relations"], values)}
+    if not any(row[8] is not None for row in relations.values()):
+        return None
+    for at in range(len(keys)):
+        if at not in relations:
+            raise NotProvable(f"table {names[at]} is not found")
+    path = [name for name in role.path if not name.startswith("pg_temp")]
+    if path[:1] != ["pg_catalog"] or snapshot.rows(
+        QUERIES["shadowed"], {"functions": sorted(CALLED), "path": list(role.path), "types": list(_TYPES)}
+    ) != [(False,)]:
+        raise NotProvable("functions or operators of the session's own may be meant")
+    columns: dict[int, list[tuple[Any, ...]]] = {}
+    for row in snapshot.rows(
+        QUERIES["columns"], {"relations": [row[1] for row in relations.values()], "role": role.name}
+    ):
+        columns.setdefault(row[0], []).append(row)
+    return {key: _source(relations[at], columns.get(relations[at][1], []), directory) for at, key in enumerate(keys)}
+
+
+def _source(row: tuple[Any, ...], columns: list[tuple[Any, ...]], directory: LakeDirectory) -> SourceTable:
+    name = TableName(row[2], row[3])
+    if row[5] or row[20]:
+        raise NotProvable(f"{name} has row-level security")
+    if row[8] is None:
+        if row[4] not in ("r", "p"):
+            raise NotProvable(f"{name} is neither a table nor a seam")
+        if row[6] * max(1, len(columns)) > MAX_PLAIN_ROWS * 10 or row[6] > MAX_PLAIN_ROWS:
+            raise NotProvable(f"{name} lies in Postgres alone, and is large")
+        return SourceTable(
+            name=name, heap=name, columns=_columns(columns, None), readable=_readable(columns), tiers=None
+        )
+    if row[17] not in _MODES:
+        raise NotProvable(f"{name} is of mode {row[17]}")
+    lake, s = TableName(row[12], row[13]), row[19]
+    facts = directory.facts(lake)
+    if (s is not None and not facts.table.has_snapshot(s)) or not _fits(facts, row[21]):
+        facts = directory.read_facts(lake)
+    if not _fits(facts, row[21]):
+        raise NotProvable(f"the lake of {name} has yet to follow a change of its columns")
+    tiers = Tiers(
+        t=row[18],
+        s=s,
+        tier_key=row[15],
+        key_type=KeyType(row[16]),
+        pk=tuple(row[14]),
+        delta=TableName("thermocline_delta", row[11]),
+        facts=facts,
+    )
+    return SourceTable(
+        name=name,
+        heap=TableName(row[9], row[10]),
+        columns=_columns(columns, facts),
+        readable=_readable(columns),
+        tiers=tiers,
+    )
+
+
+def _fits(facts: TableFacts, numbers: dict[str, int]) -> bool:
+    """Whether every column is, under its name, the field it was registered as: names change hands, numbers never do."""
+    held = {field.name: field.field_id for field in facts.table.fields}
+    return all(held.get(column) == number for column, number in numbers.items())
+
+
+def _readable(columns: list[tuple[Any, ...]]) -> frozenset[str]:
+    return frozenset(row[1] for row in columns if row[8])
+
+
+def _columns(rows: list[tuple[Any, ...]], facts: TableFacts | None) -> dict[str, SourceColumn]:
+    return {row[1]: _column(row, facts) for row in rows}
+
+
+def _column(row: tuple[Any, ...], facts: TableFacts | None) -> SourceColumn:
+    _, name, position, oid, modifier, is_c, is_deterministic, collation, _ = row
+    kind = kind_of_column(oid, modifier, is_c=is_c, is_deterministic=is_deterministic, collation=collation)
+    if facts is None:
+        return SourceColumn(name=name, position=position, kind=kind, field=None)
+    known = facts.columns.get(name)
+    field = known.field if known is not None else None
+    if kind is None or field is None or not _is_twin(kind, field.kind, field.precision, field.scale):
+        return SourceColumn(name=name, position=position, kind=None, field=field)
+    return SourceColumn(name=name, position=position, kind=kind, field=field)
+
+
+def _is_twin(kind: Kind, lake: str, precision: int, scale: int) -> bool:
+    """Whether the lake holds the column natively, with the same digits."""
+    if kind.family == "numeric":
+        return lake == "decimal" and (precision, scale) == (kind.precision, kind.scale)
+    return LAKE_KINDS[kind.family] == lake or (kind.family == "int8" and lake == "int")

@@ -1,0 +1,130 @@
+"""A person's own connection to Postgres: opened where the gateway's own leads, encrypted as that one is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.conninfo import conninfo_to_dict
+
+from thermocline.errors import PostgresUnreachable
+from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
+from thermocline.gateway.wire.messages import text
+
+_READ_BYTES = 262_144
+_CONNECT_SECONDS = 5
+_PROTOCOL_3 = 196_608
+_SSL_REQUEST = struct.pack(">ii", 8, 80_877_103)
+_CANCEL_CODE = 80_877_102
+TERMINATE = b"X\0\0\0\4"
+SYNC = b"S\0\0\0\4"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where Postgres is, as libpq found it, and how to speak TLS to it (`None`: not at all)."""
+
+    host: str
+    port: int
+    database: str
+    tls: ssl.SSLContext | None
+
+
+def read_place(directory: LakeDirectory, dsn: str) -> Place:
+    """Asks a connection of the gateway's own; blocks."""
+    with directory.connection() as conn:
+        encrypted = bool(conn.pgconn.ssl_in_use)
+        return Place(
+            host=conn.info.host, port=conn.info.port, database=conn.info.dbname, tls=_tls(dsn) if encrypted else None
+        )
+
+
+def _tls(dsn: str) -> ssl.SSLContext:
+    """libpq's rules: `verify-full` checks name and chain, `verify-ca` the chain, everything less encrypts."""
+    parts = conninfo_to_dict(dsn)
+    mode, root = str(parts.get("sslmode") or "prefer"), parts.get("sslrootcert")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = mode == "verify-full"
+    if mode in ("verify-full", "verify-ca") or root:
+        if root and root != "system":
+            context.load_verify_locations(str(root))
+        else:
+            context.load_default_certs()
+    else:
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class Upstream:
+    """The socket to Postgres."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, place: Place) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.place = place
+        self.key: bytes | None = None
+
+    @classmethod
+    async def open(cls, place: Place) -> Upstream:
+        """Connects, and encrypts when the gateway's own connection is."""
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                upstream = cls(*await _connect(place), place)
+                if place.tls is not None:
+                    await upstream._encrypt(place.tls)
+                return upstream
+        except (OSError, TimeoutError, ssl.SSLError, asyncio.IncompleteReadError) as problem:
+            raise PostgresUnreachable(
+                f"Postgres on {place.host} port {place.port} cannot be reached by the gateway."
+            ) from problem
+
+    async def _encrypt(self, context: ssl.SSLContext) -> None:
+        await self.send(_SSL_REQUEST)
+        if await self._reader.readexactly(1) != b"S":
+            raise ConnectionError("Postgres declines TLS")
+        await self._writer.start_tls(context, server_hostname=self.place.host)
+
+    async def start(self, parameters: Sequence[tuple[str, str]]) -> None:
+        """Sends the startup message."""
+        body = struct.pack(">i", _PROTOCOL_3) + b"".join(text(name) + text(value) for name, value in parameters) + b"\0"
+        await self.send(struct.pack(">i", len(body) + 4) + body)
+
+    async def send(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def read(self) -> bytes:
+        """What arrived; empty when Postgres hung up."""
+        try:
+            return await self._reader.read(_READ_BYTES)
+        except OSError:
+            return b""
+
+    async def cancel(self) -> None:
+        """Asks Postgres, on a connection of its own, to stop what this one runs."""
+        if self.key is None:
+            return
+        with contextlib.suppress(PostgresUnreachable, OSError):
+            other = await Upstream.open(self.place)
+            try:
+                await other.send(struct.pack(">ii", len(self.key) + 8, _CANCEL_CODE) + self.key)
+                await other.read()
+            finally:
+                other.close()
+
+    def close(self) -> None:
+        """Says goodbye and hangs up."""
+        with contextlib.suppress(OSError, RuntimeError):
+            self._writer.write(TERMINATE)
+            self._writer.close()
+
+
+async def _connect(place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if place.host.startswith("/"):
+        return await asyncio.open_unix_connection(f"{place.host}/.s.PGSQL.{place.port}")
+    return await asyncio.open_connection(place.host, place.port)

@@ -1,0 +1,1 @@
+"""SQL as the gateway reads and compiles it."""

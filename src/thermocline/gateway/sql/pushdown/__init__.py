@@ -1,0 +1,1 @@
+"""What of a `postgres_fdw` query DuckDB may run."""

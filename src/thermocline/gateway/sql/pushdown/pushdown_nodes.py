@@ -1,0 +1,72 @@
+"""The vocabulary: every kind of node, with every attribute, that a statement may contain and still be judged provable.
+
+A parser may say more about a node than we read of it. What we do not read must not be there, so each node is held
+against this list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from thermocline.gateway.sql.values import NotProvable
+
+_PAIR = frozenset({"this", "expression"})
+_ONE = frozenset({"this"})
+
+_CONDITIONS: Mapping[type[exp.Expr], frozenset[str]] = {
+    **dict.fromkeys(
+        (exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ),
+        _PAIR,
+    ),
+    **dict.fromkeys((exp.Paren, exp.Not, exp.Any, exp.Neg, exp.Boolean, exp.Parameter), _ONE),
+    exp.Is: _PAIR | {"negate"},
+    exp.Between: frozenset({"this", "low", "high"}),
+    exp.In: frozenset({"this", "expressions"}),
+    exp.Array: frozenset({"expressions", "bracket_notation"}),
+    exp.Column: frozenset({"this", "table"}),
+    exp.Identifier: frozenset({"this", "quoted"}),
+    exp.Literal: frozenset({"this", "is_string"}),
+    exp.Null: frozenset(),
+    exp.Cast: frozenset({"this", "to", "_type"}),
+    exp.DataType: frozenset({"this", "expressions", "nested"}),
+}
+
+_STATEMENTS: Mapping[type[exp.Expr], frozenset[str]] = {
+    **_CONDITIONS,
+    exp.Select: frozenset({"expressions", "from_", "where", "order", "limit", "offset"}),
+    exp.From: _ONE,
+    exp.Where: _ONE,
+    exp.Table: frozenset({"this", "db", "alias"}),
+    exp.TableAlias: _ONE,
+    exp.Alias: frozenset({"this", "alias"}),
+    exp.Order: frozenset({"expressions"}),
+    exp.Ordered: frozenset({"this", "desc", "nulls_first"}),
+    exp.Limit: frozenset({"expression"}),
+    exp.Offset: frozenset({"expression"}),
+    exp.Count: frozenset({"this", "big_int"}),
+    exp.Min: _ONE,
+    exp.Max: _ONE,
+    exp.Star: frozenset(),
+}
+
+
+def check_known_condition(node: exp.Expression) -> None:
+    """Raises `NotProvable` when a condition says anything that is not read."""
+    _check(node, _CONDITIONS)
+
+
+def check_known_statement(tree: exp.Select) -> None:
+    """Raises `NotProvable` when a statement says anything that is not read."""
+    _check(tree, _STATEMENTS)
+
+
+def _check(root: exp.Expression, known: Mapping[type[exp.Expr], frozenset[str]]) -> None:
+    for node in root.walk():
+        allowed = known.get(type(node))
+        if allowed is None:
+            raise NotProvable(f"{type(node).__name__} is left to Postgres")
+        said = {name for name, value in node.args.items() if value not in (None, False, [])}
+        if not said <= allowed:
+            raise NotProvable(f"{type(node).__name__} with {', '.join(sorted(said - allowed))} is left to Postgres")

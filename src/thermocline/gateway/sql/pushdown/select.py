@@ -1,0 +1,362 @@
+"""What becomes of a SELECT: run by DuckDB when every part of it is known to give Postgres' bytes, else evaluated by
+Postgres itself.
+
+Pure: a statement, its parameters and the facts of its tables in; a `LakeQuery` or a `PostgresQuery` out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from string import ascii_lowercase, ascii_uppercase
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from thermocline.core.names import TableName
+from thermocline.errors import SnapshotMissing, StatementRefused
+from thermocline.gateway.lake_arm.column_facts import SNAPSHOT_COLUMN, TYPE_SIZES, ColumnFacts, TableFacts
+from thermocline.gateway.sql.pushdown.predicates import Fragment, Scope, bounds_of, compile_condition
+from thermocline.gateway.sql.pushdown.pushdown_nodes import check_known_condition, check_known_statement
+from thermocline.gateway.sql.trees import bare, conjuncts
+from thermocline.gateway.sql.values import Constant, NotProvable, parse_int
+from thermocline.gateway.wire.messages import Field
+from thermocline.lake.read.scan import Bound
+
+FactsOf = Callable[[TableName], TableFacts]
+
+UNREADABLE = (NotProvable, RecursionError, ValueError, ArithmeticError)
+"""What reading a condition may end in: too deep, or with more digits than Python reads; Postgres then evaluates it."""
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+_NAME_BYTES = 63
+_ORDERED_KINDS = frozenset(
+    {"boolean", "int", "long", "decimal", "date", "time", "timestamp", "timestamptz", "uuid", "binary", "string"}
+)
+_MIN_MAX_KINDS = frozenset({"int", "long", "date", "timestamp", "timestamptz"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """One column of the answer."""
+
+    fragment: Fragment
+    field: Field
+    when_empty: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableScan:
+    """One lake table of a statement: where it stands in the text, its snapshot, and what is provable of its
+    condition."""
+
+    facts: TableFacts
+    snapshot_id: int | None
+    condition: tuple[Fragment, ...]
+    bounds: tuple[Bound, ...]
+    start: int
+    end: int
+    alias: str | None
+    sampled_rows: int | None = None
+    """About so many rows at random, where ANALYZE asks; none: all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeQuery:
+    """A statement that DuckDB answers exactly."""
+
+    scan: TableScan
+    outputs: tuple[Output, ...]
+    order: tuple[str, ...]
+    limit: int | None
+    offset: int
+    is_aggregate: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresQuery:
+    """A statement that Postgres evaluates over candidate rows of its lake tables."""
+
+    sql: str
+    scans: tuple[TableScan, ...]
+    reason: str
+
+
+@lru_cache(maxsize=2048)
+def parse_select(sql: str) -> exp.Select:
+    """The statement's tree; never changed by anyone, so it may be shared."""
+    try:
+        tree = sqlglot.parse_one(sql, dialect="postgres")
+    except (SqlglotError, RecursionError) as bad:
+        raise StatementRefused("The gateway cannot read this statement.") from bad
+    if not isinstance(tree, exp.Select):
+        raise StatementRefused("The gateway runs SELECT only.")
+    for part in ("with_", "locks", "into"):
+        if tree.args.get(part):
+            raise StatementRefused(f"The gateway does not run SELECT with {part.strip('_').upper()}.")
+    return tree
+
+
+def table_names(tree: exp.Select) -> tuple[TableName, ...]:
+    """Every table the statement names, in order; all must be lake tables."""
+    return tuple(_table_name(table) for table in tree.find_all(exp.Table))
+
+
+def _table_name(table: exp.Table) -> TableName:
+    if not isinstance(table.this, exp.Identifier) or table.args.get("catalog") or not table.args.get("db"):
+        raise StatementRefused(f"{table.sql(dialect='postgres')[:80]} is not a schema-qualified lake table.")
+    return TableName(fold(table.args["db"]), fold(table.this))
+
+
+def fold(name: exp.Identifier) -> str:
+    """An identifier as Postgres means it: only letters of ASCII are folded, and names are cut at 63 bytes."""
+    text = str(name.this) if name.args.get("quoted") else str(name.this).translate(_LOWER)
+    return text if len(text) <= _NAME_BYTES // 4 else text.encode()[:_NAME_BYTES].decode("utf-8", "ignore")
+
+
+def plan_select(
+    sql: str,
+    parameters: Sequence[Constant],
+    facts_of: FactsOf,
+    *,
+    snapshot_if_unsaid: Callable[[TableName], int | None] | None = None,
+) -> LakeQuery | PostgresQuery:
+    """Who answers, and with what. `snapshot_if_unsaid` is for ANALYZE and EXPLAIN alone, which cannot name a
+    snapshot."""
+    tree = parse_select(sql)
+    tables = list(tree.find_all(exp.Table))
+    if not tables:
+        raise StatementRefused("The statement reads no lake table.")
+    facts = {id(table): facts_of(_table_name(table)) for table in tables}
+    scans = tuple(_plan_table(table, facts[id(table)], parameters, snapshot_if_unsaid) for table in tables)
+    try:
+        if len(tables) != 1:
+            raise NotProvable("more than one table")
+        return _plan_lake_query(tree, tables[0], scans[0], parameters)
+    except UNREADABLE as why:
+        return PostgresQuery(sql=sql, scans=scans, reason=str(why))
+
+
+def _scope(table: exp.Table, facts: TableFacts, parameters: Sequence[Constant], *, qualified_only: bool) -> Scope:
+    alias = table.args.get("alias")
+    known_as = fold(alias.this) if alias and alias.this else fold(table.this)
+
+    def column(node: exp.Column) -> ColumnFacts:
+        qualifier = node.args.get("table")
+        if node.args.get("db") or not isinstance(node.this, exp.Identifier):
+            raise NotProvable("qualified column")
+        if (qualifier is None and qualified_only) or (qualifier is not None and fold(qualifier) != known_as):
+            raise NotProvable("column of another table")
+        name = fold(node.this)
+        if name not in facts.columns:
+            raise NotProvable(f"column {name} is not a lake column")
+        return facts.columns[name]
+
+    return Scope(column, parameters)
+
+
+def _plan_table(
+    table: exp.Table,
+    facts: TableFacts,
+    parameters: Sequence[Constant],
+    snapshot_if_unsaid: Callable[[TableName], int | None] | None,
+) -> TableScan:
+    select = table.find_ancestor(exp.Select)
+    if select is None:
+        raise StatementRefused
+    alone = len(list(select.find_all(exp.Table))) == 1
+    scope = _scope(table, facts, parameters, qualified_only=not alone)
+    condition: list[Fragment] = []
+    bounds: list[Bound] = []
+    snapshots: list[int | None] = []
+    for part in _strict_conjuncts(select, table):
+        said, snapshot_id = _snapshot(part, table, scope, alone=alone)
+        if said:
+            snapshots.append(snapshot_id)
+            continue
+        try:
+            check_known_condition(part)
+            condition.append(compile_condition(part, scope))
+            if bound := bounds_of(part, scope):
+                bounds.append(bound)
+        except UNREADABLE:
+            continue
+    if not snapshots:
+        if snapshot_if_unsaid is None:
+            raise SnapshotMissing(f"A read of {facts.name} must say at which snapshot, by {SNAPSHOT_COLUMN} = ….")
+        snapshots.append(snapshot_if_unsaid(facts.name))
+    start, end = _place(table)
+    alias = table.args.get("alias")
+    return TableScan(
+        facts=facts,
+        snapshot_id=snapshots[0] if len(set(snapshots)) == 1 else None,
+        condition=tuple(condition),
+        bounds=tuple(bounds),
+        start=start,
+        end=end,
+        alias=fold(alias.this) if alias and alias.this else None,
+    )
+
+
+def _place(table: exp.Table) -> tuple[int, int]:
+    first, last = table.args["db"].meta, table.this.meta
+    if "start" not in first or "end" not in last:
+        raise StatementRefused("The gateway cannot place a table name in this statement.")
+    return int(first["start"]), int(last["end"]) + 1
+
+
+def _strict_conjuncts(select: exp.Select, table: exp.Table) -> list[exp.Expression]:
+    """Conditions that every row of the table must meet to matter: WHERE, and ON of joins that do not preserve the
+    table's rows."""
+    where = select.args.get("where")
+    found = conjuncts(where.this) if where else []
+    tables = list(select.find_all(exp.Table))
+    if len(tables) > 1:
+        # IS NULL holds for rows an outer join made up, so only comparisons may be applied before the join.
+        found = [
+            part for part in found if not isinstance(part, exp.Is | exp.Not | exp.NullSafeEQ | exp.NullSafeNEQ | exp.Or)
+        ]
+    for join in select.find_all(exp.Join):
+        condition = join.args.get("on")
+        inner = not join.side and join.kind in ("", "INNER", "CROSS")
+        right_of_left = join.side == "LEFT" and any(node is table for node in join.this.find_all(exp.Table))
+        if condition and (inner or right_of_left):
+            strict = [
+                part
+                for part in conjuncts(condition)
+                if type(part) in (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NEQ)
+            ]
+            found += strict
+    return found
+
+
+def _snapshot(part: exp.Expression, table: exp.Table, scope: Scope, *, alone: bool) -> tuple[bool, int | None]:
+    """Whether a conjunct says the table's snapshot, and which; null means none at all."""
+    part = bare(part)
+    if not isinstance(part, exp.EQ):
+        return False, None
+    for column, other in ((part.this, part.expression), (part.expression, part.this)):
+        named = bare(column)
+        if (
+            not isinstance(named, exp.Column)
+            or fold(named.this) != SNAPSHOT_COLUMN
+            or not _belongs(named, table, alone=alone)
+        ):
+            continue
+        try:
+            constant = scope.constant(other)
+            if constant is not None and constant.type in ("int", "number", "unknown"):
+                return True, None if constant.text is None else parse_int(constant.text)
+        except NotProvable:
+            continue
+    return False, None
+
+
+def _belongs(column: exp.Column, table: exp.Table, *, alone: bool) -> bool:
+    qualifier, alias = column.args.get("table"), table.args.get("alias")
+    if qualifier is None:
+        return alone
+    return fold(qualifier) == (fold(alias.this) if alias and alias.this else fold(table.this))
+
+
+def _plan_lake_query(tree: exp.Select, table: exp.Table, scan: TableScan, parameters: Sequence[Constant]) -> LakeQuery:
+    check_known_statement(tree)
+    scope = _scope(table, scan.facts, parameters, qualified_only=False)
+    where = tree.args.get("where")
+    for part in conjuncts(where.this) if where else []:
+        if not _snapshot(part, table, scope, alone=True)[0]:
+            compile_condition(part, scope)
+    is_aggregate = any(isinstance(bare(_unaliased(node)), exp.AggFunc) for node in tree.expressions)
+    outputs = tuple(_output(node, table, scan, scope, is_aggregate=is_aggregate) for node in tree.expressions)
+    order = tree.args.get("order")
+    if is_aggregate and (order or tree.args.get("limit") or tree.args.get("offset")):
+        raise NotProvable("ordered aggregate")
+    return LakeQuery(
+        scan=scan,
+        outputs=outputs,
+        order=tuple(_order(node, scope) for node in order.expressions) if order else (),
+        limit=_count(tree.args.get("limit"), scope),
+        offset=_count(tree.args.get("offset"), scope) or 0,
+        is_aggregate=is_aggregate,
+    )
+
+
+def _unaliased(node: exp.Expression) -> exp.Expression:
+    return node.this if isinstance(node, exp.Alias) else node
+
+
+def _output(node: exp.Expression, table: exp.Table, scan: TableScan, scope: Scope, *, is_aggregate: bool) -> Output:
+    name = fold(node.args["alias"]) if isinstance(node, exp.Alias) else None
+    node = bare(_unaliased(node))
+    if is_aggregate:
+        return _aggregate(node, name, scope)
+    if isinstance(node, exp.Null):
+        return Output(fragment=Fragment("NULL"), field=Field(name=name or "?column?", type_oid=25))
+    if not isinstance(node, exp.Column):
+        raise NotProvable("expression in the select list")
+    if (
+        isinstance(node.this, exp.Identifier)
+        and fold(node.this) == SNAPSHOT_COLUMN
+        and _belongs(node, table, alone=True)
+    ):
+        field = Field(name=name or SNAPSHOT_COLUMN, type_oid=20, type_size=8)
+        return Output(fragment=Fragment("CAST(? AS BIGINT)", (scan.snapshot_id or 0,)), field=field)
+    column = scope.column(node)
+    if column is None:
+        raise NotProvable("expression in the select list")
+    return Output(fragment=Fragment(column.sql), field=field_of(column, name))
+
+
+def field_of(column: ColumnFacts, name: str | None = None) -> Field:
+    """The column as a result column."""
+    size = TYPE_SIZES.get(column.type_oid, -1)
+    return Field(name=name or column.name, type_oid=column.type_oid, type_size=size, type_modifier=column.type_modifier)
+
+
+def _aggregate(node: exp.Expression, name: str | None, scope: Scope) -> Output:
+    if isinstance(node, exp.Count) and isinstance(node.this, exp.Star) and not node.expressions:
+        return Output(
+            fragment=Fragment("count(*)"), field=Field(name=name or "count", type_oid=20, type_size=8), when_empty=b"0"
+        )
+    if (
+        not isinstance(node, exp.Count | exp.Min | exp.Max)
+        or not isinstance(bare(node.this), exp.Column)
+        or node.expressions
+    ):
+        raise NotProvable("aggregate")
+    column = scope.column(node.this)
+    if column is None:
+        raise NotProvable("aggregate of an expression")
+    if isinstance(node, exp.Count):
+        field = Field(name=name or "count", type_oid=20, type_size=8)
+        return Output(fragment=Fragment(f"count({column.sql})"), field=field, when_empty=b"0")
+    if column.field.kind not in _MIN_MAX_KINDS or not column.order:
+        raise NotProvable("min or max of this type")
+    verb = "min" if isinstance(node, exp.Min) else "max"
+    return Output(fragment=Fragment(f"{verb}({column.sql})"), field=field_of(column, name or verb))
+
+
+def _order(node: exp.Expression, scope: Scope) -> str:
+    if not isinstance(node, exp.Ordered) or not isinstance(bare(node.this), exp.Column):
+        raise NotProvable("order by an expression")
+    column = scope.column(node.this)
+    if column is None or not column.order or column.field.kind not in _ORDERED_KINDS:
+        raise NotProvable("order that depends on type or collation")
+    direction = "DESC" if node.args.get("desc") else "ASC"
+    nulls = "NULLS FIRST" if node.args.get("nulls_first") else "NULLS LAST"
+    return f"{column.sql} {direction} {nulls}"
+
+
+def _count(node: exp.Expression | None, scope: Scope) -> int | None:
+    if node is None:
+        return None
+    constant = scope.constant(node.expression)
+    if constant is None or constant.type not in ("int", "number", "unknown"):
+        raise NotProvable("computed limit")
+    if constant.text is None:
+        return None
+    count = parse_int(constant.text)
+    if count < 0:
+        raise NotProvable("negative limit")
+    return count

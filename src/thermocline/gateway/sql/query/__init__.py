@@ -1,0 +1,1 @@
+"""Whole queries compiled for DuckDB."""

@@ -1,0 +1,125 @@
+"""Aggregates and window functions that are exact in DuckDB, and how partial results of two tiers become one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from psycopg import sql
+from sqlglot import exp
+
+from thermocline.gateway.sql.pushdown.predicates import Fragment
+from thermocline.gateway.sql.query.expressions import Expressions
+from thermocline.gateway.sql.query.kinds import BOOL, INT8, Kind, numeric
+from thermocline.gateway.sql.query.terms import Term, dual, listed, merged
+from thermocline.gateway.sql.values import NotProvable
+
+AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr)
+_RANKS = {exp.RowNumber: "row_number()", exp.Rank: "rank()", exp.DenseRank: "dense_rank()"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """One aggregate. `heap` and `combine` are missing where the tiers' parts cannot be put together."""
+
+    kind: Kind
+    duck: Fragment
+    heap: sql.Composable | None
+    combine: str | None
+
+
+def read_aggregate(expressions: Expressions, node: exp.Expr) -> Aggregate:
+    """An aggregate call, with FILTER and DISTINCT; averages are Postgres' to divide."""
+    condition = None
+    if isinstance(node, exp.Filter):
+        condition = expressions.condition(node.args["expression"].this)
+        node = node.this
+    if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
+        if condition is not None and not expressions.names.owns(condition.uses):
+            raise NotProvable("an aggregate over columns of the query around it, which may be that query's own")
+        return _made(INT8, "count(*)", None, condition, combine="CAST(coalesce(sum({}), 0) AS BIGINT)")
+    argument, distinct = node.this, False
+    if isinstance(argument, exp.Distinct):
+        if len(argument.expressions) != 1:
+            raise NotProvable("DISTINCT over several columns is left to Postgres")
+        argument, distinct = argument.expressions[0], True
+    term = expressions.term(argument)
+    if not all(expressions.names.owns(part.uses) for part in (term, condition) if part is not None):
+        raise NotProvable("an aggregate over columns of the query around it, which may be that query's own")
+    if distinct and not term.kind.has_equality:
+        raise NotProvable("DISTINCT of floats is left to Postgres")
+    word = "DISTINCT " if distinct else ""
+    made = _aggregate_of(node, term, word, condition)
+    return replace(made, combine=None) if distinct else made
+
+
+def _aggregate_of(node: exp.Expr, term: Term, word: str, condition: Term | None) -> Aggregate:
+    kind = term.kind
+    match node:
+        case exp.Count():
+            return _made(INT8, f"count({word}{{}})", term, condition, combine="CAST(coalesce(sum({}), 0) AS BIGINT)")
+        case exp.Sum() if kind.is_number:
+            result = INT8 if kind.family in ("int2", "int4") else numeric(38, kind.scale)
+            cast = f"CAST({{}} AS {result.duckdb})"
+            return _made(result, f"sum({word}{{}})", term, condition, combine=cast.format("sum({})"), outer=cast)
+        case exp.Min() | exp.Max() if kind.has_order and kind.family not in ("bool", "uuid", "bytea"):
+            name = "min" if isinstance(node, exp.Min) else "max"
+            result = replace(kind, oid=25) if kind.family == "text" else kind
+            return _made(result, f"{name}({{}})", term, condition, combine=f"{name}({{}})")
+        case exp.LogicalAnd() | exp.LogicalOr() if kind == BOOL:
+            name = "bool_and" if isinstance(node, exp.LogicalAnd) else "bool_or"
+            return _made(BOOL, f"{name}({{}})", term, condition, combine=f"{name}({{}})")
+    raise NotProvable(f"{type(node).__name__.upper()} of {kind.family} is left to Postgres")
+
+
+def _made(
+    kind: Kind, call: str, term: Term | None, condition: Term | None, *, combine: str, outer: str = "{}"
+) -> Aggregate:
+    parts = [part for part in (term, condition) if part is not None]
+    template = call + (" FILTER (WHERE {})" if condition is not None else "")
+    both = dual(kind, template, *parts)
+    duck = merged(outer, [both.duck])
+    return Aggregate(kind=kind, duck=duck, heap=both.heap, combine=combine)
+
+
+def read_window(expressions: Expressions, node: exp.Expr) -> Term:
+    """A window function with the default frame."""
+    inner = node.this
+    if type(inner) in _RANKS:
+        call, kind = Fragment(_RANKS[type(inner)]), INT8
+    else:
+        if not isinstance(inner, AGGREGATES) or isinstance(inner.this, exp.Distinct):
+            raise NotProvable(f"{type(inner).__name__.upper()} OVER is left to Postgres")
+        made = read_aggregate(expressions, inner)
+        call, kind = made.duck, made.kind
+    over: list[Fragment] = []
+    partition = [expressions.term(part) for part in node.args.get("partition_by") or []]
+    if any(not term.kind.has_equality for term in partition):
+        raise NotProvable("PARTITION BY floats is left to Postgres")
+    if partition:
+        over.append(merged("PARTITION BY {}", [listed(partition)]))
+    order = node.args.get("order")
+    if order is not None:
+        keys = [merged(direction(part), [_ordered(expressions, part)]) for part in order.expressions]
+        over.append(merged("ORDER BY " + ", ".join(["{}"] * len(keys)), keys))
+    window = merged(" ".join(["{}"] * len(over)), over) if over else Fragment("")
+    cast = call.text.startswith("CAST(")
+    # DuckDB wants OVER right behind the call, within our cast.
+    if cast:
+        head, _, tail = call.text.removeprefix("CAST(").rpartition(" AS ")
+        duck = Fragment(f"CAST({head} OVER ({window.text}) AS {tail}", call.parameters + window.parameters)
+    else:
+        duck = Fragment(f"{call.text} OVER ({window.text})", call.parameters + window.parameters)
+    return Term(kind=kind, duck=duck, heap=None, uses=frozenset({-1}))
+
+
+def _ordered(expressions: Expressions, node: exp.Expr) -> Fragment:
+    term = expressions.term(node.this)
+    if not term.kind.has_order:
+        raise NotProvable("an order that depends on a collation is left to Postgres")
+    return term.duck
+
+
+def direction(node: exp.Expr) -> str:
+    """A sort key's template, with Postgres' place for nulls spelt out."""
+    nulls = "FIRST" if node.args.get("nulls_first") else "LAST"
+    return f"{{}} {'DESC' if node.args.get('desc') else 'ASC'} NULLS {nulls}"

@@ -1,1 +1,0 @@
-"""The user's table: its facts, partitions, spill, triggers, seam and foreign objects."""

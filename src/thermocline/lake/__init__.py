@@ -1,0 +1,1 @@
+"""The Iceberg table: read, committed, listed, deleted."""

@@ -1,0 +1,1 @@
+"""Commits of an Iceberg table, each on exactly the head that was read."""

@@ -1,0 +1,149 @@
+"""Making a lake table: its first metadata file. The caller writes the catalog row that makes it real, in its own
+transaction.
+
+So a registration that fails leaves no table behind, only (at worst) one unreferenced metadata file, which the caller
+takes away.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from pyiceberg.io import load_file_io
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.serializers import ToOutputFile
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.transforms import parse_transform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from thermocline.core.names import TableName
+from thermocline.core.types import LakeColumn, identifier_fields
+from thermocline.errors import LakeNotWritable
+from thermocline.runtime.locations import location_of
+from thermocline.runtime.object_store import current_store
+
+_TYPES: dict[str, IcebergType] = {
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "date": DateType(),
+    "time": TimeType(),
+    "timestamp": TimestampType(),
+    "timestamptz": TimestamptzType(),
+    "uuid": UUIDType(),
+    "binary": BinaryType(),
+    "string": StringType(),
+}
+
+OWNER_PROPERTY = "thermocline.owner"
+CORRECTIONS_PROPERTY = "thermocline.pending-corrections"
+"""Tells whoever reads the lake alone that newer images of its rows may be elsewhere; a number here would be wrong
+within the second."""
+PROPERTIES = {
+    "write.format.default": "parquet",
+    "write.parquet.compression-codec": "zstd",
+    # Metadata files are pruned by our own safety rule, never by count.
+    "write.metadata.delete-after-commit.enabled": "false",
+    "commit.retry.num-retries": "0",
+    # Other programs' expiry and orphan sweeps know nothing of our readers: with this they refuse. Ours go by the owner.
+    "gc.enabled": "false",
+    OWNER_PROPERTY: "thermocline",
+    CORRECTIONS_PROPERTY: (
+        "Corrections of these rows may wait in Postgres: thermocline.pin() tells how many, the seam shows them."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatedLake:
+    """A lake table on storage, not yet in a catalog."""
+
+    uuid: uuid.UUID
+    location: str
+    metadata_location: str
+
+
+def plan_location(warehouse: str, name: TableName, table_uuid: uuid.UUID) -> str:
+    """Where the files of a table will be; nobody else's are there."""
+    return f"{location_of(warehouse)}/{quote(name.schema, safe='')}/{quote(name.table, safe='')}-{table_uuid.hex[:8]}"
+
+
+def create_lake_table(
+    warehouse: str,
+    name: TableName,
+    columns: tuple[LakeColumn, ...],
+    tier_key: str,
+    layout: str,
+    *,
+    table_uuid: uuid.UUID,
+) -> CreatedLake:
+    """Write the first metadata file of an empty table (format v2) under a location nobody else uses."""
+    schema = Schema(*(_field(column) for column in columns), identifier_field_ids=identifier_fields(columns))
+    location = plan_location(warehouse, name, table_uuid)
+    metadata = new_table_metadata(
+        schema=schema,
+        partition_spec=_spec(columns, tier_key, layout),
+        sort_order=UNSORTED_SORT_ORDER,
+        location=location,
+        properties={**PROPERTIES, "format-version": "2", "thermocline.heap": str(name)},
+        table_uuid=table_uuid,
+    )
+    metadata_location = f"{location}/metadata/00000-{uuid.uuid4()}.metadata.json"
+    try:
+        ToOutputFile.table_metadata(
+            metadata,
+            load_file_io(current_store().iceberg_properties(), metadata_location).new_output(metadata_location),
+        )
+    except OSError as problem:
+        raise LakeNotWritable(f"The warehouse {warehouse} cannot be written: {problem}.") from problem
+    return CreatedLake(uuid=table_uuid, location=location, metadata_location=metadata_location)
+
+
+def _field(column: LakeColumn) -> NestedField:
+    return NestedField(
+        field_id=column.field_id, name=column.name, field_type=_type(column.lake_type), required=column.required
+    )
+
+
+def _type(text: str) -> IcebergType:
+    if text.startswith("decimal("):
+        precision, scale = (int(part) for part in text[8:-1].split(","))
+        return DecimalType(precision, scale)
+    return _TYPES[text]
+
+
+def _spec(columns: tuple[LakeColumn, ...], tier_key: str, layout: str) -> PartitionSpec:
+    if layout == "none":
+        return PartitionSpec()
+    source = next(column for column in columns if column.name == tier_key)
+    label = f"{tier_key}_{layout.split('[')[0]}"
+    taken = {column.name for column in columns}
+    while label in taken:
+        label += "_"
+    return PartitionSpec(
+        PartitionField(
+            source_id=source.field_id, field_id=PARTITION_FIELD_ID_START, transform=parse_transform(layout), name=label
+        )
+    )

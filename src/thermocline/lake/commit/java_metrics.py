@@ -1,0 +1,64 @@
+"""Metrics of lake files handed to Iceberg and back in a call each: as the JSON that Iceberg has for files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from thermocline.lake.commit.java_values import java_class
+from thermocline.parquet.footer.metrics import FileMetrics
+
+_COUNTS = {
+    "column_sizes": "column-sizes",
+    "value_counts": "value-counts",
+    "null_counts": "null-value-counts",
+    "nan_counts": "nan-value-counts",
+}
+_BOUNDS = {"lower": "lower-bounds", "upper": "upper-bounds"}
+
+
+def java_metrics(jvm: Any, metrics: FileMetrics) -> Any:
+    """Iceberg's Metrics. The maps are read by Iceberg's own parser of files: one by one, each of their values would be
+    a call."""
+    told: dict[str, Any] = {
+        "spec-id": 0,
+        "content": "data",
+        "file-path": "none",
+        "file-format": "parquet",
+        "partition": [],
+        "file-size-in-bytes": 1,
+        "record-count": metrics.rows,
+    }
+    told |= {said: _map(getattr(metrics, name)) for name, said in _COUNTS.items()}
+    told |= {
+        said: _map({key: bound.hex().upper() for key, bound in getattr(metrics, name).items()})
+        for name, said in _BOUNDS.items()
+    }
+    tree = java_class(jvm, "org.apache.iceberg.util.JsonUtil").mapper().readTree(json.dumps(told))
+    unpartitioned = java_class(jvm, "org.apache.iceberg.PartitionSpec").unpartitioned()
+    read = java_class(jvm, "org.apache.iceberg.ContentFileParser").fromJson(tree, unpartitioned)
+    return java_class(jvm, "org.apache.iceberg.Metrics")(
+        read.recordCount(),
+        read.columnSizes(),
+        read.valueCounts(),
+        read.nullValueCounts(),
+        read.nanValueCounts(),
+        read.lowerBounds(),
+        read.upperBounds(),
+    )
+
+
+def read_bounds(jvm: Any, file: Any, spec: Any) -> tuple[dict[int, bytes], dict[int, bytes]]:
+    """The lower and the upper bounds of a file that Iceberg holds, by field id."""
+    told = json.loads(java_class(jvm, "org.apache.iceberg.ContentFileParser").toJson(file, spec))
+    lower, upper = (told.get(said) or {"keys": [], "values": []} for said in _BOUNDS.values())
+    return _bytes(lower), _bytes(upper)
+
+
+def _map(values: Mapping[int, object]) -> dict[str, Sequence[object]]:
+    return {"keys": list(values), "values": list(values.values())}
+
+
+def _bytes(told: Mapping[str, Sequence[Any]]) -> dict[int, bytes]:
+    return {int(key): bytes.fromhex(value) for key, value in zip(told["keys"], told["values"], strict=True)}

@@ -1,0 +1,40 @@
+"""Letting go of snapshots: a change of the table's metadata alone, on exactly the head that was looked at, and no file
+is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from thermocline.errors import CommitFailed
+from thermocline.lake.commit.exact_commit import LakeHead, flushed, load_after_failure, lost_race, swap_metadata
+from thermocline.lake.commit.java_values import set_of_longs
+
+
+def remove_snapshots(head: LakeHead, snapshots: Sequence[int], refs: Sequence[str]) -> None:
+    """Take snapshots and refs out of the table, with the statistics of those snapshots. Their files are the caller's to
+    delete."""
+    jvm: Any = head.spark._jvm
+    builder = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base)
+    for ref in refs:
+        builder = builder.removeRef(ref)
+    metadata = builder.removeSnapshots(set_of_longs(jvm, snapshots)).build()
+    if metadata.snapshots().size() != head.base.snapshots().size() - len(snapshots):
+        raise CommitFailed(
+            f"Iceberg would not let go of the snapshots of {head.name} that were planned; nothing was committed."
+        )
+    try:
+        swap_metadata(head, metadata)
+        if head.snapshot_id is not None:
+            flushed(head, head.snapshot_id)
+    except Py4JJavaError as problem:
+        after = load_after_failure(head, problem)
+        left = {told["snapshot-id"] for told in after.told.get("snapshots", ())} & set(snapshots)
+        left_refs = set(after.told.get("refs", {})) & set(refs)
+        if not left and not left_refs:
+            return  # the answer was lost, not the commit
+        if after.metadata_location != head.metadata_location:
+            raise lost_race(head, after, metadata) from None
+        raise CommitFailed(f"The snapshots of {head.name} stay: {problem.java_exception.getMessage()}.") from None

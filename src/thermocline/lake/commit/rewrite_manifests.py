@@ -1,0 +1,58 @@
+"""Rewriting manifests by Iceberg's own Spark action, clustered by partition; delete manifests and data files are not
+touched.
+
+The action commits by itself and rebases when it lost a race, which is harmless here: it changes no row and no file's
+sequence number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from thermocline.errors import LostRace
+from thermocline.lake.commit.exact_commit import LakeHead, OpStamp, find_op, load_table
+from thermocline.lake.commit.java_values import is_among, text_of
+from thermocline.lake.commit.rewrite_files import kept_summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewritten:
+    """The last snapshot made, and how many manifests became how many."""
+
+    snapshot_id: int
+    before: int
+    after: int
+
+
+def rewrite_manifests(
+    head: LakeHead, spec_id: int, paths: Sequence[str], stamp: OpStamp, target_bytes: int
+) -> Rewritten:
+    """Write these data manifests of one spec again, few, of about this size, and clustered by partition."""
+    jvm: Any = head.spark._jvm
+    path = text_of(jvm, head.table.getClass().getClassLoader(), "org.apache.iceberg.ManifestFile", "path")
+    action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(head.spark._jsparkSession).rewriteManifests(
+        head.table
+    )
+    action = action.specId(spec_id).rewriteIf(is_among(jvm, paths, path))
+    _set_target(action, target_bytes)
+    for key, value in (kept_summary(head) | stamp.summary()).items():
+        action = action.snapshotProperty(key, value)
+    done = action.execute()
+    after = load_table(head.spark, head.name)
+    snapshot = find_op(after, stamp.op_id)
+    if snapshot is None:
+        raise LostRace(f"The manifests of {head.name} were not rewritten.")
+    size = jvm.org.apache.iceberg.relocated.com.google.common.collect.Iterables.size
+    return Rewritten(
+        snapshot_id=snapshot, before=int(size(done.rewrittenManifests())), after=int(size(done.addedManifests()))
+    )
+
+
+def _set_target(action: Any, target_bytes: int) -> None:
+    """The action goes by the table's property and takes no other size; setting the property would be a commit of its
+    own."""
+    target = action.getClass().getDeclaredField("targetManifestSizeBytes")
+    target.setAccessible(True)
+    target.setLong(action, target_bytes)

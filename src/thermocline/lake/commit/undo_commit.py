@@ -1,0 +1,46 @@
+"""Taking back a commit that must not be published: the lake is what it was before, and the commit's snapshot is gone
+from its metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from thermocline.errors import CommitFailed, ForeignLakeCommit
+from thermocline.lake.commit.exact_commit import LakeHead, flushed, load_after_failure, lost_race, swap_metadata
+from thermocline.lake.commit.java_values import set_of_longs
+
+
+def undo_commit(head: LakeHead, snapshot: int, base: int | None) -> None:
+    """Set the table back to `base`, on exactly this head; its newest snapshot must be the one to take back. The files
+    are the janitor's."""
+    named = [
+        name for name, ref in head.told.get("refs", {}).items() if ref["snapshot-id"] == snapshot and name != "main"
+    ]
+    if head.snapshot_id != snapshot or named:
+        raise ForeignLakeCommit(
+            f"Snapshot {snapshot} of the lake table of {head.name} must be taken back, but others built on it:"
+            f" {named[0] if named else head.snapshot_id}.",
+            hint=(
+                "A partition left the heap before its rows were published. Roll the lake table back to the "
+                "published snapshot."
+            ),
+        )
+    jvm: Any = head.spark._jvm
+    builder = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base)
+    builder = builder.removeRef("main") if base is None else builder.setBranchSnapshot(base, "main")
+    metadata = builder.removeSnapshots(set_of_longs(jvm, [snapshot])).build()
+    try:
+        swap_metadata(head, metadata)
+        if base is not None:
+            flushed(head, base)
+    except Py4JJavaError as problem:
+        after = load_after_failure(head, problem)
+        if snapshot not in {told["snapshot-id"] for told in after.told.get("snapshots", ())}:
+            return  # the answer was lost, not the commit
+        if after.metadata_location != head.metadata_location:
+            raise lost_race(head, after, metadata) from None
+        raise CommitFailed(
+            f"Snapshot {snapshot} of {head.name} stays: {problem.java_exception.getMessage()}."
+        ) from None

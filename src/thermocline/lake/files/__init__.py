@@ -1,0 +1,1 @@
+"""Files of a table in its store: listed, compared, deleted."""

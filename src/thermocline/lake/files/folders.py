@@ -1,0 +1,72 @@
+"""Where a table has its files, as its metadata file says: its location, and the folders it was told to write to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from thermocline.errors import LakeFileUnreadable
+from thermocline.lake.files.delete_trees import folder_forms
+from thermocline.lake.read.metadata_file import read_metadata_file
+
+PATH_PROPERTIES = ("write.data.path", "write.metadata.path")
+_OLD_PATH_PROPERTIES = ("write.object-storage.path", "write.folder-storage.path")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFolders:
+    """A table's id, its location, and every folder that it writes to or wrote to outside of the usual ones."""
+
+    uuid: str | None
+    location: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Folders whose files are this table's."""
+        return (f"{self.location}/data", f"{self.location}/metadata", *self.others)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (self.location, *self.others)
+
+
+@lru_cache(maxsize=4096)
+def read_folders(metadata_location: str) -> TableFolders:
+    """From the metadata file alone, which never changes; manifests are not looked at."""
+    told = read_metadata_file(metadata_location)
+    try:
+        said = told.get("properties") or {}
+        others = [said[key] for key in (*PATH_PROPERTIES, *_OLD_PATH_PROPERTIES) if said.get(key)]
+        location = told["location"].rstrip("/")
+        others += _former_locations(told, metadata_location, location)
+        return TableFolders(
+            uuid=told.get("table-uuid"), location=location, others=tuple(place.rstrip("/") for place in others)
+        )
+    except (ValueError, KeyError, AttributeError) as problem:
+        raise LakeFileUnreadable(f"Lake metadata {metadata_location} cannot be read: {problem}.") from problem
+
+
+def folders_or_guess(metadata_location: str) -> TableFolders:
+    """A table whose metadata cannot be read is taken to be where that metadata is."""
+    try:
+        return read_folders(metadata_location)
+    except LakeFileUnreadable:
+        folder = metadata_location.rpartition("/")[0]
+        return TableFolders(uuid=None, location=folder.removesuffix("/metadata"), others=(folder,))
+
+
+def _former_locations(told: dict[str, Any], metadata_location: str, location: str) -> list[str]:
+    """Where the table was before: its older metadata and manifest lists tell, and its older files are still there."""
+    named = [metadata_location]
+    named += [entry["metadata-file"] for entry in told.get("metadata-log") or ()]
+    named += [snapshot["manifest-list"] for snapshot in told.get("snapshots") or () if snapshot.get("manifest-list")]
+    folders = {path.rpartition("/")[0] for path in named}
+    places = {folder.removesuffix("/metadata") for folder in folders if folder.endswith("/metadata")} | folders
+    return sorted(place for place in places if place and not f"{place}/".startswith(f"{location}/"))
+
+
+def is_same_folder(one: str, other: str) -> bool:
+    """Whether two spellings are one folder, or may be."""
+    return not folder_forms(one).isdisjoint(folder_forms(other))

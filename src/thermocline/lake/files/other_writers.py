@@ -1,0 +1,78 @@
+"""Metadata files in a table's folder that the catalog knows nothing of: somebody commits to the table through another
+catalog.
+
+A version knows itself and the versions in its log. A file that is newer than it, by number or by the store's clock, or
+that follows a version outside of this history, was written by somebody whose files nobody here can tell from waste.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyiceberg.table.metadata import TableMetadata
+
+from thermocline.core.lake_paths import base_name
+from thermocline.core.maintenance.orphans import ListedFile
+from thermocline.errors import LakeFileUnreadable
+from thermocline.errors.maintenance import AnotherOwner
+from thermocline.lake.files.listing import list_folder
+from thermocline.lake.read.metadata_file import read_metadata_file
+from thermocline.lake.read.newer_metadata import version_of
+
+METADATA_ENDINGS = (".metadata.json", ".metadata.json.gz")
+_CLOCKS_DIFFER_MS = 24 * 3_600_000
+"""How far the clocks of two writers may lie apart."""
+
+
+def metadata_folders(metadata: TableMetadata, head_location: str) -> tuple[str, ...]:
+    """Where the table's metadata files are: beside the newest one, and where its location says."""
+    return tuple(dict.fromkeys((head_location.rpartition("/")[0], f"{metadata.location.rstrip('/')}/metadata")))
+
+
+def find_other_writer(metadata: TableMetadata, head_location: str) -> str | None:
+    """A metadata file of the table that is newer than its head or beside its history; None when there is none."""
+    head = base_name(head_location)
+    log = [base_name(entry.metadata_file) for entry in metadata.metadata_log]
+    known, oldest = {head, *log}, min((number_of(name) for name in (head, *log)), default=0)
+    files = [file for folder in metadata_folders(metadata, head_location) for file in list_folder(folder)]
+    written = max((file.modified for file in files if base_name(file.path) == head and file.modified), default=None)
+    for file in (file for file in files if file.path.endswith(METADATA_ENDINGS) and base_name(file.path) not in known):
+        number = number_of(base_name(file.path))
+        if number > number_of(head) >= 0:
+            return file.path
+        is_newer = written is not None and file.modified is not None and file.modified > written
+        if not is_newer and number < oldest:
+            continue
+        if (told := _read_version(file, metadata)) is None:
+            continue
+        followed = [base_name(entry.get("metadata-file", "")) for entry in told.get("metadata-log") or ()][-1:]
+        if number >= oldest and (is_newer or any(name not in known and number_of(name) >= oldest for name in followed)):
+            return file.path
+        # Whoever goes on from an earlier version gives numbers that left our log long ago. In a folder that was copied,
+        # times in the store mean nothing, and our own old versions tell by the time they hold that they are none of
+        # these.
+        if number < oldest and told.get("last-updated-ms", 0) > metadata.last_updated_ms - _CLOCKS_DIFFER_MS:
+            return file.path
+    return None
+
+
+def another_owner(table: str, found: str, head: str) -> AnotherOwner:
+    """The refusal to delete anything of a table that has such a file."""
+    return AnotherOwner(
+        f"{table}: {found} is a version of the table that the catalog knows nothing of; the newest it knows is {head}. "
+        "Another writer may own the table, so nothing was deleted."
+    )
+
+
+def number_of(name: str) -> int:
+    """The version in a metadata file's name; -1 when it has none."""
+    return -1 if (found := version_of(name)) is None else found
+
+
+def _read_version(file: ListedFile, metadata: TableMetadata) -> dict[str, Any] | None:
+    """What the file says, when it is a version of this table."""
+    try:
+        told = read_metadata_file(file.path)
+    except (LakeFileUnreadable, OSError):
+        return None
+    return told if told.get("table-uuid") == str(metadata.table_uuid) else None

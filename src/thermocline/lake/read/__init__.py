@@ -1,0 +1,1 @@
+"""Metadata, manifests and scans."""

@@ -1,0 +1,223 @@
+"""One version of an Iceberg table: its columns, its snapshots, its manifests. Immutable, so everything is cached by
+location."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from pyiceberg.manifest import DataFile, DataFileContent, ManifestContent, ManifestFile
+from pyiceberg.schema import Schema
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import BinaryType, DecimalType, FixedType, IcebergType, NestedField
+
+from thermocline.errors import LakeFileUnreadable
+from thermocline.errors.maintenance import FormatVersionUnsupported, LakeTypeUnknown
+from thermocline.lake.read.storage import LakeReader, whole_path
+
+_READER = LakeReader()
+FORMAT_VERSIONS = (1, 2, 3)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeField:
+    """A column of the lake table. `kind` is Iceberg's type name without its parameters."""
+
+    name: str
+    field_id: int
+    kind: str
+    precision: int = 0
+    scale: int = 0
+    missing: str | None = None
+    """What rows of files that were written before the column existed read as, in Postgres' text form; `None` is
+    NULL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LakeFile:
+    """A data or delete file as its manifest describes it; bounds stay encoded until somebody compares them."""
+
+    path: str
+    record_count: int
+    size_bytes: int
+    sequence_number: int
+    lower: dict[int, bytes]
+    upper: dict[int, bytes]
+    null_counts: dict[int, int]
+    partition: tuple[object, ...] = ()
+    """Spec id and values; `()` when the file's spec has no fields, so that it belongs to every partition."""
+    equality_ids: tuple[int, ...] = ()
+    """The columns an equality delete compares, sorted; none for other files."""
+
+    @property
+    def is_equality_delete(self) -> bool:
+        return bool(self.equality_ids)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SnapshotFiles:
+    """All live files of one snapshot."""
+
+    snapshot_id: int
+    data: tuple[LakeFile, ...]
+    deletes: tuple[LakeFile, ...]
+
+    @cached_property
+    def data_bytes(self) -> int:
+        """The size of all data files."""
+        return sum(file.size_bytes for file in self.data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LakeTable:
+    """One metadata file, read."""
+
+    location: str
+    uuid: str
+    fields: tuple[LakeField, ...]
+    snapshot_ids: frozenset[int]
+    metadata: TableMetadata
+
+    def field(self, name: str) -> LakeField | None:
+        return next((field for field in self.fields if field.name == name), None)
+
+    def has_snapshot(self, snapshot_id: int) -> bool:
+        return snapshot_id in self.snapshot_ids
+
+    def files(self, snapshot_id: int) -> SnapshotFiles:
+        """Every live file of a snapshot this version knows."""
+        return _read_snapshot_files(self.location, snapshot_id)
+
+
+@lru_cache(maxsize=256)
+def read_lake_table(location: str) -> LakeTable:
+    """The table version behind a metadata location."""
+    try:
+        metadata = FromInputFile.table_metadata(_READER.new_input(location))
+    except LakeFileUnreadable:
+        raise
+    except Exception as problem:
+        _check_known(location)
+        raise LakeFileUnreadable(f"Lake metadata {location} cannot be read: {problem}") from problem
+    return LakeTable(
+        location=location,
+        uuid=str(metadata.table_uuid),
+        fields=tuple(
+            _field(field, metadata.properties.get(missing_property(field.field_id)))
+            for field in metadata.schema().fields
+        ),
+        snapshot_ids=frozenset(snapshot.snapshot_id for snapshot in metadata.snapshots),
+        metadata=metadata,
+    )
+
+
+def _check_known(location: str) -> None:
+    """Say by name what of a table's metadata this build does not know, if that is why it cannot be read."""
+    try:
+        with closing(_READER.new_input(location).open()) as source:
+            told = json.loads(source.read())
+    except (LakeFileUnreadable, ValueError):
+        return
+    if (version := told.get("format-version")) not in FORMAT_VERSIONS:
+        raise FormatVersionUnsupported(
+            f"Lake table {told.get('location')} is of format version {version}; versions 1 to 3 are known."
+        )
+    for schema in told.get("schemas", ()):
+        for column in schema["fields"]:
+            try:
+                Schema.model_validate({"type": "struct", "fields": [column]})
+            except Exception as problem:
+                raise LakeTypeUnknown(
+                    f"Column {column['name']} of lake table {told.get('location')} is {column['type']}."
+                ) from problem
+
+
+_MISSING = "thermocline.missing."
+
+
+def missing_property(field_id: int) -> str:
+    """The table property that says what a file without this field reads as; Iceberg itself has such defaults from
+    format 3 on."""
+    return f"{_MISSING}{field_id}"
+
+
+def has_missing(properties: Mapping[str, str]) -> bool:
+    """Whether some column has such a value: a program that does not know of it would rewrite it as NULL."""
+    return any(key.startswith(_MISSING) for key in properties)
+
+
+def _field(field: NestedField, missing: str | None) -> LakeField:
+    kind, precision, scale = field.field_type, 0, 0
+    if missing is None and field.initial_default is not None:
+        missing = _default_text(field.initial_default, kind)
+    if isinstance(kind, DecimalType):
+        name, precision, scale = "decimal", kind.precision, kind.scale
+    else:
+        name = "binary" if isinstance(kind, FixedType) else str(kind)
+    return LakeField(
+        name=field.name, field_id=field.field_id, kind=name, precision=precision, scale=scale, missing=missing
+    )
+
+
+def _default_text(value: object, kind: IcebergType) -> str:
+    """Iceberg's own default in Postgres' text form, which defaults of ours have."""
+    if isinstance(value, bool):
+        return "t" if value else "f"
+    if isinstance(kind, BinaryType | FixedType):
+        return f"\\x{value.hex() if isinstance(value, bytes) else value}"
+    return str(value)
+
+
+@lru_cache(maxsize=64)
+def _read_snapshot_files(location: str, snapshot_id: int) -> SnapshotFiles:
+    snapshot = read_lake_table(location).metadata.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        raise KeyError(snapshot_id)
+    data: list[LakeFile] = []
+    deletes: list[LakeFile] = []
+    try:
+        reader = LakeReader(read_lake_table(location).metadata.location)
+        for manifest in snapshot.manifests(reader):
+            wanted = deletes if manifest.content == ManifestContent.DELETES else data
+            wanted += _read_manifest(manifest, reader)
+    except LakeFileUnreadable:
+        raise
+    except Exception as problem:
+        raise LakeFileUnreadable(f"Manifests of lake snapshot {snapshot_id} cannot be read: {problem}") from problem
+    return SnapshotFiles(snapshot_id=snapshot_id, data=tuple(data), deletes=tuple(deletes))
+
+
+_MANIFESTS: dict[str, tuple[LakeFile, ...]] = {}
+_MAX_CACHED_MANIFESTS = 4096
+
+
+def _read_manifest(manifest: ManifestFile, reader: LakeReader) -> tuple[LakeFile, ...]:
+    path = whole_path(manifest.manifest_path, reader.base)
+    known = _MANIFESTS.get(path)
+    if known is None:
+        entries = manifest.fetch_manifest_entry(reader, discard_deleted=True)
+        spec_id = manifest.partition_spec_id
+        known = tuple(_lake_file(entry.data_file, entry.sequence_number or 0, spec_id) for entry in entries)
+        while len(_MANIFESTS) >= _MAX_CACHED_MANIFESTS:
+            _MANIFESTS.pop(next(iter(_MANIFESTS)), None)
+        _MANIFESTS[path] = known
+    return known
+
+
+def _lake_file(file: DataFile, sequence_number: int, spec_id: int) -> LakeFile:
+    values = tuple(file.partition[at] for at in range(len(file.partition)))
+    return LakeFile(
+        path=file.file_path,
+        record_count=file.record_count,
+        size_bytes=file.file_size_in_bytes,
+        sequence_number=sequence_number,
+        lower=dict(file.lower_bounds or {}),
+        upper=dict(file.upper_bounds or {}),
+        null_counts=dict(file.null_value_counts or {}),
+        partition=(spec_id, *values) if values else (),
+        equality_ids=tuple(sorted(file.equality_ids or ())) if file.content == DataFileContent.EQUALITY_DELETES else (),
+    )

@@ -1,0 +1,63 @@
+"""What every operation of a pass is given."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark.sql import SparkSession
+
+from thermocline.catalog.tables import RegisteredTable
+from thermocline.core.maintenance.bounds import Bounds
+from thermocline.core.maintenance.pacing import UNPACED, Pace
+from thermocline.core.names import TableName
+from thermocline.core.policy.policy import Policy
+from thermocline.parquet.rewrite_task import BinResult, BinTask
+from thermocline.runtime.pg import Connection
+from thermocline.runtime.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeTarget:
+    """An Iceberg table under maintenance: `registered` when it is a tier of a Postgres table, `lake_id` when it was
+    added by itself."""
+
+    name: TableName
+    """Namespace and name in the Iceberg catalog."""
+    registered: RegisteredTable | None = None
+    lake_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassContext:
+    """One pass over one table. `conn` is in autocommit mode; `now` is Postgres' clock at the start of the pass.
+
+    `pass_id` is the pass's row in op_log (kind `maintain`); files are staged under it until the op that commits them
+    takes them over.
+    """
+
+    conn: Connection
+    dsn: str
+    spark: Callable[[], SparkSession]
+    settings: Settings
+    target: LakeTarget
+    policy: Policy
+    now: datetime
+    worker: str
+    dry_run: bool = False
+    forced: bool = False
+    beside: bool = False
+    """Others may compact other partitions of the table at the same time, so each partition is claimed first."""
+    talk: Callable[[str], None] = lambda _: None
+    pass_id: uuid.UUID | None = None
+    """None in a dry run, which leaves no trace."""
+    note_bounds: Callable[[Bounds], None] = lambda _: None
+    """Keep the bounds an operation went by with the pass."""
+    why_pause: Callable[[], str | None] = lambda: None
+    """Asked between bins: a reason to stop here and keep what is finished, such as a quiet window that began."""
+    pace: Callable[[], Pace] = lambda: UNPACED
+    """Asked before each task: what all tasks of this worker together may take."""
+    kernel: Callable[[BinTask, Callable[[str], None], Callable[[int, int], None]], BinResult] | None = None
+    """What rewrites a bin inside a task; none: our own."""

@@ -1,0 +1,55 @@
+"""How slow queries are now: the gateway's own histogram, or a Prometheus query."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+from thermocline.core.maintenance.pacing import quantile_ms
+
+_LOG = logging.getLogger("thermocline.maintain")
+_TIMEOUT_SECONDS = 2
+_QUANTILE = 0.99
+_BUCKET = re.compile(r'^thermocline_gateway_query_seconds_bucket\{le="([^"]+)"\} ([0-9.e+]+)$', re.MULTILINE)
+
+
+@dataclass(slots=True)
+class LatencyProbe:
+    """Looks at the latency now and then; None while there is nothing to go by."""
+
+    gateway_http: str | None = None
+    """host:port of the gateway's metrics."""
+    prometheus_url: str | None = None
+    query: str = ""
+    _seen: Mapping[float, float] = field(default_factory=dict)
+
+    def read_ms(self) -> float | None:
+        """The 99th percentile since the last look, or what the query says, in milliseconds."""
+        try:
+            if self.query and self.prometheus_url:
+                return self._ask_prometheus()
+            return self._ask_gateway() if self.gateway_http else None
+        except (URLError, OSError, ValueError, KeyError, IndexError) as problem:
+            _LOG.warning("the latency of queries cannot be read: %s", problem, extra={"action": "maintain"})
+            return None
+
+    def _ask_prometheus(self) -> float | None:
+        with urlopen(
+            f"{self.prometheus_url}/api/v1/query?{urlencode({'query': self.query})}", timeout=_TIMEOUT_SECONDS
+        ) as answer:
+            found = json.load(answer)["data"]["result"]
+        value = float(found[0]["value"][1]) if found else None
+        return value if value is not None and value == value else None  # NaN is no figure
+
+    def _ask_gateway(self) -> float | None:
+        with urlopen(f"http://{self.gateway_http}/metrics", timeout=_TIMEOUT_SECONDS) as answer:
+            text = answer.read().decode()
+        now = {float(bound): float(count) for bound, count in _BUCKET.findall(text)}
+        before, self._seen = self._seen, now
+        return quantile_ms(before, now, _QUANTILE) if before else None

@@ -1,0 +1,265 @@
+"""A lake table looked at for compaction: its files, the order it is kept in, and the tasks of its bins."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from thermocline.core.maintenance.bins import Bin, CompactionPlan
+from thermocline.core.maintenance.clustering import Clustering, OrderTerm, parse_sort_order
+from thermocline.core.maintenance.delete_files import DeletesPlan
+from thermocline.core.maintenance.files import DataSeen, DeleteSeen, TableSeen, Values, is_relative
+from thermocline.core.plan.schema_change import iceberg_default
+from thermocline.core.policy.policy import Policy
+from thermocline.errors import LakeLayoutUnsupported
+from thermocline.errors.maintenance import FormatVersionUnsupported, SortOrderUnreadable
+from thermocline.lake.commit.exact_commit import LakeHead
+from thermocline.lake.read.table_files import TableFiles
+from thermocline.lake.read.table_metadata import FORMAT_VERSIONS, missing_property, read_lake_table
+from thermocline.maintain.context import PassContext
+from thermocline.parquet.encode.lake_schema import read_lake_schema
+from thermocline.parquet.rewrite_task import BinTask, DeleteSource, InputFile, SortField
+
+NO_SORT_ORDER = "sort rewrite requires a table sort order"
+NO_SNAPSHOT = "no current snapshot"
+_SORTABLE = re.compile(r"identity|year|month|day|hour|bucket\[\d+\]|truncate\[\d+\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """The order a pass is to keep; `note` says why it is another than the policy asks for."""
+
+    clustering: Clustering | None = None
+    note: str | None = None
+
+
+def check_format(head: LakeHead) -> None:
+    """Refuse a format version and types of columns that this build does not rewrite, before any work."""
+    version = format_version(head)
+    if version not in FORMAT_VERSIONS:
+        raise FormatVersionUnsupported(
+            f"{head.name} is an Iceberg table of format version {version}; versions 1 to 3 are known.",
+            hint="Nothing was begun. A newer Thermocline may know the version.",
+        )
+    read_lake_schema(json.dumps(_schema(head)))
+
+
+def format_version(head: LakeHead) -> int:
+    return int(head.told.get("format-version", 1))
+
+
+def _check_paths(seen: TableSeen) -> None:
+    """Refuse a table whose metadata names files by relative paths: it can be read here, but Iceberg's library cannot
+    open them.
+
+    And one that holds a file twice, whose rows count twice: Iceberg takes files away by their path, both at once.
+    """
+    files: tuple[DataSeen | DeleteSeen, ...] = (*seen.data, *seen.deletes)
+    odd = next((path for file in files for path in (file.manifest, file.path) if is_relative(path)), None)
+    if odd is not None:
+        raise LakeLayoutUnsupported(f"The table names {odd} by a relative path, so nothing of it can be rewritten.")
+    if len({file.path for file in seen.data}) < len(seen.data):
+        [(twice, _)] = Counter(file.path for file in seen.data).most_common(1)
+        raise LakeLayoutUnsupported(f"The table holds {twice} twice, so nothing of it can be rewritten.")
+
+
+def read_seen(files: TableFiles, head: LakeHead) -> TableSeen:
+    """The live files of the head; the table has a snapshot."""
+    assert head.snapshot_id is not None
+    seen = files.read(read_lake_table(head.metadata_location).metadata, head.snapshot_id)
+    _check_paths(seen)
+    return seen
+
+
+def read_order(head: LakeHead, policy: Policy) -> Order:
+    """What the policy's strategy means for this table."""
+    columns = _columns(head)
+    strategy = policy.rewrite_strategy
+    if strategy == "binpack":
+        return Order()
+    if strategy in ("zorder", "hilbert"):
+        return Order(clustering=_space_filling(strategy, policy, head, columns))
+    own = _own_terms(head, columns)
+    terms = parse_sort_order(policy.sort_order, columns) if policy.sort_order else own
+    if not terms:
+        if strategy == "auto":
+            return Order(note="the table has no sort order, so its files are packed as they are")
+        raise SortOrderUnreadable(
+            NO_SORT_ORDER, hint="Give the table a sort order, or the policy `sort_order`, or use binpack or auto."
+        )
+    if odd := next((term for term in terms if not _SORTABLE.fullmatch(term.transform)), None):
+        return Order(note=f"rows cannot be sorted by {odd.transform}({odd.column}), so files are packed as they are")
+    order_id = int(head.told.get("default-sort-order-id", 0)) if terms == own else 0
+    return Order(clustering=Clustering(kind="sort", terms=terms, order_id=order_id))
+
+
+def _space_filling(kind: str, policy: Policy, head: LakeHead, columns: Mapping[str, int]) -> Clustering:
+    names = policy.zorder_columns or tuple(term.column for term in _own_terms(head, columns))
+    if not names:
+        raise SortOrderUnreadable(f"{kind} rewrite requires zorder_columns or a table sort order")
+    if unknown := next((name for name in names if name not in columns), None):
+        raise SortOrderUnreadable(f"zorder_columns names {unknown}, which is no column of the table.")
+    terms = tuple(OrderTerm(column=name, field_id=columns[name]) for name in names)
+    return Clustering(kind="hilbert" if kind == "hilbert" else "zorder", terms=terms)
+
+
+def _schema(head: LakeHead) -> Mapping[str, Any]:
+    """The current schema; the first format version may keep it under another name."""
+    if "schemas" not in head.told:
+        return dict(head.told["schema"])
+    return dict(next(found for found in head.told["schemas"] if found["schema-id"] == head.told["current-schema-id"]))
+
+
+def _schema_with_missing(head: LakeHead) -> dict[str, Any]:
+    """The schema, with what files without a column read as said the way Iceberg says it from format 3 on, so that a
+    rewrite keeps it."""
+    schema = _schema(head)
+    missing = {field["id"]: head.properties.get(missing_property(field["id"])) for field in schema["fields"]}
+    fields = [
+        {**field, "initial-default": iceberg_default(text, str(field["type"]))}
+        if (text := missing[field["id"]]) is not None
+        else field
+        for field in schema["fields"]
+    ]
+    return {**schema, "fields": fields}
+
+
+def _columns(head: LakeHead) -> dict[str, int]:
+    return {column["name"]: column["id"] for column in _schema(head)["fields"]}
+
+
+def _own_terms(head: LakeHead, columns: Mapping[str, int]) -> tuple[OrderTerm, ...]:
+    """The table's own sort order."""
+    wanted = head.told.get("default-sort-order-id", 0)
+    found = next((order for order in head.told.get("sort-orders", ()) if order["order-id"] == wanted), {"fields": ()})
+    names = {field_id: name for name, field_id in columns.items()}
+    return tuple(
+        OrderTerm(
+            column=names.get(term["source-id"], f"field {term['source-id']}"),
+            field_id=term["source-id"],
+            transform=term["transform"],
+            descending=term["direction"] == "desc",
+            nulls_first=term["null-order"] == "nulls-first",
+        )
+        for term in found["fields"]
+    )
+
+
+def plan_tasks(context: PassContext, head: LakeHead, plan: CompactionPlan) -> list[BinTask]:
+    """The bins as tasks that travel."""
+    schema, properties = json.dumps(_schema_with_missing(head)), head.properties
+    root = (properties.get("write.data.path") or f"{head.location.rstrip('/')}/data").rstrip("/")
+    return [
+        BinTask(
+            number=made.number,
+            kernel=made.kernel,
+            inputs=_inputs(made.files, made.deletes),
+            deletes=tuple(delete_source(delete) for delete in _deletes_of(made.files, made.deletes)),
+            schema_json=schema,
+            directory=f"{root}{_folder(plan.seen, made)}",
+            name_prefix=_name_prefix(context, plan, made),
+            target_bytes=made.target_bytes,
+            compression=properties.get("write.parquet.compression-codec", "zstd"),
+            compression_level=context.policy.compression_level,
+            sort=_sort_fields(plan.clustering),
+            partition_values=_constants(head, made.group),
+            splice_min_row_group_bytes=context.policy.splice_min_row_group_bytes,
+            keep_lineage=plan.seen.format_version >= 3,
+            name_mapping=properties.get("schema.name-mapping.default"),
+        )
+        for made in plan.bins
+    ]
+
+
+def _name_prefix(context: PassContext, plan: CompactionPlan, made: Bin) -> str:
+    return (
+        f"{context.pass_id}-{made.number}"
+        if plan.clustering is None
+        else plan.clustering.output_prefix(context.pass_id, made.number)
+    )
+
+
+def plan_delete_tasks(context: PassContext, head: LakeHead, plan: DeletesPlan) -> list[BinTask]:
+    """Delete files to be written anew as tasks: the data files they name are read for their keys at most."""
+    schema = json.dumps(_schema_with_missing(head))
+    return [
+        BinTask(
+            number=made.number,
+            kernel="reencode",
+            inputs=_inputs(made.data, made.applies),
+            deletes=tuple(delete_source(delete) for delete in _deletes_of(made.data, made.applies)),
+            schema_json=schema,
+            directory=head.location,
+            name_prefix=f"{context.pass_id}-d{made.number}",
+            target_bytes=context.policy.delete_target_bytes,
+            compression_level=context.policy.compression_level,
+            partition_values=_constants(head, made.group),
+            name_mapping=head.properties.get("schema.name-mapping.default"),
+        )
+        for made in plan.bins
+    ]
+
+
+def _deletes_of(files: Sequence[DataSeen], applies: Mapping[str, tuple[DeleteSeen, ...]]) -> list[DeleteSeen]:
+    """Each delete of the files once."""
+    return list({delete.key: delete for file in files for delete in applies.get(file.path, ())}.values())
+
+
+def _inputs(files: Sequence[DataSeen], applies: Mapping[str, tuple[DeleteSeen, ...]]) -> tuple[InputFile, ...]:
+    places = {delete.key: at for at, delete in enumerate(_deletes_of(files, applies))}
+    return tuple(
+        InputFile(
+            path=file.path,
+            size_bytes=file.size_bytes,
+            record_count=file.record_count,
+            sequence_number=file.sequence_number,
+            deletes=tuple(places[delete.key] for delete in applies.get(file.path, ())),
+            first_row_id=file.first_row_id,
+        )
+        for file in files
+    )
+
+
+def delete_source(delete: DeleteSeen) -> DeleteSource:
+    return DeleteSource(
+        path=delete.path,
+        kind=delete.kind,
+        size_bytes=delete.size_bytes,
+        sequence_number=delete.sequence_number,
+        equality_ids=delete.equality_ids,
+        referenced_file=delete.referenced_file,
+        offset=delete.offset,
+        length=delete.length,
+    )
+
+
+def _folder(seen: TableSeen, made: Bin) -> str:
+    """The partition as a folder, in characters that no reader of URIs takes for something else."""
+    texts = seen.partition_texts.get(made.group, {})
+    return "".join("/" + re.sub(r"[^\w.=+-]", "_", f"{name}={text}") for name, text in texts.items())
+
+
+def _sort_fields(clustering: Clustering | None) -> tuple[SortField, ...]:
+    terms = clustering.terms if clustering is not None else ()
+    return tuple(
+        SortField(
+            field_id=term.field_id, transform=term.transform, descending=term.descending, nulls_first=term.nulls_first
+        )
+        for term in terms
+    )
+
+
+def _constants(head: LakeHead, group: tuple[int, Values]) -> dict[int, object]:
+    """Values of identity partition columns, which files of other writers may leave out."""
+    spec = next(
+        (found for found in head.told.get("partition-specs", ()) if found["spec-id"] == group[0]), {"fields": ()}
+    )
+    return {
+        part["source-id"]: value
+        for part, value in zip(spec["fields"], group[1], strict=False)
+        if part["transform"] == "identity"
+    }

@@ -1,0 +1,229 @@
+"""Compaction: small files merged, files in debt rewritten without their deleted rows, files out of order put in order.
+
+    look → plan → bins as Spark tasks → finished bins committed as they come
+
+Bins run beside tiering and folding; only a commit takes the table's writer lock, for as long as it lasts. A pass that
+is killed keeps what it committed, and the rest of its files are the janitor's.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction, render_group
+from thermocline.core.maintenance.outcome import Outcome, Status
+from thermocline.errors import ThermoclineError
+from thermocline.lake.commit.exact_commit import LakeHead, load_table
+from thermocline.lake.commit.rewrite_files import measure, pick_data
+from thermocline.lake.read.table_files import TableFiles
+from thermocline.maintain.commit import settle_lake_ops
+from thermocline.maintain.context import PassContext
+from thermocline.maintain.observe import NO_SNAPSHOT, check_format, plan_tasks, read_order, read_seen
+from thermocline.maintain.operations.replace_files import Finished, Replacing, staging_of
+from thermocline.maintain.partition_claims import partition_claims
+from thermocline.maintain.writer_lock import writer_lock
+from thermocline.runtime.fault_points import fault_point
+from thermocline.spark.jobs.compact import BinFailed, Staging, run_bins
+from thermocline.spark.kernels.compact_bin import run_bin
+
+_COMMIT_EVERY_SECONDS = 30.0
+_MOST_PICKED = 5_000
+"""Entries of so many files are held in the driver while their bins run, so that the commit need not look for them."""
+_LOOKING = 2
+"""Threads that read what the commit will need while bins run."""
+_COUNTED = (
+    *("files_merged", "files_written", "bins", "rows_read", "rows_written", "bytes_read", "bytes_written"),
+    *("conflicts", "rebases", "files_reused", "commits"),
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Progress:
+    """What became of the bins so far."""
+
+    started: float
+    pending: list[Finished] = field(default_factory=list)
+    failures: list[ThermoclineError] = field(default_factory=list)
+    paused: str | None = None
+    last_commit: float = 0.0
+
+
+def run_compact(context: PassContext) -> Outcome:
+    """Rewrite what the policy asks for; a sentence and counters."""
+    started = time.monotonic()
+    if context.target.lake_id is not None and not context.dry_run:
+        with writer_lock(context):
+            settle_lake_ops(context)
+    with partition_claims(context) as claims:
+        head = load_table(context.spark(), context.target.name)
+        if head.snapshot_id is None:
+            return Outcome(operation="compact", status="skipped", sentence=NO_SNAPSHOT)
+        try:
+            check_format(head)
+            order = read_order(head, context.policy)
+            terms = order.clustering.terms if order.clustering is not None else ()
+            files = TableFiles(order_ids=frozenset(term.field_id for term in terms))
+            plan = plan_compaction(read_seen(files, head), context.policy, context.now, order.clustering)
+            while claims is not None and claims.take(plan):
+                head = load_table(context.spark(), context.target.name)
+                plan = plan_compaction(read_seen(files, head), context.policy, context.now, order.clustering)
+        except ThermoclineError as refusal:
+            return Outcome(
+                operation="compact",
+                status="failed",
+                sentence=str(refusal),
+                details=(refusal.hint,) if refusal.hint else (),
+            )
+        plan = plan if claims is None else claims.within(plan)
+        details = (*((order.note,) if order.note else ()), *plan.details)
+        if plan.is_empty:
+            return Outcome(
+                operation="compact",
+                status="skipped",
+                sentence=plan.sentence,
+                counters=_no_counters(started),
+                details=details,
+            )
+        return (
+            _told_dry(plan, details, started)
+            if context.dry_run
+            else _rewrite(context, head, plan, files, details, started)
+        )
+
+
+def _rewrite(
+    context: PassContext,
+    head: LakeHead,
+    plan: CompactionPlan,
+    files: TableFiles,
+    details: tuple[str, ...],
+    started: float,
+) -> Outcome:
+    staging = staging_of(context)
+    replacing = Replacing(context=context, plan=plan, files=files, staging=staging, last=plan.seen.snapshot_id)
+    progress = _Progress(started=started, last_commit=started)
+    with ThreadPoolExecutor(_LOOKING, thread_name_prefix="look") as pool:
+        if plan.bins:
+            leaving = [file for made in plan.bins for file in made.files]
+            if len(leaving) <= _MOST_PICKED:
+                replacing.picking = pool.submit(pick_data, head, leaving)
+            _run_bins(context, head, plan, staging, replacing, progress, pool)
+        fault_point("compact-bins-written")
+        if progress.pending or (plan.dangling and not replacing.commits):
+            replacing.commit(progress.pending, plan.dangling)
+    return _told(plan, replacing, progress, details)
+
+
+def _run_bins(
+    context: PassContext,
+    head: LakeHead,
+    plan: CompactionPlan,
+    staging: Staging,
+    replacing: Replacing,
+    progress: _Progress,
+    pool: ThreadPoolExecutor,
+) -> None:
+    """Run every bin; commit what is finished now and then, so that a long pass keeps its progress."""
+    bins = {made.number: made for made in plan.bins}
+    total, share = (
+        len(bins),
+        sum(made.size_bytes for made in plan.bins) / max(context.policy.partial_progress_commits, 1),
+    )
+
+    def is_over() -> bool:
+        progress.paused = context.why_pause()
+        return progress.paused is not None
+
+    tasks = plan_tasks(context, head, plan)
+    parallel = context.policy.max_parallel_tasks
+    results = run_bins(
+        context.spark(),
+        staging,
+        tasks,
+        context.kernel or run_bin,
+        parallel=parallel,
+        is_over=is_over,
+        pace=context.pace,
+    )
+    for done, result in enumerate(results, start=1):
+        context.talk(f"compact bin {done}/{total}")
+        if isinstance(result, BinFailed):
+            progress.failures.append(result.reason)
+            continue
+        fault_point("compact-bin")
+        progress.pending.append(Finished(bin=bins[result.number], result=result))
+        replacing.measuring |= {file.path: pool.submit(measure, head, file.path) for file in result.outputs}
+        waiting = sum(found.bin.size_bytes for found in progress.pending)
+        if done < total and waiting >= share and time.monotonic() - progress.last_commit >= _COMMIT_EVERY_SECONDS:
+            replacing.commit(progress.pending)
+            progress.pending, progress.last_commit = [], time.monotonic()
+            replacing.measuring.clear()
+
+
+def _told(plan: CompactionPlan, replacing: Replacing, progress: _Progress, details: tuple[str, ...]) -> Outcome:
+    done = replacing.committed
+    merged = sum(len(found.bin.files) for found in done)
+    written = sum(len(found.result.outputs) for found in done)
+    counters = {
+        "files_merged": merged,
+        "files_written": written,
+        "bins": len(done),
+        "duration_ms": int((time.monotonic() - progress.started) * 1000),
+        "rows_read": sum(found.result.rows_read for found in done),
+        "rows_written": sum(found.result.rows_written for found in done),
+        "bytes_read": sum(found.result.bytes_read for found in done),
+        "bytes_written": sum(found.result.bytes_written for found in done),
+        "conflicts": replacing.conflicts,
+        "rebases": replacing.rebases,
+        "files_reused": replacing.files_reused,
+        "commits": replacing.commits,
+        "rewritten_files": merged,
+        "added_files": written,
+        "delete_compacted_files": sum(found.bin.in_debt for found in done),
+        "removed_delete_files": replacing.deletes_dropped,
+    }
+    problems = (*(str(failure) for failure in progress.failures), *dict.fromkeys(replacing.refused))
+    status: Status = "done"
+    sentence = f"compacted {merged} files into {written} (across {len(done)} bins)"
+    if plan.clustering is not None:
+        sentence += f" using {plan.clustering.render()}"
+    if not done and replacing.commits:
+        sentence = f"removed {replacing.deletes_dropped} dangling delete file(s)"
+    elif not done:
+        status = "failed" if problems or progress.paused is None else "paused"
+        sentence = problems[0] if problems else progress.paused or plan.sentence
+    elif progress.paused is not None:
+        status, sentence = "paused", f"{progress.paused}; {sentence}"
+    notes = tuple(dict.fromkeys(found.result.note for found in done if found.result.note))
+    return Outcome(
+        operation="compact", status=status, sentence=sentence, counters=counters, details=(*problems, *notes, *details)
+    )
+
+
+def _told_dry(plan: CompactionPlan, details: tuple[str, ...], started: float) -> Outcome:
+    """What a pass would do."""
+    lines = [
+        (
+            f"bin {made.number}: {len(made.files)} files, {made.size_bytes:,} bytes of "
+            f"{render_group(plan.seen, made.group)} by {made.kernel}"
+        )
+        + (f", {made.in_debt} of them under deletes" if made.in_debt else "")
+        for made in plan.bins
+    ]
+    if plan.dangling:
+        lines.append(f"{len(plan.dangling)} delete files match no data file and would be dropped")
+    merged = sum(len(made.files) for made in plan.bins)
+    sentence = f"would compact {merged} files (across {len(plan.bins)} bins)"
+    return Outcome(
+        operation="compact",
+        status="skipped",
+        sentence=sentence,
+        counters=_no_counters(started),
+        details=(*lines, *details),
+    )
+
+
+def _no_counters(started: float) -> dict[str, int]:
+    return {**dict.fromkeys(_COUNTED, 0), "duration_ms": int((time.monotonic() - started) * 1000)}

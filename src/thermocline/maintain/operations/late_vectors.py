@@ -1,0 +1,56 @@
+"""Deletion vectors that arrived on files while they were rewritten: their rows where they are now, one vector for each
+new file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from thermocline.core.maintenance.files import DataSeen, DeleteSeen
+from thermocline.lake.commit.rewrite_files import NewDelete
+from thermocline.maintain.observe import delete_source
+from thermocline.parquet.deletes.deletion_vectors import VectorFile, write_vectors
+from thermocline.parquet.deletes.read_positions import read_vector
+from thermocline.parquet.deletes.row_map import Positions
+
+
+def positions_in(vector: DeleteSeen) -> Positions:
+    return read_vector(delete_source(vector), lambda _, __: None)
+
+
+def holds_all(later: DeleteSeen, earlier: DeleteSeen) -> bool:
+    """Whether a vector that took another's place deletes all that the other did; it does unless rows were brought
+    back."""
+    return later.referenced_file == earlier.referenced_file and bool(
+        np.isin(positions_in(earlier), positions_in(later)).all()
+    )
+
+
+def write_moved(
+    path: str, positions: Mapping[str, list[Positions]], likes: Mapping[str, DataSeen], register: Callable[[str], None]
+) -> list[NewDelete]:
+    """A vector for each data file that rows went from; `likes` are files of the same partitions that are in the table
+    now."""
+    if not positions:
+        return []
+    return new_vectors(
+        write_vectors(path, {file: np.unique(np.concatenate(rows)) for file, rows in positions.items()}, register),
+        likes,
+    )
+
+
+def new_vectors(made: VectorFile, likes: Mapping[str, DataSeen]) -> list[NewDelete]:
+    """The vectors of a file as the commit adds them."""
+    return [
+        NewDelete(
+            path=made.path,
+            size_bytes=made.size_bytes,
+            rows=vector.rows,
+            like=likes[vector.data_file],
+            referenced_file=vector.data_file,
+            offset=vector.offset,
+            length=vector.length,
+        )
+        for vector in made.vectors
+    ]

@@ -1,0 +1,58 @@
+"""Partitions claimed by a pass that runs beside others: two compactions never work on one partition at once.
+
+A pass over a whole table has the table for itself and needs no claims. A claim is a lock of the pass's connection, so a
+killed pass frees its partitions at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from thermocline.catalog.maintenance.passes import partition_lock
+from thermocline.core.maintenance.bins import CompactionPlan, render_group
+from thermocline.core.maintenance.files import Values
+from thermocline.maintain.context import PassContext
+from thermocline.maintain.safety import owner_of
+
+BUSY = "another compaction works on this partition"
+
+
+@dataclass(slots=True)
+class Claims:
+    """The partitions of one pass; what others had when we asked stays theirs until the next pass."""
+
+    context: PassContext
+    stack: ExitStack
+    held: set[tuple[int, Values]] = field(default_factory=set)
+    busy: set[tuple[int, Values]] = field(default_factory=set)
+
+    def take(self, plan: CompactionPlan) -> bool:
+        """Claim the partitions of the plan that were not asked for yet; whether one was got, so that the table must be
+        looked at again."""
+        before = len(self.held)
+        for group in {made.group for made in plan.bins} - self.held - self.busy:
+            lock = partition_lock(self.context.conn, owner_of(self.context), f"{group!r}")
+            (self.held if self.stack.enter_context(lock) else self.busy).add(group)
+        return len(self.held) > before
+
+    def within(self, plan: CompactionPlan) -> CompactionPlan:
+        """The plan without partitions of others, which it names."""
+        others = sorted(
+            f"{render_group(plan.seen, group)}: {BUSY}" for group in {made.group for made in plan.bins} - self.held
+        )
+        bins = tuple(made for made in plan.bins if made.group in self.held)
+        return replace(
+            plan, bins=bins, details=(*others, *plan.details), sentence=plan.sentence if bins or not others else BUSY
+        )
+
+
+@contextmanager
+def partition_claims(context: PassContext) -> Iterator[Claims | None]:
+    """The claims of a pass, given up at its end; none where the pass has the table for itself."""
+    if not context.beside or context.dry_run:
+        yield None
+        return
+    with ExitStack() as stack:
+        yield Claims(context, stack)

@@ -1,0 +1,152 @@
+"""Viewing and changing policies: of a table, of a namespace, of the whole catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from thermocline.catalog.maintenance.forced_passes import hasten_pass
+from thermocline.catalog.maintenance.policies import WHOLE_CATALOG, NamespaceScope, apply_policy, read_policy
+from thermocline.catalog.tables import insert_event
+from thermocline.core.names import parse_table_name
+from thermocline.core.policy.iceberg_format import ICEBERG
+from thermocline.core.policy.operations import check_operations
+from thermocline.core.policy.resolve import (
+    NOTHING,
+    PolicyChanges,
+    PolicyLayers,
+    PolicyLine,
+    ResolvedPolicy,
+    change_policy,
+    keys_of,
+    policy_to_json,
+    render_policy,
+    resolve_policy,
+)
+from thermocline.errors import BadTableName
+from thermocline.errors.maintenance import PolicyKeyUnknown, PolicyScopeUnknown
+from thermocline.maintain.formats import Target
+from thermocline.maintain.targets import environment_layer, environment_names, find_target, read_resolved_policy
+from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyWish:
+    """One command: several changes apply together or not at all."""
+
+    changes: PolicyChanges = NOTHING
+    unset: Sequence[str] = ()
+    reset: bool = False
+
+    @property
+    def changes_something(self) -> bool:
+        return bool(self.changes.values or self.changes.preset or self.unset or self.reset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyView:
+    """The policy in force, key by key, and the scope's own layer as it is stored."""
+
+    scope: str
+    preset: str
+    keys: tuple[PolicyLine, ...]
+    own: dict[str, Any]
+    warnings: tuple[str, ...]
+    text: tuple[str, ...]
+
+
+def policy_of(dsn: str, scope: str, wish: PolicyWish, settings: Settings) -> PolicyView:
+    """Change the policy of `schema.table`, `namespace.*` or `*` as wished; then what is in force."""
+    with connect(dsn, autocommit=True, application_name="thermocline policy") as conn:
+        if scope == "*" or scope.endswith(".*"):
+            namespace = _parse_namespace(scope)
+            _change(
+                conn,
+                namespace,
+                None,
+                scope,
+                wish,
+                lambda: check_operations(_resolve_namespace(conn, namespace, settings).policy, ICEBERG),
+            )
+            return _view(scope, _resolve_namespace(conn, namespace, settings), read_policy(conn, namespace))
+        seen = find_target(conn, parse_table_name(scope))
+        _check_keys(seen, wish)
+        _change(conn, seen, seen.owner.table_id, seen.label, wish, lambda: _check_table(conn, seen, settings))
+        resolved = read_resolved_policy(conn, seen, settings)
+        if wish.changes_something and resolved.policy.pass_interval_ms >= 0:
+            hasten_pass(
+                conn, seen.owner
+            )  # else a table that is maintained continuously from now on would wait for an hour first
+        return _view(seen.label, resolved, read_policy(conn, seen.owner))
+
+
+def _parse_namespace(scope: str) -> NamespaceScope:
+    if scope == "*":
+        return NamespaceScope(namespace=WHOLE_CATALOG)
+    try:
+        return NamespaceScope(namespace=parse_table_name(f"{scope[:-2]}.x").schema)
+    except BadTableName:
+        raise PolicyScopeUnknown(f"{scope!r} names no table and no namespace.") from None
+
+
+def _check_keys(seen: Target, wish: PolicyWish) -> None:
+    """A table's own policy has keys of its own format alone."""
+    known = keys_of(seen.format)
+    if odd := next((field for field in wish.changes.values if field not in known), None):
+        raise PolicyKeyUnknown(f"{odd} is no key of a table of format {seen.format.name}")
+
+
+def _check_table(conn: Connection, seen: Target, settings: Settings) -> None:
+    check_operations(read_resolved_policy(conn, seen, settings).policy, seen.format)
+
+
+def _change(
+    conn: Connection,
+    scope: Target | NamespaceScope,
+    table_id: int | None,
+    label: str,
+    wish: PolicyWish,
+    check: Callable[[], None],
+) -> None:
+    """Store the change; `check` refuses what a pass could not run, and then nothing is stored."""
+    if not wish.changes_something:
+        return
+    with conn.transaction():
+        owner = scope.owner if isinstance(scope, Target) else scope
+        before, after = apply_policy(
+            conn, owner, lambda stored: change_policy(stored, wish.changes, wish.unset, reset=wish.reset)
+        )
+        check()
+        row = conn.execute("select session_user").fetchone()
+        who = row[0] if row else "somebody"
+        told = (
+            f"{label}: {who} changed the maintenance policy from {policy_to_json(before)} to {policy_to_json(after)}."
+        )
+        insert_event(conn, table_id, "policy", told)
+
+
+def _resolve_namespace(conn: Connection, scope: NamespaceScope, settings: Settings) -> ResolvedPolicy:
+    """What holds for a table without properties and without a policy of its own."""
+    return resolve_policy(
+        PolicyLayers(
+            environment=environment_layer(settings),
+            environment_names=environment_names(settings),
+            catalog=read_policy(conn, NamespaceScope()),
+            namespace=read_policy(conn, scope) if scope.namespace != WHOLE_CATALOG else NOTHING,
+            properties={},
+            table=NOTHING,
+        )
+    )
+
+
+def _view(scope: str, resolved: ResolvedPolicy, own: PolicyChanges) -> PolicyView:
+    return PolicyView(
+        scope=scope,
+        preset=resolved.policy.preset,
+        keys=resolved.lines,
+        own=policy_to_json(own),
+        warnings=resolved.warnings,
+        text=tuple(render_policy(resolved)),
+    )

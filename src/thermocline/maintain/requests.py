@@ -1,0 +1,73 @@
+"""A forced pass: filed for a running worker, else run in this process under the same locks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from thermocline.catalog import requests
+from thermocline.catalog.maintenance import forced_passes as maintenance_requests
+from thermocline.core.names import TableName
+from thermocline.core.policy.operations import parse_operations
+from thermocline.errors.maintenance import StillWaiting
+from thermocline.maintain.plugins import load_formats
+from thermocline.maintain.run_pass import PassWish, render_pass, run_pass
+from thermocline.maintain.targets import find_target
+from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.requests.wait import await_result
+from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.settings import Settings
+
+
+def wish_to_data(wish: PassWish) -> dict[str, Any]:
+    """What travels in the request."""
+    given = {"where": wish.where, "engine": wish.engine, "ignore_pacing": wish.ignore_pacing}
+    return {"operations": list(wish.operations), "beside": wish.beside, **given}
+
+
+def wish_from_data(stored: Mapping[str, Any]) -> PassWish:
+    load_formats()
+    return PassWish(
+        operations=parse_operations(",".join(stored.get("operations", ()))),
+        where=stored.get("where"),
+        engine=stored.get("engine"),
+        ignore_pacing=bool(stored.get("ignore_pacing")),
+        forced=True,
+    )
+
+
+def force_pass(
+    dsn: str,
+    name: TableName,
+    *,
+    settings: Settings,
+    wish: PassWish,
+    talk: Callable[[str], None] = lambda _: None,
+    local: bool = False,
+    wait: bool = True,
+    timeout_seconds: float = 120,
+) -> dict[str, Any]:
+    """Run a pass now; the report as data, or where the request stands when it is not waited for."""
+    if not (local or wish.dry_run):
+        with connect(dsn, autocommit=True, application_name="thermocline maintain") as conn:
+            seen = find_target(conn, name)
+            worker = requests.read_live_worker(conn)
+            if worker is not None or not wait:
+                request_id = maintenance_requests.file_forced_pass(conn, seen.owner, wish_to_data(wish))
+                if not wait:
+                    return {"table": seen.label, "request": request_id, "state": "pending"}
+                talk(f"asking worker {worker}")
+                return _await(conn, request_id, talk, timeout_seconds)
+    return render_pass(run_pass(dsn, name, settings=settings, spark=spark_source(dsn, settings), wish=wish, talk=talk))
+
+
+def _await(conn: Connection, request_id: int, talk: Callable[[str], None], timeout_seconds: float) -> dict[str, Any]:
+    gone = "The table was removed while the request waited."
+    result = await_result(
+        lambda: maintenance_requests.read_forced_pass(conn, request_id), talk, timeout_seconds, when_gone=gone
+    )
+    if result is None:
+        raise StillWaiting(
+            f"The pass has not finished within {timeout_seconds:.0f} seconds; request {request_id} stays."
+        )
+    return result

@@ -1,0 +1,1 @@
+"""Administration: init, pins, pauses, profiles, grants, recovery."""

@@ -1,0 +1,1 @@
+"""Commands that read only: advise, explain, overview."""

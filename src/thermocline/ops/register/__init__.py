@@ -1,0 +1,1 @@
+"""The `register` and `unregister` commands."""

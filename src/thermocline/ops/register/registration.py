@@ -1,0 +1,358 @@
+"""Registering a table: from an ordinary partitioned table to one that spans.
+
+The Postgres side, the lake's catalog row included, is one transaction: it is all there or not at all. The only thing
+made before it is one metadata file in the warehouse under a fresh name, which is deleted when the transaction does not
+commit.
+"""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from thermocline.catalog import journal, tables
+from thermocline.catalog import unregistered_lakes as kept_lakes
+from thermocline.catalog.database_identity import check_home
+from thermocline.catalog.maintenance.policies import apply_policy, read_policy
+from thermocline.catalog.migrate import apply_migrations
+from thermocline.catalog.safety import Owner
+from thermocline.core.axis import parse_duration, render_axis
+from thermocline.core.names import TableName
+from thermocline.core.observation import PartitionSeen
+from thermocline.core.partition_layout import parse_layout
+from thermocline.core.policy.resolve import PolicyChanges, change_policy, parse_preset
+from thermocline.errors import (
+    AlreadyRegistered,
+    HeapMoving,
+    LockNotGranted,
+    MissingPrivilege,
+    RegistrationUnknown,
+    ThermoclineError,
+)
+from thermocline.lake.commit.create_table import CreatedLake, create_lake_table, plan_location
+from thermocline.ops.admin.init_database import check_privileges
+from thermocline.ops.register.adoption import Adoption
+from thermocline.ops.register.lake_folders import remove_lake_files
+from thermocline.ops.register.registration_plan import (
+    RegisterPlan,
+    RegisterRequest,
+    check_catalog_is_ours,
+    check_columns,
+    check_options,
+    check_owner,
+    plan_registration,
+    render_steps,
+)
+from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.runtime.fault_points import fault_point
+from thermocline.runtime.pg import Connection, check_version, connect
+from thermocline.runtime.settings import Settings
+from thermocline.seam.foreign_server import apply_gateway_server
+from thermocline.seam.heap_facts import HeapFacts, read_heap, read_partitions
+from thermocline.seam.objects import SeamDefinition, apply_grants, apply_seam_objects
+from thermocline.seam.partitions import apply_discovery, apply_late_capture
+from thermocline.seam.retention import raise_line
+from thermocline.seam.truncation import apply_truncation
+
+__all__ = ["SEAM_SCHEMA_COMMENT", "RegisterReport", "RegisterRequest", "register"]
+
+Talk = Callable[[str], None]
+
+SEAM_SCHEMA_COMMENT = "Seams of tables that span, made by Thermocline."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterReport:
+    """What registration did."""
+
+    table: str
+    seam: str
+    lake: str
+    lake_partition: str
+    primary_key: tuple[str, ...]
+    tier_key: str
+    cut_line: str
+    partitions: int
+    already: bool
+    steps: tuple[str, ...]
+
+
+def register(dsn: str, request: RegisterRequest, *, settings: Settings, talk: Talk = lambda _: None) -> RegisterReport:
+    """Register a table. Repeating it with the same arguments changes nothing."""
+    with (
+        connect(dsn, autocommit=True, application_name="thermocline register") as conn,
+        _refusals_named(request, settings),
+    ):
+        check_version(conn)
+        conn.execute("select set_config('lock_timeout', %s, false)", [f"{settings.lock_timeout_ms}ms"])
+        check_privileges(conn)
+        check_catalog_is_ours(conn)
+        # A refusal, and a dry run, leave not even a catalog behind.
+        with conn.transaction(force_rollback=request.dry_run):
+            apply_migrations(conn)
+            existing = tables.read_table(conn, request.table)
+            heap = read_heap(conn, request.table, existing.pk if existing and request.pk is None else request.pk)
+            if existing:
+                return _already(conn, existing, heap, request)
+            check_lakes(conn)
+            check_home(conn)
+            plan = plan_registration(conn, heap, request, settings)
+            check_owner(conn, heap)
+        if not request.dry_run:
+            for step in render_steps(plan):
+                talk(step)
+            _apply(conn, plan, request, settings)
+        return _report(plan)
+
+
+@contextmanager
+def _refusals_named(request: RegisterRequest, settings: Settings) -> Iterator[None]:
+    """What Postgres refuses, in our words; looking at a table waits for locks too, so this is around all of it."""
+    try:
+        yield
+    except psycopg.errors.LockNotAvailable as problem:
+        raise LockNotGranted(
+            f"The lock on {request.table} was not granted within {settings.lock_timeout_ms} ms; nothing was changed.",
+            hint="A long transaction uses the table; try again when it has ended.",
+        ) from problem
+    except psycopg.errors.InsufficientPrivilege as problem:
+        raise MissingPrivilege(
+            f"Postgres refused: {problem.diag.message_primary}.",
+            hint="Grant it to the role, or run as the table's owner or a superuser.",
+        ) from problem
+
+
+def _apply(conn: Connection, plan: RegisterPlan, request: RegisterRequest, settings: Settings) -> None:
+    if plan.adoption is not None:
+        with conn.transaction():
+            _lock_unchanged(conn, plan, request, settings)
+            _apply_in_transaction(conn, plan, plan.adoption.lake, settings)
+            fault_point("register-applied")
+        fault_point("register-committed")
+        return
+    name, lake_uuid = plan.heap.name, uuid.uuid4()
+    warehouse = plan.profile.warehouse if plan.profile else settings.warehouse_location
+    location = plan_location(warehouse, name, lake_uuid)
+    # From here on the janitor knows the directory, whatever becomes of us.
+    kept_lakes.leave_location(conn, location)
+    fault_point("register-begun")
+    try:
+        lake = create_lake_table(warehouse, name, plan.columns, plan.key, plan.layout, table_uuid=lake_uuid)
+        fault_point("register-file-written")
+        with conn.transaction():
+            _lock_unchanged(conn, plan, request, settings)
+            if not kept_lakes.take_location(conn, location):
+                raise HeapMoving(
+                    f"Registering {name} took longer than the grace period for files; nothing was changed."
+                )
+            _apply_in_transaction(conn, plan, lake, settings)
+            fault_point("register-applied")
+    except BaseException:
+        _remove_unless_registered(conn, name, lake_uuid, location)
+        raise
+    fault_point("register-committed")
+
+
+def _remove_unless_registered(conn: Connection, name: TableName, lake_uuid: uuid.UUID, location: str) -> None:
+    """Take the lake's file away, unless the commit arrived after all or nobody can tell."""
+    if conn.closed:
+        raise RegistrationUnknown(
+            f"The connection was lost while {name} was registered; whether it arrived is not known."
+        )
+    if (found := tables.read_table(conn, name)) is None or found.lake_uuid != lake_uuid:
+        with suppress(ThermoclineError, OSError):  # it is listed as left over, and the janitor tries again
+            remove_lake_files(conn, location)
+            kept_lakes.take_location(conn, location)
+
+
+def _lock_unchanged(conn: Connection, plan: RegisterPlan, request: RegisterRequest, settings: Settings) -> None:
+    """From here on nobody changes the table's shape or partitions, and it is still the one that was planned for."""
+    name = plan.heap.name
+    conn.execute(
+        sql.SQL("lock table only {} in share update exclusive mode").format(sql.Identifier(name.schema, name.table))
+    )
+    if tables.read_table(conn, name) or read_heap(conn, name, request.pk) != plan.heap:
+        raise HeapMoving(f"{name} changed while it was being registered; nothing was changed.")
+    if plan_registration(conn, plan.heap, request, settings) != plan:
+        raise HeapMoving(f"The partitions of {name} changed while it was being registered; nothing was changed.")
+
+
+def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLake, settings: Settings) -> None:
+    heap, objects = plan.heap, plan.objects
+    host, port = settings.gateway_place
+    new = tables.NewTable(
+        name=heap.name,
+        heap_oid=heap.oid,
+        mode="tiered",
+        pk=tuple(c.name for c in heap.primary_key),
+        tier_key=plan.key,
+        key_type=plan.key_type,
+        tiering_lag=plan.tiering_lag,
+        reclaim_lag=plan.reclaim_lag,
+        lake_partition=plan.layout,
+        lake_namespace=heap.name.schema,
+        lake_name=heap.name.table,
+        lake_uuid=lake.uuid,
+        lake_location=lake.location,
+        seam_schema=objects.seam.schema,
+        object_name=objects.functions,
+        spill=objects.spill,
+        keep_heap=plan.keep_heap,
+        lake_retention=plan.lake_retention,
+        partition_width=plan.partition_width,
+        premake=plan.premake,
+        profile=plan.profile.name if plan.profile else None,
+        lake_until=plan.adoption.until if plan.adoption else None,
+    )
+    table_id = tables.insert_table(conn, new, plan.columns, tuple(c.attnum for c in heap.columns), plan.t)
+    if plan.preset is not None:
+        chosen = PolicyChanges(values={}, preset=plan.preset)
+        apply_policy(conn, Owner(table_id=table_id), lambda stored: change_policy(stored, chosen))
+    if plan.adoption is None:
+        tables.insert_lake_table(conn, new.lake_namespace, new.lake_name, lake.metadata_location)
+    apply_schemas(conn, objects.seam.schema, heap.owner)
+    apply_gateway_server(conn, heap.owner, host=host, port=port, password=secrets.token_urlsafe(24))
+    seam = SeamDefinition(
+        objects=objects,
+        heap=heap,
+        table_id=table_id,
+        tier_key=plan.key,
+        key_type=plan.key_type,
+        lake_columns=plan.columns,
+        lake_schema=new.lake_namespace,
+        lake_table=new.lake_name,
+        keep_heap=new.keep_heap,
+        expires=new.lake_retention is not None,
+    )
+    apply_retention_row(conn, table_id, heap.owner)
+    apply_seam_objects(conn, seam, plan.t)
+    apply_truncation(conn, seam)
+    if plan.adoption is not None:
+        _adopt(conn, plan, plan.adoption, seam, settings)
+    apply_grants(conn, objects, heap.grants)
+    _apply_constraint_exclusion(conn)
+    tables.insert_event(
+        conn, table_id, "register", f"{heap.name} is registered in mode {new.mode_label}; its seam is {objects.seam}."
+    )
+
+
+def _adopt(conn: Connection, plan: RegisterPlan, adoption: Adoption, seam: SeamDefinition, settings: Settings) -> None:
+    """Publish what the lake holds, and carry what the heap has below the line into the delta."""
+    held = adoption.r if seam.expires else None
+    kept_lakes.adopt_kept(conn, seam.table_id, snapshot=adoption.snapshot, r=held, past=adoption.past)
+    kept_lakes.forget_kept(conn, adoption.lake.uuid)
+    if held is not None:
+        raise_line(conn, seam.table_id, held, settings.lock_timeout_ms)
+    states = apply_discovery(conn, seam.table_id, plan.partitions)
+    for late in adoption.late:
+        partition = PartitionSeen(
+            oid=late.oid, name=late.name, lo=late.lo, hi=late.hi, state=states[late.oid], size_bytes=0
+        )
+        apply_late_capture(conn, seam.table_id, partition, settings.lock_timeout_ms)
+
+
+def apply_retention_row(conn: Connection, table_id: int, owner: str) -> None:
+    """The line's row. Writers of old rows lock it with the owner's rights, which takes the right to update a column
+    that says nothing."""
+    conn.execute("insert into thermocline.retention (table_id) values (%s)", [table_id])
+    apply_retention_right(conn, owner)
+
+
+def apply_retention_right(conn: Connection, owner: str) -> None:
+    conn.execute(sql.SQL("grant select, update (shared) on thermocline.retention to {}").format(sql.Identifier(owner)))
+
+
+def apply_schemas(conn: Connection, seam_schema: str, owner: str) -> None:
+    """The seam's schema, open to all when it is ours to open, and what the owner needs of the catalog: its seam runs
+    with its rights."""
+    role, schema = sql.Identifier(owner), sql.Identifier(seam_schema)
+    if conn.execute("select from pg_namespace where nspname = %s", [seam_schema]).fetchone() is None:
+        conn.execute(sql.SQL("create schema {}").format(schema))
+        conn.execute(sql.SQL("comment on schema {} is {}").format(schema, sql.Literal(SEAM_SCHEMA_COMMENT)))
+        conn.execute(sql.SQL("grant usage on schema {} to public").format(schema))
+    conn.execute(sql.SQL("grant usage on schema {} to {}").format(schema, role))
+    conn.execute(
+        sql.SQL("grant usage on schema thermocline, thermocline_delta, thermocline_lake, thermocline_fn to {}").format(
+            role
+        )
+    )
+    conn.execute(sql.SQL("grant select on thermocline.cutline to {}").format(role))
+    conn.execute(sql.SQL("grant usage on sequence thermocline.delta_version to {}").format(role))
+
+
+def _apply_constraint_exclusion(conn: Connection) -> None:
+    """With it the planner leaves the lake out of queries that are provably recent; `doctor` says so where we may not
+    set it."""
+    row = conn.execute(
+        "select d.datname, pg_has_role(current_user, d.datdba, 'MEMBER') from pg_database d where d.datname "
+        "= current_database()"
+    ).fetchone()
+    if row and row[1]:
+        conn.execute(sql.SQL("alter database {} set constraint_exclusion = on").format(sql.Identifier(row[0])))
+
+
+def _already(
+    conn: Connection, existing: tables.RegisteredTable, heap: HeapFacts, request: RegisterRequest
+) -> RegisterReport:
+    if heap.oid != existing.heap_oid:
+        raise AlreadyRegistered(
+            f"{existing.name} was registered, then dropped and made anew.",
+            hint="Unregister it, then register it again.",
+        )
+    kind = existing.key_type
+    check_options(request)
+    check_columns(heap, request)
+    wished: tuple[tuple[str, Any, Callable[[Any], object], object], ...] = (
+        ("--tiering-lag", request.tiering_lag, lambda text: parse_duration(kind, text), existing.tiering_lag),
+        ("--reclaim-lag", request.reclaim_lag, lambda text: parse_duration(kind, text), existing.reclaim_lag),
+        ("--lake-partition", request.lake_partition, lambda text: parse_layout(kind, text), existing.lake_partition),
+        ("--seam-schema", request.seam_schema, str, existing.seam_schema),
+        ("--lake-retention", request.lake_retention, lambda text: parse_duration(kind, text), existing.lake_retention),
+        (
+            "--partition-width",
+            request.partition_width,
+            lambda text: parse_duration(kind, text),
+            existing.partition_width,
+        ),
+        ("--premake", request.premake, int, existing.premake),
+        ("--profile", request.profile, str, existing.profile),
+        ("--preset", request.preset, parse_preset, read_policy(conn, Owner(table_id=existing.id)).preset),
+        ("--keep-heap", request.keep_heap or None, bool, existing.keep_heap),
+    )
+    for option, asked, read, held in wished:
+        if asked is not None and read(asked) != held:
+            raise AlreadyRegistered(f"{existing.name} is registered already, with another {option} ({held}).")
+    return RegisterReport(
+        table=str(existing.name),
+        seam=str(TableName(existing.seam_schema, existing.name.table)),
+        lake=existing.lake_identifier,
+        lake_partition=existing.lake_partition,
+        primary_key=existing.pk,
+        tier_key=existing.tier_key,
+        cut_line=render_axis(kind, journal.read_cutline(conn, existing.id).t),
+        partitions=len(read_partitions(conn, heap, kind)),
+        already=True,
+        steps=(),
+    )
+
+
+def _report(plan: RegisterPlan) -> RegisterReport:
+    return RegisterReport(
+        table=str(plan.heap.name),
+        seam=str(plan.objects.seam),
+        lake=f"{plan.heap.name.schema}.{plan.heap.name.table}",
+        lake_partition=plan.layout,
+        primary_key=tuple(c.name for c in plan.heap.primary_key),
+        tier_key=plan.key,
+        cut_line=render_axis(plan.key_type, plan.t),
+        partitions=len(plan.partitions),
+        already=False,
+        steps=render_steps(plan),
+    )

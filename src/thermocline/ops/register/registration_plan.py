@@ -1,0 +1,401 @@
+"""What registering a table will write, decided before anything is written; or the one reason why it cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from thermocline.catalog import tables
+from thermocline.catalog.profiles import StorageProfile, find_profile
+from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, parse_duration, render_axis
+from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName, joined_name, suffixed
+from thermocline.core.partition_layout import parse_layout, plan_layout
+from thermocline.core.plan.tier import render_gap
+from thermocline.core.policy.keys import Preset
+from thermocline.core.policy.resolve import parse_preset
+from thermocline.core.refusals import key_type_of, why_not_partitioned
+from thermocline.core.types import HeapColumn, LakeColumn, plan_lake_columns, why_not_held
+from thermocline.errors import (
+    BadDuration,
+    CannotRegister,
+    LakeNotAdoptable,
+    MissingPrivilege,
+    ModeNotBuilt,
+    NoSuchColumn,
+    UsageError,
+    WrongCombination,
+)
+from thermocline.ops.register.adoption import Adoption, find_rows_the_heap_lacks, plan_adoption
+from thermocline.runtime.pg import Connection
+from thermocline.runtime.settings import Settings
+from thermocline.seam.heap_facts import HeapFacts, HeapPartition, read_partitions
+from thermocline.seam.objects import HIDDEN_COLUMNS, SeamObjects
+
+MAX_PREMAKE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterRequest:
+    """What a person asked for; `None` is the default."""
+
+    table: TableName
+    mode: str = "tiered"
+    keep_heap: bool = False
+    pk: tuple[str, ...] | None = None
+    tier_key: str | None = None
+    tiering_lag: str | None = None
+    reclaim_lag: str | None = None
+    lake_retention: str | None = None
+    heap_retention: str | None = None
+    lake_partition: str | None = None
+    partition_width: str | None = None
+    premake: int | None = None
+    profile: str | None = None
+    preset: str | None = None
+    seam_schema: str | None = None
+    adopt_lake: bool = False
+    incarnation: str | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterPlan:
+    """Everything registration will write."""
+
+    heap: HeapFacts
+    partitions: tuple[HeapPartition, ...]
+    key: str
+    key_type: KeyType
+    columns: tuple[LakeColumn, ...]
+    tiering_lag: int
+    reclaim_lag: int
+    lake_retention: int | None
+    partition_width: int | None
+    premake: int
+    keep_heap: bool
+    layout: str
+    profile: StorageProfile | None
+    preset: Preset | None
+    objects: SeamObjects
+    t: int
+    adoption: Adoption | None = None
+
+
+def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterRequest, settings: Settings) -> RegisterPlan:
+    """Check everything that can be checked without writing; refuse with the first reason."""
+    check_options(request)
+    check_columns(heap, request)
+    check_heap(heap, keep_heap=request.keep_heap)
+    key, key_type = _tier_key(heap)
+    partitions = read_partitions(conn, heap, key_type)
+    if not partitions:
+        raise CannotRegister(
+            f"{heap.name} has no partitions yet.", hint="Create its first partition, then register it."
+        )
+    if unlogged := next((partition for partition in partitions if not partition.is_permanent), None):
+        raise CannotRegister(
+            (
+                f"Partition {unlogged.name} of {heap.name} is unlogged: a crash empties it, and nothing tells its "
+                "lost rows from deleted ones."
+            ),
+            hint="Only permanent partitions can span: ALTER TABLE … SET LOGGED makes it permanent.",
+        )
+    tiering_lag = parse_duration(key_type, settings.tiering_lag if request.tiering_lag is None else request.tiering_lag)
+    reclaim = settings.reclaim_lag if request.reclaim_lag is None else request.reclaim_lag
+    bounds = [(p.lo, p.hi) for p in partitions]
+    width = (
+        None if request.partition_width is None else _positive(key_type, "--partition-width", request.partition_width)
+    )
+    retention = (
+        None if request.lake_retention is None else _positive(key_type, "--lake-retention", request.lake_retention)
+    )
+    if retention is not None and width is None and all(lo == AXIS_MIN or hi == AXIS_MAX for lo, hi in bounds):
+        raise WrongCombination(
+            f"--lake-retention needs to know how wide a partition of {heap.name} is, and none has two bounds.",
+            hint="Give --partition-width too.",
+        )
+    objects = plan_objects(heap.name, request.seam_schema)
+    check_names_free(conn, heap, objects, adopts=request.adopt_lake)
+    adoption = _plan_adoption(conn, heap, key.name, key_type, partitions, request) if request.adopt_lake else None
+    return RegisterPlan(
+        heap=heap,
+        partitions=partitions,
+        key=key.name,
+        key_type=key_type,
+        columns=adoption.columns
+        if adoption
+        else plan_lake_columns(heap.columns, tuple(c.name for c in heap.primary_key)),
+        tiering_lag=tiering_lag,
+        reclaim_lag=tiering_lag if reclaim is None else parse_duration(key_type, reclaim),
+        lake_retention=retention,
+        partition_width=width,
+        preset=None if request.preset is None else parse_preset(request.preset),
+        premake=settings.premake_partitions if request.premake is None else request.premake,
+        keep_heap=request.keep_heap,
+        layout=adoption.layout if adoption else _layout(key_type, bounds, width, request.lake_partition),
+        profile=_profile(conn, request, adoption),
+        objects=objects,
+        t=adoption.t if adoption else partitions[0].lo,
+        adoption=adoption,
+    )
+
+
+def _tier_key(heap: HeapFacts) -> tuple[HeapColumn, KeyType]:
+    key = heap.partition_column
+    assert key is not None
+    if (key_type := key_type_of(key.base_type)) is None:
+        raise CannotRegister(
+            f"{heap.name} is partitioned by {key.name}, whose type {key.pg_type} cannot be a tier key.",
+            hint="A tier key is smallint, integer, bigint, date, timestamp or timestamptz.",
+        )
+    return key, key_type
+
+
+def _profile(conn: Connection, request: RegisterRequest, adoption: Adoption | None) -> StorageProfile | None:
+    if adoption is None:
+        return find_profile(conn, request.profile)
+    return find_profile(conn, adoption.profile) if adoption.profile else None
+
+
+def _plan_adoption(
+    conn: Connection,
+    heap: HeapFacts,
+    key: str,
+    key_type: KeyType,
+    partitions: tuple[HeapPartition, ...],
+    request: RegisterRequest,
+) -> Adoption:
+    adoption = plan_adoption(conn, heap, key, key_type, partitions, request.incarnation)
+    if request.lake_partition is not None and parse_layout(key_type, request.lake_partition) != adoption.layout:
+        raise LakeNotAdoptable(
+            f"The lake of {heap.name} is partitioned by {adoption.layout}.", hint="Leave --lake-partition out."
+        )
+    if request.profile is not None and request.profile != adoption.profile:
+        raise LakeNotAdoptable(
+            f"The lake of {heap.name} lies in {adoption.lake.location}.", hint="Leave --profile out."
+        )
+    if request.keep_heap and (lacking := find_rows_the_heap_lacks(heap.name, adoption, key)) is not None:
+        raise LakeNotAdoptable(
+            (
+                "With --keep-heap the heap holds every row, and only the lake holds those at "
+                f"{render_axis(key_type, lacking)}."
+            ),
+            hint="Register without --keep-heap, then bring history back by `thermocline unregister --restore-heap`.",
+        )
+    return adoption
+
+
+def _positive(key_type: KeyType, option: str, text: str) -> int:
+    if (found := parse_duration(key_type, text)) == 0:
+        raise BadDuration(f"{option} {text} is nothing.", hint="Give a duration above 0, or leave the option out.")
+    return found
+
+
+def _layout(key_type: KeyType, bounds: list[tuple[int, int]], width: int | None, asked: str | None) -> str:
+    if asked is not None:
+        return parse_layout(key_type, asked)
+    if width is not None and key_type.is_integer:
+        return parse_layout(key_type, f"width:{width}")
+    return plan_layout(key_type, bounds if width is None else [(0, width)])
+
+
+def check_options(request: RegisterRequest) -> None:
+    """Refuse options that do not go together, before anything is looked at."""
+    if request.mode == "mirrored" and request.keep_heap:
+        raise WrongCombination(
+            "--keep-heap belongs to mode tiered; a mirrored heap is complete anyway.", hint="Leave --keep-heap out."
+        )
+    if request.mode == "mirrored" and request.lake_retention is not None:
+        raise WrongCombination(
+            "--lake-retention belongs to mode tiered: a mirror deletes nothing from the lake by itself."
+        )
+    if request.mode == "mirrored":
+        raise ModeNotBuilt("Mode mirrored is not built yet.")
+    if request.mode != "tiered":
+        raise UsageError(f"{request.mode!r} is not a mode.", hint="The modes are tiered and mirrored.")
+    if request.heap_retention is not None:
+        raise WrongCombination(
+            "--heap-retention belongs to mode mirrored.",
+            hint="In mode tiered, --tiering-lag and --reclaim-lag say what stays in the heap.",
+        )
+    if request.keep_heap and request.lake_retention is not None:
+        raise WrongCombination(
+            "--lake-retention does not go with --keep-heap: keep-heap means nothing is deleted anywhere."
+        )
+    if request.keep_heap and request.reclaim_lag is not None:
+        raise WrongCombination(
+            "--reclaim-lag does not go with --keep-heap: no partition is ever dropped.", hint="Leave it out."
+        )
+    if request.incarnation is not None and not request.adopt_lake:
+        raise WrongCombination("--incarnation belongs to --adopt-lake.")
+    if request.preset is not None:
+        parse_preset(request.preset)
+    if request.premake is not None and not 0 <= request.premake <= MAX_PREMAKE:
+        raise UsageError(
+            f"--premake {request.premake} is out of range.", hint=f"Give a number from 0 (off) to {MAX_PREMAKE}."
+        )
+
+
+def check_columns(heap: HeapFacts, request: RegisterRequest) -> None:
+    """Refuse --pk and --tier-key that the table does not show."""
+    for option, names in (("--pk", request.pk or ()), ("--tier-key", (request.tier_key,) if request.tier_key else ())):
+        for name in names:
+            if heap.column(name) is None:
+                raise NoSuchColumn(f"{heap.name} has no column {name}, which {option} names.")
+    if request.tier_key is not None and (
+        heap.partition_column is None or heap.partition_column.name != request.tier_key
+    ):
+        found = heap.partition_key_text or "nothing"
+        raise UsageError(
+            f"{request.tier_key} cannot be the tier key of {heap.name}, which is partitioned by {found}.",
+            hint="The tier key is the one column of PARTITION BY RANGE; leave --tier-key out to take it.",
+        )
+    held = tuple(column.name for column in heap.primary_key)
+    if request.pk is not None and set(request.pk) != set(held):  # what was found covers exactly them, or nothing does
+        raise CannotRegister(
+            f"No primary key or NOT NULL unique constraint of {heap.name} covers exactly ({', '.join(request.pk)}).",
+            hint="Row identity needs one; add it, or name the columns of one that is there.",
+        )
+
+
+def plan_objects(heap: TableName, seam_schema: str | None) -> SeamObjects:
+    """The names of everything made for a table. No table's spill can have another's delta's name: `__` joins once in
+    those."""
+    wished = suffixed(heap.schema, "all") if seam_schema is None else seam_schema
+    if not 0 < len(wished.encode()) <= MAX_IDENTIFIER_BYTES or "\x00" in wished or wished.startswith("pg_"):
+        raise UsageError(
+            f"{wished!r} cannot be the name of a schema.",
+            hint=f"Give --seam-schema a name of 1 to {MAX_IDENTIFIER_BYTES} bytes without pg_.",
+        )
+    joined = joined_name(heap)
+    return SeamObjects(
+        heap=heap,
+        seam=TableName(wished, heap.table),
+        delta=TableName("thermocline_delta", joined),
+        lake=TableName("thermocline_lake", joined),
+        spill=TableName("thermocline_delta", suffixed(joined, "_spill")),
+        functions=joined,
+    )
+
+
+def check_names_free(conn: Connection, heap: HeapFacts, objects: SeamObjects, *, adopts: bool = False) -> None:
+    """Refuse when something has the name of what will be made."""
+    for taken in (objects.seam, objects.delta, objects.lake, objects.spill):
+        where = [taken.schema, taken.table]
+        query = (
+            "select from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %s and "
+            "c.relname = %s"
+        )
+        if conn.execute(query, where).fetchone() is not None:
+            raise CannotRegister(
+                f"A relation {taken} exists already.", hint="Rename or drop it, or give another --seam-schema."
+            )
+    if not adopts and tables.read_lake_metadata_location(conn, heap.name.schema, heap.name.table):
+        raise CannotRegister(
+            f"The lake has a table {heap.name} already, from an earlier registration.",
+            hint=(
+                "It may hold the only copy of that history: --adopt-lake takes it up, `unregister --drop-lake` "
+                "drops it."
+            ),
+        )
+
+
+def check_heap(heap: HeapFacts, *, keep_heap: bool = False) -> None:
+    """Refuse a table that cannot span, with the reason and what to do."""
+    for reason, hint in (*_reasons_of_kind(heap), *_reasons_of_shape(heap, keep_heap), *_reasons_of_columns(heap)):
+        raise CannotRegister(f"{heap.name} {reason}.", hint=hint)
+
+
+def _reasons_of_kind(heap: HeapFacts) -> Iterator[tuple[str, str]]:
+    if heap.persistence != "p":
+        kind = "unlogged" if heap.persistence == "u" else "temporary"
+        yield f"is {kind}", "Only permanent tables can span; ALTER TABLE … SET LOGGED makes an unlogged one permanent."
+    if heap.is_system:
+        yield "is a system table", "Register a table of your own."
+    if heap.is_partition:
+        yield "is itself a partition", "Register the table it belongs to."
+    expression = 0 in heap.partition_attnums
+    if reason := why_not_partitioned(heap.strategy, heap.partition_key_text, len(heap.partition_attnums), expression):
+        yield f"cannot be tiered: {reason}", "Tiering moves whole partitions: PARTITION BY RANGE on one plain column."
+
+
+def _reasons_of_shape(heap: HeapFacts, keep_heap: bool) -> Iterator[tuple[str, str]]:
+    if heap.has_row_security:
+        yield "has row-level security, which the lake cannot apply", "Disable it, or keep this table in Postgres alone."
+    if heap.default_partition:
+        yield (
+            f"has a DEFAULT partition of its own, {heap.default_partition}",
+            "Move its rows into range partitions and drop it; Thermocline needs that place for its spill.",
+        )
+    if not heap.primary_key:
+        yield "has no primary key", "Row identity is the primary key: ALTER TABLE … ADD PRIMARY KEY (…, tier key)."
+    if heap.primary_key_is_deferrable:
+        yield "has a deferrable primary key, on which ON CONFLICT cannot work", "Make the primary key NOT DEFERRABLE."
+    if heap.inbound_foreign_keys and not keep_heap:
+        yield (
+            f"is referenced by {heap.inbound_foreign_keys[0]}, and its partitions will be dropped",
+            "Drop the foreign key, or register with --keep-heap, which drops no partition.",
+        )
+    if heap.acting_foreign_keys and not keep_heap:
+        yield (
+            (
+                f"has the foreign key {heap.acting_foreign_keys[0]} (CASCADE, SET NULL or SET DEFAULT): it would "
+                "not reach rows in the lake"
+            ),
+            (
+                "Let the foreign key be ON DELETE/UPDATE NO ACTION or RESTRICT, or register with --keep-heap, "
+                "where it reaches every row."
+            ),
+        )
+
+
+def _reasons_of_columns(heap: HeapFacts) -> Iterator[tuple[str, str]]:
+    for column in heap.columns:
+        if column.name in HIDDEN_COLUMNS:
+            yield f"has a column {column.name}, a name Thermocline needs itself", "Rename the column."
+        if column.is_virtual:
+            yield (
+                f"has a virtual generated column {column.name}, which triggers cannot read",
+                "Make it GENERATED ALWAYS AS (…) STORED, or drop it.",
+            )
+        if reason := why_not_held(column):
+            yield f"cannot be held in the lake: {reason}", "Change the column's type, for example to text or numeric."
+
+
+def check_owner(conn: Connection, heap: HeapFacts) -> None:
+    """Refuse a role that does not own the table, before anything is written."""
+    row = conn.execute("select current_user, r.rolsuper from pg_roles r where r.rolname = current_user").fetchone()
+    assert row is not None
+    me, is_superuser = row
+    if not is_superuser and me != heap.owner:
+        raise MissingPrivilege(f"Role {me} does not own {heap.name}.", hint=f"Run as {heap.owner} or as a superuser.")
+
+
+def check_catalog_is_ours(conn: Connection) -> None:
+    """Refuse a role that cannot write the catalog somebody else made in this database."""
+    row = conn.execute(
+        "select current_user, pg_get_userbyid(n.nspowner), pg_has_role(current_user, n.nspowner, 'USAGE')"
+        " from pg_namespace n where n.nspname = 'thermocline'"
+    ).fetchone()
+    if row and not row[2]:
+        raise MissingPrivilege(
+            f"The catalog in this database belongs to role {row[1]}, and role {row[0]} may not write it.",
+            hint=f"Run as {row[1]} or as a superuser.",
+        )
+
+
+def render_steps(plan: RegisterPlan) -> tuple[str, ...]:
+    """One line per thing registration makes, and what was noticed on the way."""
+    o = plan.objects
+    gaps = [(one.hi, other.lo) for one, other in pairwise(plan.partitions) if one.hi < other.lo]
+    return (
+        f"lake table {o.heap} ({len(plan.columns)} columns, partitioned by {plan.layout})"
+        + (", taken up" if plan.adoption else ""),
+        f"delta {o.delta}",
+        f"spill {o.spill}, the DEFAULT partition of {o.heap}",
+        f"foreign table {o.lake}",
+        f"seam {o.seam}",
+        f"cut-line at {render_axis(plan.key_type, plan.t)}",
+        *(f"note: {render_gap(plan.key_type, lo, hi)}" for lo, hi in gaps),
+    )

@@ -1,0 +1,205 @@
+"""Bringing history back into the heap, ahead of an unregistration.
+
+fill a table per range from what readers see (one transaction each, checked against the lake's files) → in the
+transaction that unregisters: attach them as partitions, apply the corrections that came meanwhile. A range that was
+filled before a crash is used again when nothing was published since: then all that it lacks waits in the delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from psycopg import sql
+
+from thermocline.catalog import journal, tables
+from thermocline.core.axis import render_axis
+from thermocline.core.names import TableName
+from thermocline.core.plan.restore import RestoreRange, plan_restore
+from thermocline.errors import ChecksumMismatch, DeltaNotEmpty, WrittenMeanwhile
+from thermocline.ops.data_files import list_files
+from thermocline.ops.spanning_table import SpanningTable
+from thermocline.parquet.deletes.position_deletes import KnownDeletes
+from thermocline.parquet.values.row_checksum import sum_of
+from thermocline.runtime.fault_points import fault_point
+from thermocline.runtime.pg import Connection
+from thermocline.seam import restore_rows as heap_side
+from thermocline.seam.heap_facts import read_partitions
+from thermocline.seam.partitions import apply_discovery
+from thermocline.seam.restore_rows import FilledRange, within
+from thermocline.seam.spill import count_unaccounted
+from thermocline.spark.kernels.verify_query import plan_hash_query
+from thermocline.spark.kernels.verify_rows import LakeShape, read_file_rows
+
+_BATCH_ROWS = 50_000
+Talk = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restoring:
+    """History that is ready to be attached: each range with the table it was filled into, and the gaps that had no
+    rows."""
+
+    table: SpanningTable
+    filled: tuple[tuple[RestoreRange, FilledRange], ...]
+    empty: tuple[RestoreRange, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(filled.rows for _, filled in self.filled)
+
+    @property
+    def planned(self) -> tuple[RestoreRange, ...]:
+        return tuple(sorted((*(part for part, _ in self.filled), *self.empty), key=lambda part: part.lo))
+
+
+def plan_history(conn: Connection, table: SpanningTable) -> tuple[RestoreRange, ...]:
+    """Every range below T that the heap does not hold whole now."""
+    registered = table.registered
+    apply_discovery(conn, registered.id, read_partitions(conn, table.heap, registered.key_type))
+    cut = journal.read_cutline(conn, registered.id)
+    return (
+        () if cut.s is None else plan_restore(registered.name, heap_side.read_known(conn, registered.id, cut.t), cut.t)
+    )
+
+
+def count_lacking(conn: Connection, table: SpanningTable, planned: Sequence[RestoreRange]) -> int:
+    """How many rows of these ranges readers see and the heap does not have."""
+    return sum(heap_side.count_lacking(conn, table.seam, part) for part in planned)
+
+
+def fill_history(conn: Connection, table: SpanningTable, talk: Talk) -> Restoring:
+    """Fill every range below T that the heap does not hold whole, under the table's lock."""
+    registered, seam = table.registered, table.seam
+    planned = plan_history(conn, table)
+    usable = {}
+    for found in heap_side.read_filled(conn, registered.id):
+        if found.is_current and any((part.lo, part.hi) == (found.lo, found.hi) for part in planned):
+            usable[found.lo] = found
+        else:
+            heap_side.drop_filled(conn, registered.id, found)
+    filled, empty = [], []
+    for part in planned:
+        if part.is_gap and part.lo not in usable and not heap_side.has_rows(conn, seam, part):
+            empty.append(part)
+            continue
+        if part.lo not in usable:
+            usable[part.lo] = _fill(conn, table, part)
+            talk(f"brought {usable[part.lo].rows:,} rows of {_render(table, part)} back")
+            fault_point("restore-filled")
+        filled.append((part, usable[part.lo]))
+    return Restoring(table=table, filled=tuple(filled), empty=tuple(empty))
+
+
+def _fill(conn: Connection, table: SpanningTable, part: RestoreRange) -> FilledRange:
+    with conn.transaction():
+        # One point in time for the seam, the delta and the files it is checked against.
+        conn.execute("set transaction isolation level repeatable read")
+        cut = journal.read_cutline(conn, table.registered.id)
+        assert cut.s is not None
+        filled = heap_side.fill(conn, table.seam, part, cut.s)
+        _check(conn, table, part, filled, cut.s)
+        return filled
+
+
+def _check(conn: Connection, table: SpanningTable, part: RestoreRange, filled: FilledRange, snapshot: int) -> None:
+    """What was filled, value by value, against the lake's files and the corrections of the range."""
+    registered, seam = table.registered, table.seam
+    shape = LakeShape(columns=registered.columns, key=registered.pk, tier_key=registered.tier_key)
+    pending = sql.SQL("x._folded is null and {}").format(within(seam, part.lo, part.hi, "x"))
+    corrected = _read_hashes(conn, seam.objects.delta, shape, pending)[:, 1]
+    upserts = _read_hashes(conn, seam.objects.delta, shape, sql.SQL("x._op = 0 and {}").format(pending))[:, 0]
+    held = sum_of(upserts.copy())
+    tier_key_id = next(column.field_id for column in registered.columns if column.name == registered.tier_key)
+    metadata = tables.read_lake_metadata_location(conn, registered.lake_namespace, registered.lake_name)
+    assert metadata is not None
+    known = KnownDeletes()
+    for file in list_files(metadata, snapshot, registered.name, tier_key_id):
+        if file.lower_key < part.hi and file.upper_key >= part.lo:
+            rows = read_file_rows(file.path, shape, file.deletes, known)
+            live = (rows.places >= part.lo) & (rows.places < part.hi) & ~np.isin(rows.ids, corrected.view(np.uint64))
+            held += sum_of(rows.rows[live])
+    found = sum_of(_read_hashes(conn, filled.table, shape, sql.SQL("true"))[:, 0].copy())
+    if found != held:
+        raise ChecksumMismatch(
+            f"{_render(table, part)}: {found.rows:,} rows were brought back, the lake and the delta hold {held.rows:,},"
+            " and their checksums differ; nothing was changed."
+        )
+
+
+def _read_hashes(
+    conn: Connection, relation: TableName, shape: LakeShape, condition: sql.Composable
+) -> npt.NDArray[np.int64]:
+    """Two columns: the hash of each row and of its key."""
+    pieces = [np.zeros((0, 2), dtype=np.int64)]
+    with conn.cursor(name="restore", binary=True) as cursor:
+        cursor.execute(plan_hash_query(relation, shape.columns, shape.key_columns, condition))
+        while batch := cursor.fetchmany(_BATCH_ROWS):
+            pieces.append(np.array(batch, dtype=np.int64))
+    return np.asfortranarray(np.concatenate(pieces))
+
+
+def note_restored(conn: Connection, restoring: Restoring) -> None:
+    """Ahead of forgetting the table, in that transaction: hold what waits in the delta, and write down what the heap
+    has whole.
+
+    Corrections of ranges that the heap holds whole came from the heap: only the others are held. A partition that was
+    truncated or left the table since the ranges were planned is not whole any more.
+    """
+    if plan_history(conn, restoring.table) != restoring.planned:
+        raise WrittenMeanwhile(
+            f"Partitions of {restoring.table.name} were changed by hand while history was brought back."
+        )
+    heap_side.hold_pending(conn, restoring.table.seam, restoring.planned)
+    for gap in restoring.empty:
+        if heap_side.has_pending(conn, restoring.table.seam, gap):
+            raise WrittenMeanwhile(
+                f"{_render(restoring.table, gap)} had no rows, and got some while history was brought back."
+            )
+    _check_spill(conn, restoring)
+    for part, filled in restoring.filled:
+        heap_side.note_partition(conn, restoring.table.seam, part, filled)
+
+
+def _check_spill(conn: Connection, restoring: Restoring) -> None:
+    """Refuse to drop rows with the spill that readers do not see: written while its capture was off, they are nowhere
+    else."""
+    table, line = restoring.table, journal.read_cutline(conn, restoring.table.registered.id).r
+    lost = 0
+    for part, filled in (
+        *((part, filled.table) for part, filled in restoring.filled),
+        *((gap, None) for gap in restoring.empty),
+    ):
+        low = part.lo if line is None else max(part.lo, line)
+        if part.into is None and low < part.hi:
+            lost += count_unaccounted(conn, table.seam, within(table.seam, low, part.hi, "h"), filled)
+    if lost:
+        raise DeltaNotEmpty(
+            f"{lost:,} rows in the spill of {table.name} were not captured, and readers do not see them.",
+            hint=(
+                "They would be lost: run `thermocline verify --repair` first. The spill's capture trigger was "
+                "disabled for a time."
+            ),
+        )
+
+
+def attach_restored(conn: Connection, restoring: Restoring) -> tuple[TableName, ...]:
+    """Once the spill is gone: attach what was filled, apply the corrections. The partitions that were made or
+    filled."""
+    seam = restoring.table.seam
+    names = [heap_side.attach(conn, seam, part, filled) for part, filled in restoring.filled]
+    heap_side.apply_pending(conn, seam)
+    return tuple(names)
+
+
+def drop_all_filled(conn: Connection, table_id: int) -> None:
+    """What an earlier attempt brought back goes with a registration whose heap is not restored."""
+    for filled in heap_side.read_filled(conn, table_id):
+        heap_side.drop_filled(conn, table_id, filled)
+
+
+def _render(table: SpanningTable, part: RestoreRange) -> str:
+    kind = table.registered.key_type
+    return f"{table.name} from {render_axis(kind, part.lo)} to {render_axis(kind, part.hi)}"

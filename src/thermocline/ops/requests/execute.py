@@ -1,0 +1,40 @@
+"""Verbs that change the lake, done in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from thermocline.core.names import TableName
+from thermocline.errors import RemoteFailure
+from thermocline.ops.fold import FoldReport, fold
+from thermocline.ops.tier.tiering import TierReport, tier
+from thermocline.runtime.settings import Settings
+
+
+def perform(
+    verb: str,
+    dsn: str,
+    name: TableName,
+    *,
+    settings: Settings,
+    spark: Callable[[], SparkSession],
+    worker: str = "local",
+    talk: Callable[[str], None] = lambda _: None,
+    dry_run: bool = False,
+) -> TierReport | FoldReport:
+    """Do it, or with `dry_run` say what would be done."""
+    match verb:
+        case "tier":
+            return tier(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk, dry_run=dry_run)
+        case "fold":
+            return fold(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk, dry_run=dry_run)
+    raise RemoteFailure(f"This worker does not know how to {verb}; it is older than the program that asked.")
+
+
+def render_report(report: TierReport | FoldReport) -> dict[str, Any]:
+    rate = {"rows_per_second": report.rows_per_second} if isinstance(report, FoldReport) else {}
+    return {**asdict(report), **rate, "sentence": report.sentence}

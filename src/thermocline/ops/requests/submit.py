@@ -1,0 +1,52 @@
+"""Verbs that change the lake, on request: by a running worker with its warm Spark, else by this process under the same
+lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from thermocline.catalog import requests, tables
+from thermocline.core.names import TableName
+from thermocline.errors import WaitedTooLong
+from thermocline.ops.requests.wait import await_result
+from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.settings import Settings
+
+Verb = Literal["tier", "fold"]
+
+
+def perform_on_request(
+    verb: Verb,
+    dsn: str,
+    name: TableName,
+    *,
+    settings: Settings,
+    talk: Callable[[str], None] = lambda _: None,
+    local: bool = False,
+    wait: bool = True,
+    timeout_seconds: float = 3600,
+) -> dict[str, Any]:
+    """Tier or fold a table now; the report as data."""
+    with connect(dsn, autocommit=True, application_name=f"thermocline {verb}") as conn:
+        table = tables.find_table(conn, name)
+        worker = None if local else requests.read_live_worker(conn)
+        if worker is not None:
+            talk(f"asking worker {worker}")
+            request_id = requests.file_request(conn, table.id, verb)
+            if not wait:
+                return {"table": str(name), "request": request_id, "state": "pending"}
+            return _await(conn, request_id, talk, timeout_seconds)
+    # Spark, Arrow and Iceberg take seconds to load, and who only asks needs none of them.
+    from thermocline.ops.requests.execute import perform, render_report
+    from thermocline.ops.requests.spark_source import spark_source
+
+    return render_report(perform(verb, dsn, name, settings=settings, spark=spark_source(dsn, settings), talk=talk))
+
+
+def _await(conn: Connection, request_id: int, talk: Callable[[str], None], timeout_seconds: float) -> dict[str, Any]:
+    gone = "The table was unregistered while the request waited."
+    result = await_result(lambda: requests.read_request(conn, request_id), talk, timeout_seconds, when_gone=gone)
+    if result is None:
+        raise WaitedTooLong(f"The worker has not finished within {timeout_seconds:.0f} seconds; it goes on by itself.")
+    return result

@@ -1,0 +1,1 @@
+"""Following the heap's columns and owner."""

@@ -1,0 +1,1 @@
+"""The `tier` command and the tiering cycle."""

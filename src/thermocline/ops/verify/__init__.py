@@ -1,0 +1,1 @@
+"""The `verify` command and the background verifier."""

@@ -1,0 +1,152 @@
+"""Repair: where the heap still holds a range, it is the truth, and what the lake shows otherwise becomes corrections;
+so do rows that the heap has of other ranges, in the spill or a partition, and that readers do not see.
+
+Only the rows that differ are written, to the delta, in one transaction: readers see them right from its commit on, and
+the next fold carries them into the lake. A range whose only copy is the lake has nothing to be repaired from, and is
+refused.
+
+Rows that the heap lacks are deleted from the lake only where they are proved to have been deleted: the heap holds the
+range whole, unbroken since its seal (`thermocline.partitions_in_heap`). Where a partition was dropped, detached,
+emptied or made anew, the lake may have the only copy: those rows stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import psycopg
+from psycopg import sql
+
+from thermocline.catalog import journal, tables
+from thermocline.core.names import TableName
+from thermocline.core.verification import AHEAD, CheckedRange, VerifyReport
+from thermocline.errors import NothingToRepairFrom
+from thermocline.ops.spanning_table import SpanningTable, read_spanning
+from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.ops.verify.verify_table import read_ranges
+from thermocline.runtime.pg import Connection, connect, load_queries
+from thermocline.runtime.settings import Settings
+from thermocline.seam.objects import column_list, key_expression, key_matches
+from thermocline.seam.partitions import short_locks
+from thermocline.seam.spill import apply_mirror
+
+_QUERIES = load_queries("thermocline.ops", "queries/repair.sql")
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReport:
+    """Which ranges were repaired, by how many corrections."""
+
+    table: str
+    ranges: tuple[str, ...]
+    rows: int
+    unproved: int = 0
+
+    @property
+    def sentence(self) -> str:
+        if not self.ranges:
+            return f"{self.table}: nothing differs, nothing was repaired."
+        said = (
+            f"{self.table}: {self.rows:,} corrections repair {', '.join(self.ranges)}; the next fold carries them "
+            "into the lake."
+        )
+        if not self.unproved:
+            return said
+        return (
+            f"{said} {self.unproved:,} rows that the heap lacks stay in the lake: their partition was "
+            "dropped, detached or made anew, and"
+            " nothing proves that they were deleted. Delete them through the seam if they were, or attach "
+            "the partition again."
+        )
+
+
+def check_repairable(report: VerifyReport) -> tuple[str, ...]:
+    """The ranges to repair; refuses what cannot be repaired from the heap."""
+    failed = [verdict for verdict in report.ranges if verdict.problem]
+    if report.problems:
+        raise NothingToRepairFrom(f"{report.table} cannot be repaired from its heap: {report.problems[0]}.")
+    if lost := [verdict.range for verdict in failed if verdict.yardstick != "heap"]:
+        raise NothingToRepairFrom(f"{lost[0]} of {report.table} differs, and the heap does not hold it any more.")
+    return tuple(verdict.range for verdict in failed)
+
+
+def repair(dsn: str, name: TableName, ranges: Sequence[str], settings: Settings) -> RepairReport:
+    """Write the corrections that make these ranges read as the heap has them."""
+    with connect(dsn, autocommit=True, application_name="thermocline repair") as conn:
+        table = read_spanning(conn, name)
+        rows = unproved = 0
+        check_lakes(conn)
+        with journal.table_lock(conn, table.registered.id, str(name)):
+            for wished in ranges:
+                done, left = _repair_range(conn, table, wished, settings.lock_timeout_ms)
+                rows, unproved = rows + done, unproved + left
+        report = RepairReport(table=str(name), ranges=tuple(ranges), rows=rows, unproved=unproved)
+        tables.insert_event(conn, table.registered.id, "repair", report.sentence)
+    return report
+
+
+def _repair_range(conn: Connection, table: SpanningTable, wished: str, lock_timeout_ms: int) -> tuple[int, int]:
+    """How many rows of a range were corrected, and how many that the heap lacks were left, for nothing proves that they
+    were deleted.
+
+    At one snapshot; a row that a writer changed meanwhile has a newer correction, so Postgres refuses ours and all of
+    it runs again. The heap and its partitions are held before the snapshot is taken: one that left or was truncated
+    later would look as if all of its rows had been deleted.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            with short_locks(conn, lock_timeout_ms, [table.heap.oid], f"read {table.name}"):
+                conn.execute("set transaction isolation level repeatable read")
+                conn.execute(sql.SQL("lock table {} in access share mode").format(_ident(table.name)))
+                conn.execute("select set_config('search_path', 'pg_catalog', true)")
+                cut = journal.read_cutline(conn, table.registered.id)
+                if wished == AHEAD:
+                    return apply_mirror(conn, table.seam, cut.t), 0
+                part = next((part for part in read_ranges(conn, table, cut) if part.name == wished), None)
+                if part is None:
+                    return 0, 0
+                corrected = conn.execute(_statement("upsert", table, part, cut.r)).rowcount
+                if part.proves_deletes:
+                    return corrected + conn.execute(_statement("tombstone", table, part)).rowcount, 0
+                if not part.in_heap and not part.is_doubted:
+                    return corrected, 0
+                lacking = conn.execute(_statement("lacking", table, part)).fetchone()
+                return corrected, int(lacking[0]) if lacking else 0
+        except psycopg.errors.SerializationFailure:
+            if attempt + 1 == _ATTEMPTS:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _statement(name: str, table: SpanningTable, part: CheckedRange, line: int | None = None) -> sql.Composed:
+    """The statement over one range; of the heap's rows those at or above the retention line, for what is below stays
+    expired."""
+    seam, key = table.seam, table.heap.primary_key
+    names = [column.name for column in table.heap.columns]
+    return sql.SQL(_QUERIES[name]).format(
+        delta=_ident(seam.objects.delta),
+        heap=_ident(seam.objects.heap),
+        seam=_ident(seam.objects.seam),
+        columns=column_list(names),
+        h_columns=column_list(names, "h"),
+        s_columns=column_list(names, "s"),
+        key_columns=column_list([column.name for column in key]),
+        columns_from_excluded=sql.SQL(", ").join(
+            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column)) for column in names
+        ),
+        same_key=key_matches(key, "s", "h"),
+        h_within=_within(table, part if line is None else replace(part, lo=max(part.lo, line)), "h"),
+        s_within=_within(table, part, "s"),
+    )
+
+
+def _within(table: SpanningTable, part: CheckedRange, alias: str) -> sql.Composed:
+    key = sql.Identifier(alias, table.seam.tier_key)
+    lo, hi = (key_expression(table.seam.key_type, sql.Literal(str(end))) for end in (part.lo, part.hi))
+    return sql.SQL("{key} >= {lo} and {key} < {hi}").format(key=key, lo=lo, hi=hi)
+
+
+def _ident(name: TableName) -> sql.Identifier:
+    return sql.Identifier(name.schema, name.table)

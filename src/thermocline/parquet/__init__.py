@@ -1,0 +1,1 @@
+"""Parquet files as bytes and Arrow: no Spark, no Postgres."""

@@ -1,0 +1,290 @@
+"""Splice: row groups copied byte for byte into a new file, with one new footer.
+
+Offsets move with the bytes; page indexes and bloom filters are carried along. Inputs that do not fit together are left
+to re-encoding: `why_not_splice` says why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow.parquet as pq
+
+from thermocline.parquet.copy.byte_files import Pace, Register, Sink, Source
+from thermocline.parquet.encode.input_reader import naming
+from thermocline.parquet.encode.lake_writer import open_location
+from thermocline.parquet.encode.row_lineage import carries_lineage
+from thermocline.parquet.footer.footer import (
+    MAGIC,
+    Alike,
+    Footer,
+    bloom_size,
+    has_field_ids,
+    moved_offset_index,
+    read_footer,
+    render_footer,
+    render_group,
+)
+from thermocline.parquet.footer.metrics import group_offset
+from thermocline.parquet.footer.row_groups import Place, RowGroup
+from thermocline.parquet.rewrite_task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
+from thermocline.parquet.unreadable import LakeInputUnreadable, damaged
+
+_MAX_GROUPS = 32_767
+_MAX_FOOTER_BYTES = 64 << 20
+_BLOOM_HEADER_BYTES = 64
+_MADE_BY = b"thermocline version 1.0 (build 0)"
+TRUSTED = re.compile(
+    rb"(parquet-mr version 1\.1[0-9]|parquet-cpp-arrow version ([4-9]|\d\d)|parquet-rs|DuckDB|Polars|Velox|thermocline)"
+)
+"""Writers whose statistics all readers believe: files of several of them may share a footer."""
+
+
+def read_footers(task: BinTask, pace: Pace) -> list[Footer]:
+    """The footers of all inputs, checked against what the table says of them."""
+    found: list[Footer] = []
+    alike = Alike(files=len(task.inputs))
+    for file in task.inputs:
+        with Source(file.path, pace) as source:
+            footer = read_footer(source, alike)
+        if file.record_count and footer.rows != file.record_count and not footer.encrypted:
+            raise LakeInputUnreadable(
+                f"Lake file {file.path} holds {footer.rows} rows, the table says {file.record_count}."
+            )
+        found.append(footer)
+    return found
+
+
+def why_not_splice(task: BinTask, footers: Sequence[Footer]) -> str | None:
+    """The reason why the inputs must be re-encoded, or None."""
+    first = footers[0]
+    groups = [group for footer in footers for group in footer.groups]
+    if task.sort:
+        return "a sort is asked"
+    if any(file.deletes for file in task.inputs):
+        return "deletes apply"
+    if task.keep_lineage and not carries_lineage(task.inputs):
+        return "each row's id has to be written"
+    if any(footer.encrypted for footer in footers) or any(
+        chunk.elsewhere for group in groups for chunk in group.chunks
+    ):
+        return "encrypted or scattered column chunks"
+    if any(footer.schema != first.schema or footer.column_orders != first.column_orders for footer in footers):
+        return "the files' schemas differ"
+    if not has_field_ids(first.schema):
+        # and so would the output: Iceberg would take its bounds by the places of columns
+        return "the files have no field ids"
+    if len({tuple(chunk.codec for chunk in group.chunks) for group in groups}) > 1:
+        return "the files' codecs differ"
+    makers = {footer.created_by for footer in footers}
+    if len(makers) > 1 and not all(TRUSTED.match(maker) for maker in makers):
+        return "statistics of writers that not all readers trust"
+    if len(groups) > _MAX_GROUPS or sum(footer.size_bytes for footer in footers) > _MAX_FOOTER_BYTES:
+        return "too many row groups for one footer"
+    return None
+
+
+def why_too_small(task: BinTask, footers: Sequence[Footer]) -> str | None:
+    """The reason why row groups that could be spliced had better become larger ones, or None."""
+    groups = sum(len(footer.groups) for footer in footers)
+    data = sum(file.size_bytes for file in task.inputs)
+    if groups and data / groups < task.splice_min_row_group_bytes:
+        return f"row groups of {data // groups} bytes on average, below {task.splice_min_row_group_bytes}"
+    return None
+
+
+def splice(task: BinTask, footers: Sequence[Footer], register: Register, pace: Pace) -> BinResult:
+    """The outputs of a bin whose inputs fit together."""
+    pairs = common_pairs(footers)
+    made_by = maker_of(footers)
+    outputs: list[OutputFile] = []
+    maps: list[RowMap] = []
+    current: _Output | None = None
+    try:
+        for file, footer in zip(task.inputs, footers, strict=True):
+            if current is not None and is_full_before(current.data_bytes, file.size_bytes, task.target_bytes):
+                outputs.append(current.finish(footers[0], pairs, made_by))
+                current = None
+            if current is None:
+                current = _Output(sink=Sink(output_path(task, len(outputs)), register, pace))
+            maps.append(RowMap(input_path=file.path, output=len(outputs), first_row=current.rows, rows=footer.rows))
+            current.add(file, footer, pace)
+        if current is not None:
+            outputs.append(current.finish(footers[0], pairs, made_by))
+    except BaseException:
+        if current is not None:
+            current.sink.abandon()
+        raise
+    return copied_result(task, "splice", footers, outputs, maps)
+
+
+def copied_result(
+    task: BinTask,
+    kernel: Kernel,
+    footers: Sequence[Footer],
+    outputs: Sequence[OutputFile],
+    maps: Sequence[RowMap],
+    note: str = "",
+) -> BinResult:
+    """What became of a bin whose rows were copied, all of them and in their order."""
+    rows = sum(footer.rows for footer in footers)
+    return BinResult(
+        number=task.number,
+        kernel=kernel,
+        outputs=tuple(outputs),
+        rows_read=rows,
+        rows_written=rows,
+        bytes_read=sum(file.size_bytes for file in task.inputs),
+        bytes_written=sum(output.size_bytes for output in outputs),
+        row_maps=tuple(maps),
+        note=note,
+    )
+
+
+def output_path(task: BinTask, number: int) -> str:
+    return f"{task.directory.rstrip('/')}/{task.name_prefix}-{number}.parquet"
+
+
+def maker_of(footers: Sequence[Footer]) -> bytes:
+    """Who the outputs say has written them: the inputs' writer when they have one."""
+    makers = {footer.created_by for footer in footers}
+    return makers.pop() if len(makers) == 1 else _MADE_BY
+
+
+def is_full_before(size_bytes: int, next_bytes: int, target_bytes: int) -> bool:
+    """Whether an output of that size is finished before it takes the next file."""
+    return size_bytes >= 0.75 * target_bytes and size_bytes + next_bytes > 1.05 * target_bytes
+
+
+def common_pairs(footers: Sequence[Footer]) -> dict[bytes, bytes | None]:
+    """Key-value metadata that all files agree on. The newest schema stands for all: readers go by field ids."""
+    last = footers[-1].pairs
+    return {
+        key: value
+        for key, value in last.items()
+        if key == b"iceberg.schema" or all(footer.pairs.get(key, b"") == value for footer in footers)
+    }
+
+
+@dataclass(slots=True)
+class _Carried:
+    """A row group in the output: how far its data moved, where its bloom filters went, and its page indexes, still to
+    be written."""
+
+    group: RowGroup
+    shift: int
+    blooms: list[int]
+    column_indexes: list[bytes]
+    offset_indexes: list[bytes]
+
+
+@dataclass(slots=True)
+class _Output:
+    sink: Sink
+    rows: int = 0
+    data_bytes: int = 0
+    groups: list[_Carried] = field(default_factory=list)
+
+    def add(self, file: InputFile, footer: Footer, pace: Pace) -> None:
+        """Copy all row groups of a file."""
+        if self.sink.at == 0:
+            self.sink.write(MAGIC)
+        self.rows += footer.rows
+        self.data_bytes += file.size_bytes
+        chunks = [chunk for group in footer.groups for chunk in group.chunks]
+        if not chunks:
+            return
+        begin, end = min(chunk.start for chunk in chunks), max(chunk.end for chunk in chunks)
+        with Source(file.path, pace) as source:
+            if source.size_bytes - footer.size_bytes - 8 != footer.data_end:
+                raise damaged(file.path, "it changed while it was read")
+            shift = self.sink.at - begin
+            self.sink.copy(source, begin, end - begin)
+            source.tail()
+            for group in footer.groups:
+                self.groups.append(self._carry(source, group, shift))
+
+    def _carry(self, source: Source, group: RowGroup, shift: int) -> _Carried:
+        carried = _Carried(group=group, shift=shift, blooms=[], column_indexes=[], offset_indexes=[])
+        for chunk in group.chunks:
+            offset, size = chunk.bloom
+            if offset > 0:
+                size = size or _bloom_size(source, offset)
+                carried.blooms.append(self.sink.at)
+                self.sink.copy(source, offset, size)
+            else:
+                carried.blooms.append(0)
+            carried.column_indexes.append(source.read_at(*chunk.column_index) if chunk.column_index[0] else b"")
+            found = source.read_at(*chunk.offset_index) if chunk.offset_index[0] else b""
+            try:
+                carried.offset_indexes.append(moved_offset_index(found, shift) if found else b"")
+            except (IndexError, ValueError, RecursionError) as problem:
+                raise damaged(source.path, "its page index is damaged") from problem
+        return carried
+
+    def finish(self, like: Footer, pairs: dict[bytes, bytes | None], made_by: bytes) -> OutputFile:
+        """Write page indexes and the footer; the file is read back before it counts."""
+        places = {
+            Place.COLUMN_INDEX: self._write_indexes("column_indexes"),
+            Place.OFFSET_INDEX: self._write_indexes("offset_indexes"),
+        }
+        groups = [_render(carried, number, places) for number, carried in enumerate(self.groups)]
+        self.sink.write(render_footer(like, groups, self.rows, pairs, made_by))
+        self.sink.close()
+        return check_output(self.sink.path, self.rows, len(groups))
+
+    def _write_indexes(self, which: str) -> list[list[int]]:
+        """Where each index of each row group went; all are written at once."""
+        places, parts, at = [], [], self.sink.at
+        for carried in self.groups:
+            found: list[bytes] = getattr(carried, which)
+            starts = []
+            for data in found:
+                starts.append(at if data else 0)
+                at += len(data)
+            parts += found
+            places.append(starts)
+        self.sink.write(b"".join(parts))
+        return places
+
+
+def _render(carried: _Carried, number: int, places: dict[Place, list[list[int]]]) -> bytes:
+    shift, blooms, grown = carried.shift, carried.blooms, carried.offset_indexes
+    column_indexes, offset_indexes = places[Place.COLUMN_INDEX][number], places[Place.OFFSET_INDEX][number]
+    moved = []
+    for place, value, chunk in carried.group.numbers:
+        if place is Place.DATA:
+            moved.append(value + shift if value > 0 else value)
+        elif place is Place.COLUMN_INDEX:
+            moved.append(column_indexes[chunk])
+        elif place is Place.OFFSET_INDEX:
+            moved.append(offset_indexes[chunk])
+        elif place is Place.OFFSET_INDEX_LENGTH:
+            # Larger offsets take more bytes, so an index grows as its pages move.
+            moved.append(len(grown[chunk]))
+        else:
+            moved.append(number if place is Place.ORDINAL else blooms[chunk])
+    return render_group(carried.group, moved)
+
+
+def _bloom_size(source: Source, offset: int) -> int:
+    try:
+        return bloom_size(source.read_at(offset, min(_BLOOM_HEADER_BYTES, source.size_bytes - offset)))
+    except (IndexError, ValueError, RecursionError) as problem:
+        raise damaged(source.path, "a bloom filter is damaged") from problem
+
+
+def check_output(path: str, rows: int, groups: int) -> OutputFile:
+    """What the commit needs to know of a finished file, read from the file itself."""
+    filesystem, inner = open_location(path)
+    with naming(path), filesystem.open_input_file(inner) as source:
+        size = source.size()
+        metadata = pq.ParquetFile(source).metadata
+    if metadata.num_rows != rows or metadata.num_row_groups != groups:
+        raise damaged(
+            path, f"{metadata.num_rows} rows in {metadata.num_row_groups} row groups instead of {rows} in {groups}"
+        )
+    offsets = tuple(group_offset(metadata.row_group(number)) for number in range(metadata.num_row_groups))
+    return OutputFile(path=path, size_bytes=size, rows=rows, split_offsets=offsets)

@@ -1,0 +1,1 @@
+"""Position deletes, equality deletes, deletion vectors."""

@@ -1,0 +1,299 @@
+"""Equality deletes: rows of the bin whose key columns equal a key in a delete file that applies.
+
+All inputs of a bin lie in one partition, so the delete files that apply to them mostly nest: the older an input, the
+more apply. Keys are kept once, each with the highest level among its delete files; a row goes when its key's level
+reaches its file's. Where a task's inputs do not nest, each set of delete files gets keys of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thermocline.parquet.copy.byte_files import Pace
+from thermocline.parquet.encode.input_reader import batches_of, open_parquet
+from thermocline.parquet.encode.lake_schema import LakeSchema, default_scalar
+from thermocline.parquet.encode.projection import constant_array, find_field, value_at, with_mapped_ids
+from thermocline.parquet.rewrite_task import BinTask
+from thermocline.parquet.sort.key_words import (
+    Mask,
+    Words,
+    as_bytes,
+    combined,
+    exact_words,
+    is_exact,
+    mixed,
+    null_mask,
+    words_of,
+)
+from thermocline.parquet.unreadable import damaged
+
+Levels = npt.NDArray[np.int32]
+_EXACT_BYTES, _ENTRY_BYTES = 25, 40
+"""What a key takes besides its values: word and level, both twice while they are put together; with values also its
+place."""
+_MEMORY_SHARE = 0.4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KeyPlan:
+    """One set of equality columns: its delete files with their levels, and the level from which an input loses a
+    row."""
+
+    ids: tuple[int, ...]
+    kinds: tuple[pa.DataType, ...]
+    level_of_delete: Mapping[int, int]
+    level_of_input: Mapping[int, int]
+
+    @property
+    def is_exact(self) -> bool:
+        """One column of at most 64 bits: its value is the key, nothing else need be kept."""
+        return len(self.kinds) == 1 and is_exact(self.kinds[0])
+
+
+def plan_keys(task: BinTask, lake: LakeSchema) -> tuple[KeyPlan, ...]:
+    """What to compare: one plan per set of equality columns, more where delete files do not nest."""
+    groups: dict[tuple[int, ...], dict[int, frozenset[int]]] = {}
+    for number, file in enumerate(task.inputs):
+        applying = [delete for delete in file.deletes if task.deletes[delete].kind == "equality"]
+        for ids in {tuple(sorted(task.deletes[delete].equality_ids)) for delete in applying}:
+            chosen = frozenset(d for d in applying if tuple(sorted(task.deletes[d].equality_ids)) == ids)
+            groups.setdefault(ids, {})[number] = chosen
+    plans = []
+    for ids, inputs in groups.items():
+        kinds = tuple(_key_kind(task, lake, number, inputs) for number in ids)
+        for chain in _chains(inputs):
+            plans.append(_plan_chain(ids, kinds, chain, inputs))
+    return tuple(plans)
+
+
+def _chains(inputs: Mapping[int, frozenset[int]]) -> list[list[frozenset[int]]]:
+    """Sets of delete files, each chain growing from the smallest to the largest; one chain when they nest."""
+    ordered = sorted(set(inputs.values()), key=lambda chosen: (len(chosen), sorted(chosen)))
+    if all(small < large for small, large in pairwise(ordered)):
+        return [ordered]
+    return [[chosen] for chosen in ordered]
+
+
+def _plan_chain(
+    ids: tuple[int, ...],
+    kinds: tuple[pa.DataType, ...],
+    chain: list[frozenset[int]],
+    inputs: Mapping[int, frozenset[int]],
+) -> KeyPlan:
+    top = len(chain)
+    levels: dict[int, int] = {}
+    for number, chosen in enumerate(chain):
+        for delete in chosen:
+            levels.setdefault(delete, top - number)
+    return KeyPlan(
+        ids=ids,
+        kinds=kinds,
+        level_of_delete=levels,
+        level_of_input={number: top - chain.index(chosen) for number, chosen in inputs.items() if chosen in chain},
+    )
+
+
+def _key_kind(task: BinTask, lake: LakeSchema, number: int, inputs: Mapping[int, frozenset[int]]) -> pa.DataType:
+    """The type keys are compared in: the table's, or the delete file's where the column was dropped since."""
+    if field := lake.find(number):
+        return field.kind
+    source = task.deletes[min(min(chosen) for chosen in inputs.values())]
+    with open_parquet(source.path) as file:
+        schema = with_mapped_ids(file.schema_arrow, task.name_mapping, source.path)
+        way = find_field(schema, number)
+        if not way:
+            raise damaged(source.path, f"it lacks its own equality column, field {number}")
+        kind = schema.field(way[0]).type
+        for step in way[1:]:
+            kind = kind.field(step).type
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def key_columns(
+    plan: KeyPlan, schema: pa.Schema, batch: pa.RecordBatch, lake: LakeSchema, constants: Mapping[int, object]
+) -> list[pa.Array]:
+    """A data file's key columns, by field id; what the file lacks has its default, or the partition's value."""
+    return [
+        _key_column(number, kind, schema, batch, lake, constants)
+        for number, kind in zip(plan.ids, plan.kinds, strict=True)
+    ]
+
+
+def _key_column(
+    number: int,
+    kind: pa.DataType,
+    schema: pa.Schema,
+    batch: pa.RecordBatch,
+    lake: LakeSchema,
+    constants: Mapping[int, object],
+) -> pa.Array:
+    way = find_field(schema, number)
+    if not way:
+        field = lake.find(number)
+        value = constants.get(number, field.initial_default if field else None)
+        return constant_array(default_scalar(value, kind), batch.num_rows)
+    column = batch.column(batch.schema.get_field_index(schema.field(way[0]).name))
+    return _in_kind(value_at(column, way[1:]), kind)
+
+
+def _in_kind(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if array.type == kind:
+        return array
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, array.cast(kind.storage_type))
+    return array.cast(kind)
+
+
+def passes_for(task: BinTask, plans: Sequence[KeyPlan]) -> int:
+    """How many parts the keys must be taken in to stay within the task's memory."""
+    total = 0
+    for plan in plans:
+        for delete in plan.level_of_delete:
+            with open_parquet(task.deletes[delete].path) as file:
+                metadata = file.metadata
+                plain = sum(metadata.row_group(n).total_byte_size for n in range(metadata.num_row_groups))
+                total += metadata.num_rows * (_EXACT_BYTES if plan.is_exact else _ENTRY_BYTES) + (
+                    0 if plan.is_exact else 2 * plain
+                )
+    return max(1, int(np.ceil(total / (task.memory_bytes * _MEMORY_SHARE))))
+
+
+class KeySet:
+    """The keys of one plan, or one part of them, sorted by word; `null_level` is that of a NULL key, where NULL has no
+    word."""
+
+    def __init__(
+        self, plan: KeyPlan, words: Words, levels: Levels, columns: list[pa.Array], null_level: int = 0
+    ) -> None:
+        self._plan = plan
+        self._null_level = null_level
+        self._columns = columns
+        self._places: npt.NDArray[np.int64] | None = None
+        if not columns and len(plan.level_of_delete) == 1:
+            # Nothing but the words to keep, so they are sorted where they are: ten million keys take no more than
+            # themselves.
+            words.sort()
+            self._words, self._levels = words, levels
+        else:
+            order = np.lexsort((-levels, words))
+            self._words, self._levels = words[order], levels[order]
+            self._places = order if columns else None
+        again = np.zeros(len(words), dtype=np.bool_)
+        again[1:] = self._words[1:] == self._words[:-1]
+        if columns and bool(again.any()):
+            rows = np.flatnonzero(again)
+            again[rows] = self._equal(columns, self._place(rows), rows - 1)
+        if bool(again.any()):
+            self._words, self._levels = self._words[~again], self._levels[~again]
+            self._places = None if self._places is None else self._places[~again]
+        self._longest_run = _longest_run(self._words)
+
+    def _place(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Where the keys of these words stand in the key columns."""
+        assert self._places is not None
+        return self._places[rows]
+
+    def deleted(self, number: int, columns: list[pa.Array]) -> Mask | None:
+        """Which rows of a batch of the input go; None when this input has none to lose."""
+        level = self._plan.level_of_input.get(number)
+        if level is None:
+            return None
+        gone = np.zeros(len(columns[0]), dtype=np.bool_)
+        words = key_words(self._plan, columns)
+        left = np.searchsorted(self._words, words)
+        rows = np.arange(len(words))
+        if self._plan.is_exact and columns[0].null_count:
+            nulls = null_mask(columns[0])
+            gone[nulls] = self._null_level >= level
+            rows = np.flatnonzero(~nulls)
+        for step in range(self._longest_run):
+            rows = rows[left[rows] + step < len(self._words)]
+            rows = rows[self._words[left[rows] + step] == words[rows]]
+            if not len(rows):
+                break
+            hit = self._levels[left[rows] + step] >= level
+            if self._columns:
+                hit &= self._equal(columns, rows, left[rows] + step)
+            gone[rows[hit]] = True
+        return gone
+
+    def _equal(self, columns: list[pa.Array], rows: npt.NDArray[np.int64], keys: npt.NDArray[np.int64]) -> Mask:
+        same = np.ones(len(rows), dtype=np.bool_)
+        places = self._place(keys)
+        for mine, theirs in zip(self._columns, columns, strict=True):
+            same &= _equal_values(theirs.take(pa.array(rows)), mine.take(pa.array(places)))
+        return same
+
+
+def _equal_values(left: pa.Array, right: pa.Array) -> Mask:
+    nulls, others = null_mask(left), null_mask(right)
+    if is_exact(left.type):
+        same = exact_words(left) == exact_words(right)
+    else:
+        same = np.asarray(pc.fill_null(pc.equal(as_bytes(left), as_bytes(right)), False).to_numpy(zero_copy_only=False))
+    return np.asarray((same & ~nulls & ~others) | (nulls & others), dtype=np.bool_)
+
+
+def _longest_run(words: Words) -> int:
+    """How many keys at most share one word."""
+    again = np.flatnonzero(words[1:] == words[:-1])
+    if not len(again):
+        return min(1, len(words))
+    breaks = np.flatnonzero(np.diff(again) > 1)
+    ends = np.concatenate(([-1], breaks, [len(again) - 1]))
+    return 1 + int(np.diff(ends).max())
+
+
+def key_words(plan: KeyPlan, columns: list[pa.Array]) -> Words:
+    """One word per row; of a single short column the values themselves, so that rows in order are looked up in
+    order."""
+    return exact_words(columns[0]) if plan.is_exact else combined([words_of(column) for column in columns])
+
+
+def read_key_set(task: BinTask, plan: KeyPlan, part: int, parts: int, pace: Pace) -> KeySet:
+    """The keys of all delete files of a plan; of several parts, those whose word falls in this one."""
+    words, levels, null_level = [np.zeros(0, np.uint64)], [np.zeros(0, np.int32)], 0
+    columns: list[list[pa.Array]] = [] if plan.is_exact else [[pa.nulls(0, kind)] for kind in plan.kinds]
+    for delete, level in plan.level_of_delete.items():
+        for keys in _delete_keys(task, plan, delete, pace):
+            found = keys
+            if plan.is_exact and keys[0].null_count:
+                null_level = max(null_level, level)
+                found = [keys[0].drop_null()]
+            mine = key_words(plan, found)
+            if parts > 1:
+                chosen = np.flatnonzero(mixed(mine) % np.uint64(parts) == part)
+                mine, found = mine[chosen], [column.take(pa.array(chosen)) for column in found]
+            words.append(mine)
+            levels.append(np.full(len(mine), level, dtype=np.int32))
+            for place, column in zip(columns, found, strict=False):
+                place.append(column)
+    joined = [pa.concat_arrays(place) for place in columns]
+    columns.clear()
+    return KeySet(plan, np.concatenate(words), np.concatenate(levels), joined, null_level)
+
+
+def _delete_keys(task: BinTask, plan: KeyPlan, delete: int, pace: Pace) -> Iterator[list[pa.Array]]:
+    source = task.deletes[delete]
+    with open_parquet(source.path) as file:
+        schema = with_mapped_ids(file.schema_arrow, task.name_mapping, source.path)
+        ways = [find_field(schema, number) for number in plan.ids]
+        if not all(ways):
+            raise damaged(
+                source.path, f"it lacks one of its own equality columns, fields {', '.join(map(str, plan.ids))}"
+            )
+        names = sorted({schema.field(way[0]).name for way in ways})
+        for batch in batches_of(file, source.path, names, 1.0, pace):
+            tops = [batch.column(batch.schema.get_field_index(schema.field(way[0]).name)) for way in ways]
+            yield [
+                _in_kind(value_at(top, way[1:]), kind) for top, way, kind in zip(tops, ways, plan.kinds, strict=True)
+            ]

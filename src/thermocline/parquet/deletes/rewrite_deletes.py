@@ -1,0 +1,100 @@
+"""Deletes written anew as files of position deletes: many small ones merged, equality deletes found in the data files
+they apply to.
+
+The task's inputs are data files that stay as they are; its deletes are those to be written anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from thermocline.parquet.copy.byte_files import Pace, Register
+from thermocline.parquet.deletes.deletion_vectors import VectorFile, write_vectors
+from thermocline.parquet.deletes.equality_deletes import (
+    KeyPlan,
+    KeySet,
+    key_columns,
+    passes_for,
+    plan_keys,
+    read_key_set,
+)
+from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, write_deletes
+from thermocline.parquet.deletes.read_positions import read_positions
+from thermocline.parquet.deletes.row_map import Positions
+from thermocline.parquet.encode.input_reader import InputReader, batches_of, open_parquet
+from thermocline.parquet.encode.lake_schema import read_lake_schema
+from thermocline.parquet.encode.projection import find_field
+from thermocline.parquet.rewrite_task import BinTask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletesResult:
+    """The files of position deletes that stand for the task's deletes."""
+
+    number: int
+    files: tuple[DeleteFile, ...] = ()
+    vectors: VectorFile | None = None
+    """In place of files, from format version 3 on."""
+
+    @property
+    def count(self) -> int:
+        return len(self.files) + (len(self.vectors.vectors) if self.vectors is not None else 0)
+
+
+def rewrite_deletes(
+    task: BinTask, register: Register, pace: Pace, *, files_at_most: Mapping[int, int], as_vectors: bool = False
+) -> DeletesResult:
+    """One file per data file where those are few enough for this task, else one for all of them; none when nothing is
+    deleted."""
+    places = _places(task, pace)
+    named = {file.path: rows for file, rows in zip(task.inputs, places, strict=True) if len(rows)}
+    if as_vectors:
+        path = f"{task.directory.rstrip('/')}/data/{task.name_prefix}-deletes.puffin"
+        vectors = write_vectors(path, named, register) if named else None
+        pace(0, vectors.size_bytes if vectors is not None else 0)
+        return DeletesResult(number=task.number, vectors=vectors)
+    parts = [{path: rows} for path, rows in named.items()] if len(named) <= files_at_most[task.number] else [named]
+    made = []
+    for number, part in enumerate(parts):
+        target = DeleteTarget(
+            directory=task.directory, stem=f"{task.name_prefix}-{number}", compression_level=task.compression_level
+        )
+        made.append(write_deletes(target, None, part, register))
+        pace(0, made[-1].size_bytes)
+    return DeletesResult(number=task.number, files=tuple(made))
+
+
+def _places(task: BinTask, pace: Pace) -> list[Positions]:
+    """For each input, the rows that are deleted."""
+    found = [[places] for places in read_positions(task, pace)]
+    lake = read_lake_schema(task.schema_json)
+    plans = plan_keys(task, lake)
+    reader = InputReader(
+        task=task, lake=lake, pace=pace, also=tuple(sorted({number for plan in plans for number in plan.ids}))
+    )
+    parts = passes_for(task, plans)
+    for plan in plans:
+        for part in range(parts):
+            keys = read_key_set(task, plan, part, parts, pace)
+            for number in plan.level_of_input:
+                found[number].extend(_hits(task, reader, plan, keys, number, pace))
+    return [np.unique(np.concatenate(places)) for places in found]
+
+
+def _hits(
+    task: BinTask, reader: InputReader, plan: KeyPlan, keys: KeySet, number: int, pace: Pace
+) -> Iterator[Positions]:
+    """The rows of one input whose keys are deleted; only the key columns are read."""
+    path, first_row = task.inputs[number].path, 0
+    with open_parquet(path) as opened:
+        schema = reader.projection_of(opened, path).file_schema
+        ways = [way for field_id in plan.ids if (way := find_field(schema, field_id))]
+        names = sorted({schema.field(way[0]).name for way in ways}) or [schema.field(0).name]
+        for batch in batches_of(opened, path, names, 1.0, pace):
+            gone = keys.deleted(number, key_columns(plan, schema, batch, reader.lake, task.partition_values or {}))
+            if gone is not None:
+                yield np.flatnonzero(gone) + first_row
+            first_row += batch.num_rows

@@ -1,0 +1,1 @@
+"""Rows decoded and encoded: readers, writers, schemas."""

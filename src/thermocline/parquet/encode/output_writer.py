@@ -1,0 +1,213 @@
+"""Outputs of a rewrite: row groups of bounded size, files cut at the target, each registered before it is made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from thermocline.parquet.copy.byte_files import Pace, Register
+from thermocline.parquet.copy.splice import check_output, output_path
+from thermocline.parquet.encode.lake_schema import LakeField, LakeSchema
+from thermocline.parquet.encode.lake_writer import not_written, open_location, statistics_columns
+from thermocline.parquet.footer.float_metrics import FloatFacts
+from thermocline.parquet.rewrite_task import BinTask, OutputFile
+from thermocline.parquet.unreadable import RewriteUnsupported
+from thermocline.runtime.file_io import flush_written, make_folder
+
+ROW_GROUP_BYTES = 64 << 20
+ROW_GROUP_ROWS = 1 << 20
+_FEWEST_GROUP_BYTES = 1 << 20
+_TOO_LARGE = 1.6
+_NEARLY_FULL = 0.8
+"""A row group ends where its file is expected to be full; what is missing then would be a tiny group."""
+_DICTIONARY_SHARE = 0.2
+_CACHED_PAGE_BYTES = 64 << 10
+"""Pages that stay in a core's cache beside zstd's tables: at level 3 a tenth faster than pages of a megabyte, and no
+larger."""
+_CODECS = {"uncompressed": "none", "none": "none"}
+_LEVELLED = frozenset(("zstd", "gzip", "brotli"))
+
+
+def dictionary_columns(sample: pa.Table) -> frozenset[str]:
+    """Columns whose values repeat often enough in a sample of rows.
+
+    A dictionary that overflows takes six times as long as none, and a fourth more room. NULL does not count: no
+    dictionary holds it.
+    """
+    return frozenset(field.name for field in sample.schema if _dictionary_pays(sample.column(field.name)))
+
+
+def _dictionary_pays(column: pa.ChunkedArray) -> bool:
+    kind = column.type
+    checks = (pa.types.is_string, pa.types.is_binary, pa.types.is_decimal, pa.types.is_integer, pa.types.is_date)
+    values = len(column) - column.null_count
+    if not any(check(kind) for check in checks) or not values:
+        return False
+    return bool(pc.count_distinct(column, mode="only_valid").as_py() <= max(1, int(values * _DICTIONARY_SHARE)))
+
+
+class OutputWriter:
+    """Takes batches of the table's schema; `finished` grows as files are closed."""
+
+    def __init__(
+        self,
+        task: BinTask,
+        lake: LakeSchema,
+        schema: pa.Schema,
+        dictionaries: frozenset[str],
+        register: Register,
+        pace: Pace,
+    ) -> None:
+        self.finished: list[OutputFile] = []
+        self._task = task
+        self._lake = lake
+        self._schema = schema
+        self._dictionaries = sorted(dictionaries) + [path for field in lake.fields for path in _nested_texts(field)]
+        self._register = register
+        self._pace = pace
+        self._expected_bytes = sum(file.size_bytes for file in task.inputs)
+        self._planned = max(1, round(self._expected_bytes / task.target_bytes))
+        self._row_bytes = self._expected_bytes / max(1, sum(file.record_count for file in task.inputs))
+        self._group_bytes = int(min(ROW_GROUP_BYTES, max(_FEWEST_GROUP_BYTES, 2 * self._full_bytes)))
+        self._buffer: list[pa.RecordBatch] = []
+        self._buffer_bytes = self._buffer_rows = 0
+        self._rows = self._groups = self._written = 0
+        self._floats = FloatFacts()
+        self._path = self._inner = ""
+        self._filesystem: pa.fs.FileSystem | None = None
+        self._sink: pa.NativeFile | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, batch: pa.RecordBatch) -> tuple[int, int]:
+        """Take rows; the output they go to, by index, and the row of it that the first of them becomes."""
+        place = (len(self.finished), self._rows + self._buffer_rows)
+        if batch.num_rows:
+            self._buffer.append(batch)
+            self._buffer_bytes += batch.nbytes
+            self._buffer_rows += batch.num_rows
+        estimate = self._written + (self._buffer_rows + batch.num_rows / 2) * self._row_bytes
+        is_full = not self._is_last and estimate >= self._full_bytes
+        if is_full or self._buffer_bytes >= self._group_bytes or self._buffer_rows >= ROW_GROUP_ROWS:
+            self._flush()
+        return place
+
+    def close(self) -> tuple[OutputFile, ...]:
+        """Write what waits and finish the last file."""
+        self._flush()
+        if self._writer is not None:
+            self._finish()
+        return tuple(self.finished)
+
+    def abandon(self) -> None:
+        """Let go after a failure; the paths stay registered, so that somebody clears them away."""
+        if self._sink is not None:
+            self._sink.close()
+
+    def _flush(self) -> None:
+        if not self._buffer_rows:
+            return
+        table = pa.Table.from_batches(self._buffer, self._schema).unify_dictionaries()
+        writer, sink = self._opened()
+        try:
+            writer.write_table(table, row_group_size=table.num_rows)
+            size = int(sink.tell())
+        except pa.ArrowInvalid as problem:
+            raise RewriteUnsupported(f"Rows cannot be written to {self._path}: {problem}.") from problem
+        except OSError as problem:
+            raise not_written(self._path, problem) from problem
+        self._rows += table.num_rows
+        self._groups += 1
+        for field in self._lake.fields:
+            _add_floats(self._floats, field, table.column(field.name))
+        self._buffer, self._buffer_bytes, self._buffer_rows = [], 0, 0
+        del table
+        pa.default_memory_pool().release_unused()
+        self._pace(0, size - self._written)
+        self._written = size
+        if size >= (_TOO_LARGE * self._task.target_bytes if self._is_last else _NEARLY_FULL * self._full_bytes):
+            self._finish()
+
+    @property
+    def _is_last(self) -> bool:
+        return len(self.finished) >= self._planned - 1
+
+    @property
+    def _full_bytes(self) -> float:
+        """An even share of what is left for the files that are left."""
+        done = sum(output.size_bytes for output in self.finished)
+        return max(self._expected_bytes - done, 0) / max(self._planned - len(self.finished), 1)
+
+    def _opened(self) -> tuple[pq.ParquetWriter, pa.NativeFile]:
+        if self._writer is not None and self._sink is not None:
+            return self._writer, self._sink
+        self._path = output_path(self._task, len(self.finished))
+        filesystem, self._inner = open_location(self._path)
+        self._filesystem = filesystem
+        self._register(self._path)
+        try:
+            make_folder(filesystem, os.path.dirname(self._inner))
+            sink = filesystem.open_output_stream(self._inner)
+        except OSError as problem:
+            raise not_written(self._path, problem) from problem
+        codec = _CODECS.get(self._task.compression, self._task.compression)
+        self._sink = sink
+        self._writer = pq.ParquetWriter(
+            sink,
+            self._schema,
+            compression=codec,
+            compression_level=self._task.compression_level if codec in _LEVELLED else None,
+            use_dictionary=self._dictionaries or False,
+            data_page_size=_CACHED_PAGE_BYTES if codec == "zstd" and self._task.compression_level > 1 else None,
+            store_schema=False,
+            store_decimal_as_integer=True,
+            write_statistics=statistics_columns(self._schema),
+            version="2.6",
+            write_page_index=True,
+        )
+        self._writer.add_key_value_metadata({"iceberg.schema": self._lake.text})
+        return self._writer, sink
+
+    def _finish(self) -> None:
+        assert self._writer is not None
+        assert self._sink is not None
+        try:
+            self._writer.close()
+            size = int(self._sink.tell())
+            self._sink.close()
+            flush_written(self._filesystem, self._inner)
+        except OSError as problem:
+            raise not_written(self._path, problem) from problem
+        self._pace(0, size - self._written)
+        output = check_output(self._path, self._rows, self._groups)
+        self.finished.append(replace(output, nan_counts=dict(self._floats.nan_counts), float_ends=self._floats.ends))
+        self._writer = self._sink = None
+        self._rows = self._groups = self._written = 0
+        self._floats = FloatFacts()
+
+
+def _add_floats(facts: FloatFacts, field: LakeField, column: pa.ChunkedArray) -> None:
+    """A column of floats, or those of a struct; lists and maps have no counts and bounds in Iceberg."""
+    if pa.types.is_floating(field.kind):
+        facts.add(field.field_id, column)
+    elif pa.types.is_struct(field.kind):
+        for child in field.children:
+            _add_floats(facts, child, pc.struct_field(column, child.name))
+
+
+def _nested_texts(field: LakeField, prefix: str = "") -> Iterator[str]:
+    """The Parquet paths of text and binary below lists, maps and structs, where dictionaries mostly pay and are not
+    sampled."""
+    path = f"{prefix}{field.name}"
+    if not field.children:
+        if prefix and (pa.types.is_string(field.kind) or pa.types.is_binary(field.kind)):
+            yield path
+        return
+    below = "list." if pa.types.is_list(field.kind) else "key_value." if pa.types.is_map(field.kind) else ""
+    for child in field.children:
+        yield from _nested_texts(child, f"{path}.{below}")

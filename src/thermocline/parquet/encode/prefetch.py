@@ -1,0 +1,86 @@
+"""Work ahead: what a generator gives is made by a thread of its own, while what it gave before is in use.
+
+Decoding, sorting and encoding are Arrow's and numpy's, which let go of Python's lock, so that a bin's two halves run on
+two cores.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from threading import Condition, Thread
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+def work_ahead(
+    source: Generator[Item, None, None], size_of: Callable[[Item], int], most_bytes: int
+) -> Generator[Item, None, None]:
+    """The items of `source`, in order; so many bytes of them wait at most, or a single item. What it fails with is
+    raised here.
+
+    Whoever may stop early closes it: that ends the thread.
+    """
+    line: _Line[Item] = _Line(most_bytes)
+    thread = Thread(target=line.fill, args=(source, size_of), name="work ahead", daemon=True)
+    thread.start()
+    try:
+        yield from line.items()
+    finally:
+        line.stop()
+        thread.join()
+
+
+class _Line(Generic[Item]):
+    """Items that wait, with their sizes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._waiting: deque[tuple[Item, int]] = deque()
+        self._bytes = 0
+        self._changed = Condition()
+        self._stopped = self._ended = False
+        self._problem: BaseException | None = None
+
+    def fill(self, source: Generator[Item, None, None], size_of: Callable[[Item], int]) -> None:
+        try:
+            for item in source:
+                if not self._put(item, size_of(item)):
+                    break
+        except BaseException as problem:
+            self._problem = problem
+        finally:
+            source.close()
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+
+    def _put(self, item: Item, size: int) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or not self._waiting or self._bytes + size <= self._most_bytes)
+            if not self._stopped:
+                self._waiting.append((item, size))
+                self._bytes += size
+                self._changed.notify_all()
+            return not self._stopped
+
+    def items(self) -> Iterator[Item]:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._ended)
+                if not self._waiting:
+                    break
+                item, size = self._waiting.popleft()
+                self._bytes -= size
+                self._changed.notify_all()
+            yield item
+            del item
+        if self._problem is not None:
+            raise self._problem
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopped = True
+            self._waiting.clear()
+            self._changed.notify_all()

@@ -1,0 +1,72 @@
+"""Row lineage of format version 3: each row's id, and the sequence number of the commit that last changed it.
+
+A row that was written once has neither in its file: its id is the file's first id plus its place, its number the file's
+own. A row that moves to another file takes both along as columns, so that a rewrite changes neither. A file from before
+the table had row ids has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thermocline.parquet.encode.input_reader import open_parquet
+from thermocline.parquet.encode.lake_schema import LakeField, LakeSchema, read_lake_schema
+from thermocline.parquet.encode.projection import field_id_of
+from thermocline.parquet.rewrite_task import BinTask, InputFile
+from thermocline.parquet.unreadable import RewriteUnsupported
+
+ROW_ID = LakeField(field_id=2_147_483_540, name="_row_id", kind=pa.int64(), required=False)
+LAST_UPDATED = LakeField(field_id=2_147_483_539, name="_last_updated_sequence_number", kind=pa.int64(), required=False)
+_IDS = (ROW_ID.field_id, LAST_UPDATED.field_id)
+
+
+def written_schema(task: BinTask) -> LakeSchema:
+    """The schema of the task's outputs: the table's, and the columns of lineage where it is kept."""
+    lake = read_lake_schema(task.schema_json)
+    if not task.keep_lineage:
+        return lake
+    if taken := {ROW_ID.name, LAST_UPDATED.name} & {field.name for field in lake.fields}:
+        raise RewriteUnsupported(f"Column {min(taken)} has the name of a column that says where rows come from.")
+    return replace(lake, fields=(*lake.fields, ROW_ID, LAST_UPDATED))
+
+
+def carries_lineage(files: Sequence[InputFile]) -> bool:
+    """Whether every row of these files says its id and its age itself, so that it may be copied as it is."""
+    return all(_is_complete(file.path) for file in files)
+
+
+def _is_complete(path: str) -> bool:
+    with open_parquet(path) as opened:
+        names = {field.name for field in opened.schema_arrow if field_id_of(field) in _IDS}
+        metadata = opened.metadata
+        places = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in names]
+        chunks = [metadata.row_group(group).column(at) for group in range(metadata.num_row_groups) for at in places]
+    told = [chunk.statistics for chunk in chunks]
+    return len(places) == len(_IDS) and all(
+        found is not None and found.has_null_count and found.null_count == 0 for found in told
+    )
+
+
+def with_lineage(batch: pa.RecordBatch, file: InputFile, first_row: int) -> pa.RecordBatch:
+    """Rows of an input from its place `first_row` on, with what their file says of them where they say nothing
+    themselves."""
+    if file.first_row_id is None:
+        unknown = pa.nulls(batch.num_rows, pa.int64())
+        return _put(_put(batch, ROW_ID, unknown), LAST_UPDATED, unknown)
+    begin = file.first_row_id + first_row
+    ids, numbers = batch.column(ROW_ID.name), batch.column(LAST_UPDATED.name)
+    if ids.null_count:
+        ids = pc.coalesce(ids, pa.array(np.arange(begin, begin + batch.num_rows, dtype=np.int64)))
+    if numbers.null_count:
+        numbers = pc.fill_null(numbers, file.sequence_number)
+    return _put(_put(batch, ROW_ID, ids), LAST_UPDATED, numbers)
+
+
+def _put(batch: pa.RecordBatch, field: LakeField, array: pa.Array) -> pa.RecordBatch:
+    place = batch.schema.get_field_index(field.name)
+    return batch.set_column(place, batch.schema.field(place), array)

@@ -1,0 +1,1 @@
+"""Parquet footers: read, compared, rendered."""

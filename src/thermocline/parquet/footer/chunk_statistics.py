@@ -1,0 +1,113 @@
+"""Statistics of several column chunks put together, so that they hold for one chunk with the values of all.
+
+Bounds that are wrong lose rows, so everything doubtful is left out: a chunk without bounds (unless it is NULL
+throughout), an order that nobody knows or that readers disagree about. The smallest of lower bounds is a lower bound,
+cut short or not.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from thermocline.parquet.footer.leaf_columns import DISPUTED, Leaf, Order, comparable
+from thermocline.parquet.thrift.structs import Fields, Part, render_struct, text, truth, whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """The lowest and the highest value, as bytes, and whether each is a value of the column or one beyond; None: not
+    said."""
+
+    low: bytes
+    high: bytes
+    low_exact: bool | None = None
+    high_exact: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """What a chunk says of its values; `old` is the deprecated pair of bounds."""
+
+    nulls: int | None = None
+    ends: Ends | None = None
+    old: Ends | None = None
+
+    def render(self) -> bytes:
+        """As the footer has it."""
+        parts: list[Part] = []
+        if self.old is not None:
+            parts += [text(1, self.old.high), text(2, self.old.low)]
+        if self.nulls is not None:
+            parts.append(whole(3, self.nulls))
+        if self.ends is not None:
+            parts += [text(5, self.ends.high), text(6, self.ends.low)]
+            parts += [] if self.ends.high_exact is None else [truth(7, self.ends.high_exact)]
+            parts += [] if self.ends.low_exact is None else [truth(8, self.ends.low_exact)]
+        return render_struct(parts)
+
+
+def read_statistics(found: Fields) -> Statistics:
+    """Statistics from a footer."""
+    ends = old = None
+    if 5 in found and 6 in found:
+        ends = Ends(low=found[6], high=found[5], low_exact=found.get(8), high_exact=found.get(7))
+    if 1 in found and 2 in found:
+        old = Ends(low=found[2], high=found[1])
+    return Statistics(nulls=found.get(3), ends=ends, old=old)
+
+
+def merge_statistics(leaf: Leaf, chunks: Sequence[tuple[int, Statistics | None]]) -> Statistics | None:
+    """What holds of all chunks, each given with how many values it has, NULL among them."""
+    if len(chunks) == 1:
+        return without_disputed(leaf, chunks[0][1])
+    told = [(values, found) for values, found in chunks if values]
+    known = [found for _, found in told if found is not None]
+    if not known:
+        return None
+    counts = [found.nulls for found in known if found.nulls is not None]
+    nulls = sum(counts) if len(counts) == len(told) else None
+    # A chunk that is NULL throughout has no bounds and needs none.
+    bounded = [found for values, found in told if found is None or found.nulls != values]
+    ends = _merge_ends(leaf, [found.ends if found is not None else None for found in bounded])
+    # The old pair of bounds is always compared as signed.
+    old = (
+        _merge_ends(leaf, [found.old if found is not None else None for found in bounded])
+        if leaf.order is Order.SIGNED
+        else None
+    )
+    return Statistics(nulls=nulls, ends=ends, old=old)
+
+
+def without_disputed(leaf: Leaf, found: Statistics | None) -> Statistics | None:
+    """The statistics of one chunk, without bounds that readers take differently."""
+    return Statistics(nulls=found.nulls) if found is not None and leaf.order in DISPUTED else found
+
+
+def _merge_ends(leaf: Leaf, all_ends: Sequence[Ends | None]) -> Ends | None:
+    ends = [one for one in all_ends if one is not None]
+    if leaf.order is Order.NONE or leaf.order in DISPUTED or not ends or len(ends) < len(all_ends):
+        return None
+    key = comparable(leaf)
+    try:
+        lows = [key(one.low) for one in ends]
+        highs = [key(one.high) for one in ends]
+    except (ValueError, struct.error):
+        return None
+    low, high = min(lows), max(highs)
+    lowest = [one for one, value in zip(ends, lows, strict=True) if value == low]
+    highest = [one for one, value in zip(ends, highs, strict=True) if value == high]
+    return Ends(
+        low=lowest[0].low,
+        high=highest[0].high,
+        low_exact=_exact([one.low_exact for one in lowest]),
+        high_exact=_exact([one.high_exact for one in highest]),
+    )
+
+
+def _exact(told: Sequence[bool | None]) -> bool | None:
+    """One chunk that holds the value itself is enough."""
+    if any(told):
+        return True
+    return None if None in told else False

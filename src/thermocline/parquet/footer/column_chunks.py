@@ -1,0 +1,239 @@
+"""What a footer says of a column chunk, read in full, and rendered for a chunk made of the pages of several."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from thermocline.parquet.footer.chunk_statistics import Statistics, merge_statistics, read_statistics
+from thermocline.parquet.footer.footer import render_group
+from thermocline.parquet.footer.leaf_columns import Leaf
+from thermocline.parquet.footer.row_groups import RowGroup
+from thermocline.parquet.thrift import compact_protocol as thrift
+from thermocline.parquet.thrift.structs import Fields, Part, listing, read_struct, render_struct, structure, whole
+
+_DICTIONARY_ENCODINGS = frozenset((2, 8))
+_PLAIN = 0
+_PLAIN_OR_DICTIONARY = frozenset((_PLAIN, 2, 3, 4, 8))
+_DICTIONARY_PAGE = 2
+_DATA_PAGES = (0, 3)
+
+
+class CannotMerge(Exception):
+    """Pages cannot be copied after all; the bin is re-encoded. Never leaves the kernel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkFacts:
+    """One column chunk. `end` is the place after its last page."""
+
+    kind: int
+    encodings: tuple[int, ...]
+    path: tuple[bytes, ...]
+    codec: int
+    values: int
+    plain_bytes: int
+    size_bytes: int
+    data_page: int
+    dictionary_page: int = 0
+    """Where the dictionary lies; 0: none."""
+    statistics: Statistics | None = None
+    pages: Mapping[tuple[int, int], int] | None = None
+    """How many pages of each type and encoding; None: nobody says."""
+    offset_index: tuple[int, int] = (0, 0)
+    column_index: tuple[int, int] = (0, 0)
+    has_bloom: bool = False
+
+    @property
+    def start(self) -> int:
+        return self.dictionary_page or self.data_page
+
+    @property
+    def end(self) -> int:
+        return self.start + self.size_bytes
+
+    @property
+    def data_pages(self) -> int | None:
+        """How many pages of values; None: nobody says."""
+        return (
+            None if self.pages is None else sum(count for (kind, _), count in self.pages.items() if kind in _DATA_PAGES)
+        )
+
+    @property
+    def page_kinds(self) -> frozenset[tuple[int, int]]:
+        """Type and encoding of its pages of values."""
+        return frozenset(key for key in self.pages or () if key[0] in _DATA_PAGES)
+
+    @property
+    def may_be_dictionary(self) -> bool:
+        """Whether Arrow can read it as a dictionary, whatever its pages are."""
+        return self.dictionary_page > 0 and _PLAIN_OR_DICTIONARY.issuperset(self.encodings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFacts:
+    """A row group, its chunks in the order of the schema's leaves."""
+
+    rows: int
+    chunks: tuple[ChunkFacts, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(chunk.size_bytes for chunk in self.chunks)
+
+    @property
+    def plain_bytes(self) -> int:
+        return sum(chunk.plain_bytes for chunk in self.chunks)
+
+
+def read_group(group: RowGroup) -> GroupFacts:
+    """A row group of a footer that was taken apart for splicing."""
+    return group_facts(read_struct(render_group(group, [value for _, value, _ in group.numbers]))[0])
+
+
+def group_facts(found: Fields) -> GroupFacts:
+    try:
+        return GroupFacts(rows=found[3], chunks=tuple(_chunk_facts(chunk) for chunk in found[1]))
+    except (KeyError, TypeError, ValueError) as problem:
+        raise CannotMerge("a row group leaves out what it must say") from problem
+
+
+def _chunk_facts(chunk: Fields) -> ChunkFacts:
+    found = chunk[3]
+    counts: Counter[tuple[int, int]] | None = None
+    if 13 in found:
+        counts = Counter()
+        for told in found[13]:
+            counts[told[1], told[2]] += told[3]
+    facts = ChunkFacts(
+        kind=found[1],
+        encodings=tuple(found[2]),
+        path=tuple(found[3]),
+        codec=found[4],
+        values=found[5],
+        plain_bytes=found[6],
+        size_bytes=found[7],
+        data_page=found[9],
+        dictionary_page=found.get(11, 0),
+        statistics=read_statistics(found[12]) if 12 in found else None,
+        pages=counts,
+        offset_index=(chunk.get(4, 0), chunk.get(5, 0)),
+        column_index=(chunk.get(6, 0), chunk.get(7, 0)),
+        has_bloom=found.get(14, 0) > 0,
+    )
+    _check(facts, index_page=found.get(10, 0))
+    return facts
+
+
+def _check(facts: ChunkFacts, index_page: int) -> None:
+    uses_dictionary = not _DICTIONARY_ENCODINGS.isdisjoint(facts.encodings)
+    if index_page or (uses_dictionary and not facts.dictionary_page):
+        raise CannotMerge("pages that are not where they should be")
+    if facts.dictionary_page and not 0 < facts.dictionary_page < facts.data_page:
+        raise CannotMerge("a dictionary behind its pages")
+    if not 0 < facts.start <= facts.data_page <= facts.end:
+        raise CannotMerge("pages outside of their chunk")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A chunk of the output: where its pages went. `plain_bytes` leaves out dictionaries that were not repeated."""
+
+    data_page: int
+    dictionary_page: int
+    size_bytes: int
+    plain_bytes: int
+
+
+def merge_chunks(leaf: Leaf, chunks: Sequence[ChunkFacts], written: Written) -> ChunkFacts:
+    """What the footer says of a chunk that holds the pages of all of these."""
+    pages: Counter[tuple[int, int]] | None = Counter()
+    for chunk in chunks:
+        if pages is not None:
+            pages = None if chunk.pages is None else pages + Counter(chunk.pages)
+    if pages is not None:
+        pages = Counter({key: min(count, 1) if key[0] == _DICTIONARY_PAGE else count for key, count in pages.items()})
+    return ChunkFacts(
+        kind=leaf.kind,
+        encodings=tuple(dict.fromkeys(encoding for chunk in chunks for encoding in chunk.encodings)),
+        path=chunks[0].path,
+        codec=chunks[0].codec,
+        values=sum(chunk.values for chunk in chunks),
+        plain_bytes=written.plain_bytes,
+        size_bytes=written.size_bytes,
+        data_page=written.data_page,
+        dictionary_page=written.dictionary_page,
+        statistics=merge_statistics(leaf, [(chunk.values, chunk.statistics) for chunk in chunks]),
+        pages=pages,
+    )
+
+
+def may_share_chunk(chunks: Sequence[ChunkFacts]) -> bool:
+    """Whether readers that take a chunk of each of these take one with the pages of all of them, one after the other.
+
+    A chunk of one writer has pages of one version, all of one encoding, or by dictionary and then plain once the
+    dictionary was full. They are not held to more: Arrow makes no dictionary of a chunk with any other encoding behind
+    one, and Spark's vectorised reader gives wrong values where pages by dictionary come after plain ones.
+    """
+    kinds = frozenset[tuple[int, int]]().union(*(chunk.page_kinds for chunk in chunks))
+    encodings = {encoding for _, encoding in kinds}
+    if len({version for version, _ in kinds}) > 1:
+        return False
+    if len(encodings) <= 1:
+        return True
+    return any(encodings == {_PLAIN, dictionary} for dictionary in _DICTIONARY_ENCODINGS) and not _turns_back(chunks)
+
+
+def _turns_back(chunks: Sequence[ChunkFacts]) -> bool:
+    """Whether a page by dictionary would come after a plain one."""
+    was_plain = False
+    for chunk in chunks:
+        encodings = {encoding for _, encoding in chunk.page_kinds}
+        if was_plain and not _DICTIONARY_ENCODINGS.isdisjoint(encodings):
+            return True
+        was_plain = was_plain or _PLAIN in encodings
+    return False
+
+
+def render_row_group(group: GroupFacts, number: int | None = None) -> bytes:
+    """A row group for a footer; `number` is its place among them."""
+    chunks = [_render_chunk(chunk) for chunk in group.chunks]
+    parts = [listing(1, thrift.STRUCT, chunks), whole(2, group.plain_bytes), whole(3, group.rows)]
+    parts += [whole(5, group.chunks[0].start if group.chunks else 0), whole(6, group.size_bytes)]
+    return render_struct(parts if number is None else [*parts, whole(7, number, thrift.I16)])
+
+
+def _render_chunk(chunk: ChunkFacts) -> bytes:
+    parts: list[Part] = [whole(2, chunk.start), structure(3, _render_metadata(chunk))]
+    if chunk.offset_index[0]:
+        parts += [whole(4, chunk.offset_index[0]), whole(5, chunk.offset_index[1], thrift.I32)]
+    if chunk.column_index[0]:
+        parts += [whole(6, chunk.column_index[0]), whole(7, chunk.column_index[1], thrift.I32)]
+    return render_struct(parts)
+
+
+def _render_metadata(chunk: ChunkFacts) -> bytes:
+    parts: list[Part] = [
+        whole(1, chunk.kind, thrift.I32),
+        listing(2, thrift.I32, [thrift.number(encoding) for encoding in chunk.encodings]),
+        listing(3, thrift.BINARY, [thrift.binary(name) for name in chunk.path]),
+        whole(4, chunk.codec, thrift.I32),
+        whole(5, chunk.values),
+        whole(6, chunk.plain_bytes),
+        whole(7, chunk.size_bytes),
+        whole(9, chunk.data_page),
+    ]
+    if chunk.dictionary_page:
+        parts.append(whole(11, chunk.dictionary_page))
+    if chunk.statistics is not None:
+        parts.append(structure(12, chunk.statistics.render()))
+    if chunk.pages is not None:
+        parts.append(
+            listing(13, thrift.STRUCT, [_render_count(*key, count) for key, count in sorted(chunk.pages.items())])
+        )
+    return render_struct(parts)
+
+
+def _render_count(page: int, encoding: int, count: int) -> bytes:
+    return render_struct([whole(1, page, thrift.I32), whole(2, encoding, thrift.I32), whole(3, count, thrift.I32)])

@@ -1,0 +1,230 @@
+"""Whether a Parquet file stores the table's columns as Iceberg's format says: ids at every depth, physical and logical
+types.
+
+Read from the footer itself: what Arrow makes of a file may come from a schema of its own that a writer left beside
+Parquet's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from thermocline.parquet.encode.lake_schema import LakeField, LakeSchema
+from thermocline.parquet.footer.leaf_columns import Physical
+from thermocline.parquet.thrift import compact_protocol as thrift
+from thermocline.parquet.thrift.structs import Fields, read_struct
+
+_REPEATED = 2
+_STRING, _MAP, _LIST, _DECIMAL, _DATE, _TIME, _TIMESTAMP, _INTEGER, _UUID = 1, 2, 3, 5, 6, 7, 8, 10, 14
+_LOGICAL_NAMES = {
+    _STRING: "string",
+    _MAP: "map",
+    _LIST: "list",
+    4: "enum",
+    _DECIMAL: "decimal",
+    _DATE: "date",
+    _TIME: "time",
+    _TIMESTAMP: "timestamp",
+    _INTEGER: "integer",
+    11: "null",
+    12: "json",
+    13: "bson",
+    _UUID: "uuid",
+    15: "float16",
+}
+_UNITS = {1: "ms", 2: "us", 3: "ns"}
+_BARE_INTEGERS = {Physical.INT32: 32, Physical.INT64: 64}
+_CONVERTED = {
+    0: _STRING,
+    1: _MAP,
+    2: _MAP,
+    3: _LIST,
+    5: _DECIMAL,
+    6: _DATE,
+    8: _TIME,
+    10: _TIMESTAMP,
+    17: _INTEGER,
+    18: _INTEGER,
+}
+"""Older writers' annotations, as the logical type they mean; those of milliseconds and unsigned numbers are not among
+them."""
+_PLAIN_KINDS: tuple[tuple[Callable[[pa.DataType], bool], Physical], ...] = (
+    (pa.types.is_boolean, Physical.BOOLEAN),
+    (pa.types.is_float32, Physical.FLOAT),
+    (pa.types.is_float64, Physical.DOUBLE),
+    (pa.types.is_binary, Physical.BYTE_ARRAY),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A schema element of a footer, with those below it."""
+
+    fields: Fields
+    children: list[Element] = field(default_factory=list)
+
+    @property
+    def field_id(self) -> int | None:
+        found: int | None = self.fields.get(9)
+        return found
+
+    @property
+    def logical(self) -> tuple[int | None, Fields]:
+        """Which logical type it says, and what of it; older writers say it by a converted type."""
+        if found := self.fields.get(10):
+            which = next(iter(found))
+            return which, found[which]
+        if (converted := self.fields.get(6)) is None:
+            return None, {}
+        which = _CONVERTED.get(converted, -1)
+        more: dict[int, Fields] = {
+            _DECIMAL: {1: self.fields.get(7, 0), 2: self.fields.get(8, 0)},
+            _TIME: {1: True, 2: {2: {}}},
+            _TIMESTAMP: {1: True, 2: {2: {}}},
+            _INTEGER: {1: 32 if converted == 17 else 64, 2: True},
+        }
+        return which, more.get(which, {})
+
+    def render(self) -> str:
+        """What it is, for a message."""
+        which, said = self.logical
+        name = _LOGICAL_NAMES.get(which, "another annotation") if which is not None else ""
+        if which == _DECIMAL:
+            name = f"decimal({said.get(2)}, {said.get(1)})"
+        elif which in (_TIME, _TIMESTAMP):
+            name += f"[{_UNITS.get(next(iter(said[2])), '?')}{', UTC' if said.get(1) else ''}]"
+        elif which == _INTEGER:
+            name = f"{'' if said.get(2, True) else 'unsigned '}integer of {said.get(1)} bits"
+        if "type" not in _kind(self):
+            return name or "a group"
+        length = f"({self.fields[2]})" if self.fields.get(2) else ""
+        return f"{Physical(self.fields[1]).name}{length}" + (f" {name}" if name else " without annotation")
+
+
+def _kind(element: Element) -> str:
+    return "type" if 1 in element.fields and not element.fields.get(5) else "group"
+
+
+def read_elements(schema: bytes) -> Element:
+    """The root of the list of schema elements in a footer."""
+    _, count, at = thrift.read_list_header(schema, 0)
+    flat: list[Fields] = []
+    for _ in range(count):
+        found, at = read_struct(schema, at)
+        flat.append(found)
+    places = iter(flat)
+
+    def take() -> Element:
+        made = Element(next(places))
+        made.children.extend(take() for _ in range(made.fields.get(5, 0)))
+        return made
+
+    return take()
+
+
+def find_differences(lake: LakeSchema, root: Element) -> Iterator[str]:
+    """How a file's columns differ from the table's, one sentence part each; nothing when readers find what they look
+    for."""
+    yield from _of_fields("", lake.fields, root.children)
+
+
+def _of_fields(above: str, wanted: Sequence[LakeField], found: Sequence[Element]) -> Iterator[str]:
+    ids = [element.field_id for element in found]
+    by_id = dict(zip(ids, found, strict=True))
+    for column in wanted:
+        if ids.count(column.field_id) != 1:
+            yield (
+                f"column {above}{column.name} (field id {column.field_id}) is there {ids.count(column.field_id)} times"
+            )
+        else:
+            yield from _of_field(above, column, by_id[column.field_id])
+    known = {column.field_id for column in wanted}
+    for element in found:
+        if element.field_id not in known:
+            yield f"{above}{_name(element)} has field id {element.field_id}, which is none of the table's there"
+
+
+def _of_field(above: str, column: LakeField, element: Element) -> Iterator[str]:
+    path = f"{above}{column.name}"
+    if element.fields.get(3) == _REPEATED:
+        yield f"column {path} is repeated, and no list that readers know"
+    elif pa.types.is_struct(column.kind):
+        if _kind(element) != "group" or element.logical[0] is not None:
+            yield f"column {path} is {element.render()} instead of a struct"
+        else:
+            yield from _of_fields(f"{path}.", column.children, element.children)
+    elif pa.types.is_list(column.kind) or pa.types.is_map(column.kind):
+        yield from _of_repeated(path, column, element)
+    elif (told := _why_not_primitive(column.kind, element)) is not None:
+        yield f"column {path} is {element.render()} instead of {told}"
+
+
+def _of_repeated(path: str, column: LakeField, element: Element) -> Iterator[str]:
+    wanted, name = (_LIST, "list") if pa.types.is_list(column.kind) else (_MAP, "map")
+    if element.logical[0] != wanted or len(element.children) != 1 or element.children[0].fields.get(3) != _REPEATED:
+        yield f"column {path} is {element.render()} instead of a {name} of three levels"
+        return
+    inner = element.children[0].children
+    if len(inner) != len(column.children):
+        yield f"column {path} is a {name} without a level of its own for what is in it"
+        return
+    for child, found in zip(column.children, inner, strict=True):
+        if found.field_id != child.field_id:
+            yield f"the {child.name} of column {path} has field id {found.field_id} instead of {child.field_id}"
+        else:
+            yield from _of_field(f"{path}.", child, found)
+
+
+def _why_not_primitive(kind: pa.DataType, element: Element) -> str | None:
+    """What the column should be, when it is not; None where it is."""
+    if _kind(element) != "type":
+        return str(kind)
+    physical, length, (which, said) = Physical(element.fields[1]), element.fields.get(2, 0), element.logical
+    return None if _is_stored(kind, physical, length, which, said) else f"{kind}"
+
+
+def _is_stored(kind: pa.DataType, physical: Physical, length: int, which: int | None, said: Fields) -> bool:
+    for check, plain in _PLAIN_KINDS:
+        if check(kind):
+            return physical is plain and which is None
+    if pa.types.is_integer(kind):
+        is_same = physical is (Physical.INT32 if kind.bit_width == 32 else Physical.INT64)
+        return is_same and (
+            which is None or (which == _INTEGER and said.get(1) == kind.bit_width and bool(said.get(2, True)))
+        )
+    if pa.types.is_string(kind):
+        return physical is Physical.BYTE_ARRAY and which == _STRING
+    if pa.types.is_date(kind):
+        return physical is Physical.INT32 and which == _DATE
+    if pa.types.is_time(kind):
+        return physical is Physical.INT64 and which == _TIME and _unit(said) == kind.unit
+    if pa.types.is_timestamp(kind):
+        is_moment = bool(said.get(1)) == (kind.tz is not None)
+        return physical is Physical.INT64 and which == _TIMESTAMP and _unit(said) == kind.unit and is_moment
+    if pa.types.is_decimal(kind):
+        return (
+            which == _DECIMAL
+            and (said.get(2), said.get(1)) == (kind.precision, kind.scale)
+            and _holds(physical, length, kind.precision)
+        )
+    if isinstance(kind, pa.BaseExtensionType):
+        return physical is Physical.FIXED_LEN_BYTE_ARRAY and length == 16 and which == _UUID
+    return physical is Physical.FIXED_LEN_BYTE_ARRAY and length == kind.byte_width and which is None
+
+
+def _holds(physical: Physical, length: int, digits: int) -> bool:
+    """Whether numbers of so many digits fit: readers make no more of narrower ones than they are."""
+    if physical in _BARE_INTEGERS:
+        return digits <= (9 if physical is Physical.INT32 else 18)
+    return physical is Physical.FIXED_LEN_BYTE_ARRAY and 10**digits <= 1 << (8 * length - 1)
+
+
+def _unit(said: Fields) -> str:
+    return _UNITS.get(next(iter(said.get(2, {0: {}}))), "?")
+
+
+def _name(element: Element) -> str:
+    return str(element.fields[4].decode(errors="replace"))

@@ -1,0 +1,176 @@
+"""The columns of a Parquet schema that hold values: what kind, how deeply nested, and in which order their statistics
+are meant."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from thermocline.parquet.thrift import compact_protocol as thrift
+from thermocline.parquet.thrift.structs import Fields, listing, read_struct, render_struct, text, whole
+
+
+class Physical(IntEnum):
+    """Parquet's own types."""
+
+    BOOLEAN = 0
+    INT32 = 1
+    INT64 = 2
+    INT96 = 3
+    FLOAT = 4
+    DOUBLE = 5
+    BYTE_ARRAY = 6
+    FIXED_LEN_BYTE_ARRAY = 7
+
+
+class Order(Enum):
+    """How two values in statistics compare. NONE: nobody says, so that such statistics are not to be put together."""
+
+    UUID = "uuid"
+    SIGNED = "signed"
+    UNSIGNED = "unsigned"
+    FLOATING = "floating"
+    BYTES = "bytes"
+    BIG_ENDIAN = "big-endian"
+    NONE = "none"
+
+
+DISPUTED = frozenset((Order.FLOATING, Order.UUID))
+"""Orders that readers disagree about: whether NaN lies above all numbers, and whether UUIDs are signed (decisions 0038
+and 0042).
+
+By a lowest and a highest value of such a column some reader skips rows that it looks for, so no file of ours has them.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A column of values. Two that are equal may stand for each other: pages of the one are pages of the other."""
+
+    kind: int
+    length: int
+    """Of a value with a fixed length, in bytes."""
+    definitions: int
+    repetitions: int
+    order: Order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of the table: one leaf or, nested, several. `elements` are its schema elements, as written."""
+
+    name: str
+    leaves: tuple[Leaf, ...]
+    first_leaf: int
+    elements: tuple[bytes, ...]
+
+
+_CONVERTED: Mapping[int, Order] = {
+    **dict.fromkeys((0, 4, 19, 20), Order.BYTES),
+    5: Order.BIG_ENDIAN,
+    **dict.fromkeys((6, 7, 8, 9, 10, 15, 16, 17, 18), Order.SIGNED),
+    **dict.fromkeys((11, 12, 13, 14), Order.UNSIGNED),
+}
+_LOGICAL: Mapping[int, Order] = {
+    **dict.fromkeys((1, 4, 12, 13), Order.BYTES),
+    5: Order.BIG_ENDIAN,
+    **dict.fromkeys((6, 7, 8), Order.SIGNED),
+    14: Order.UUID,
+    15: Order.FLOATING,
+}
+_LOGICAL_INTEGER = 10
+_BARE: Mapping[int, Order] = {
+    Physical.BOOLEAN: Order.UNSIGNED,
+    Physical.INT32: Order.SIGNED,
+    Physical.INT64: Order.SIGNED,
+    Physical.FLOAT: Order.FLOATING,
+    Physical.DOUBLE: Order.FLOATING,
+    Physical.BYTE_ARRAY: Order.BYTES,
+    Physical.FIXED_LEN_BYTE_ARRAY: Order.BYTES,
+}
+_WHOLE = (Physical.INT32, Physical.INT64)
+_REPEATED, _REQUIRED = 2, 0
+
+
+def read_columns(schema: bytes) -> tuple[Column, ...]:
+    """The table's columns, from the list of schema elements in a footer."""
+    _, count, at = thrift.read_list_header(schema, 0)
+    elements: list[tuple[Fields, bytes]] = []
+    for _ in range(count):
+        fields, after = read_struct(schema, at)
+        elements.append((fields, schema[at:after]))
+        at = after
+    found, place, leaves = [], 1, 0
+    while place < count:
+        below: list[Leaf] = []
+        after_column = _walk(elements, place, 0, 0, below)
+        name = elements[place][0][4].decode(errors="replace")
+        raw = tuple(raw for _, raw in elements[place:after_column])
+        found.append(Column(name=name, leaves=tuple(below), first_leaf=leaves, elements=raw))
+        place, leaves = after_column, leaves + len(below)
+    return tuple(found)
+
+
+def _walk(
+    elements: list[tuple[Fields, bytes]], place: int, definitions: int, repetitions: int, found: list[Leaf]
+) -> int:
+    """Collect the leaves of an element; the place of the one after it."""
+    element = elements[place][0]
+    repetition = element.get(3, _REQUIRED)
+    definitions += repetition != _REQUIRED
+    repetitions += repetition == _REPEATED
+    place += 1
+    children = element.get(5, 0)
+    if not children:
+        kind = element[1]
+        found.append(
+            Leaf(
+                kind=kind,
+                length=element.get(2, 0),
+                definitions=definitions,
+                repetitions=repetitions,
+                order=_order(element, kind),
+            )
+        )
+    for _ in range(children):
+        place = _walk(elements, place, definitions, repetitions, found)
+    return place
+
+
+def _order(element: Fields, kind: int) -> Order:
+    logical, converted = element.get(10), element.get(6)
+    order = _BARE.get(kind, Order.NONE)
+    if logical:
+        which = next(iter(logical))
+        order = _LOGICAL.get(which, Order.NONE)
+        if which == _LOGICAL_INTEGER:
+            order = Order.SIGNED if logical[which].get(2, True) else Order.UNSIGNED
+    elif converted is not None:
+        order = _CONVERTED.get(converted, Order.NONE)
+    if order is Order.BIG_ENDIAN and kind in _WHOLE:
+        return Order.SIGNED
+    fits = {Order.SIGNED: _WHOLE, Order.BYTES: (Physical.BYTE_ARRAY, Physical.FIXED_LEN_BYTE_ARRAY)}.get(order)
+    return order if fits is None or kind in fits else Order.NONE
+
+
+def render_schema(column: Column) -> bytes:
+    """The schema of a file with this column alone."""
+    root = render_struct([text(4, b"schema"), whole(5, 1, thrift.I32)])
+    return listing(1, thrift.STRUCT, [root, *column.elements])[2]
+
+
+def comparable(leaf: Leaf) -> Callable[[bytes], int | float | bytes]:
+    """What makes a value in statistics comparable. Raises ValueError or struct.error for bytes that are no such
+    value."""
+    if leaf.order is Order.SIGNED:
+        return lambda value: int.from_bytes(value, "little", signed=True)
+    if leaf.order is Order.UNSIGNED:
+        return lambda value: int.from_bytes(value, "little")
+    if leaf.order is Order.BIG_ENDIAN:
+        return lambda value: int.from_bytes(value, "big", signed=True)
+    if leaf.order is Order.FLOATING:
+        form = {Physical.FLOAT: "<f", Physical.DOUBLE: "<d"}.get(Physical(leaf.kind), "<e")
+        return lambda value: float(struct.unpack(form, value)[0])
+    return lambda value: value

@@ -1,0 +1,317 @@
+"""What a manifest says of a Parquet file: counts, sizes and bounds of its columns. Every writer of lake files goes by
+this module alone.
+
+Rule: a column has bounds only if every chunk of it that holds a value vouches for its own. A chunk without statistics
+says nothing (Arrow and parquet-java write none for values above 4,096 bytes, DuckDB none where there is NaN), and
+bounds made of the other chunks alone would hide its rows from every reader. NaN is no bound, and since it lies above
+all numbers in SQL, a column of floats has an upper bound only where it is known to hold no NaN.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from thermocline.core.column_bounds import (
+    FLOATS,
+    ColumnType,
+    Value,
+    decode_bound,
+    lower_bound,
+    parse_type,
+    union,
+    upper_bound,
+    uuid_ends,
+)
+from thermocline.core.metrics_modes import FULL, NO_METRICS, MetricsMode, schema_leaves
+from thermocline.runtime.file_io import open_location
+
+_FIELD_ID = b"PARQUET:field_id"
+_MICROS = {"microseconds": 1, "milliseconds": 1_000}
+_NANOS = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000}
+
+KnownEnds = tuple[Value | None, Value | None]
+"""The lowest and the highest value of a column, as far as they are known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileMetrics:
+    """The metrics of one file, by field id, as its manifest entry is to have them."""
+
+    rows: int
+    column_sizes: Mapping[int, int] = field(default_factory=dict)
+    value_counts: Mapping[int, int] = field(default_factory=dict)
+    null_counts: Mapping[int, int] = field(default_factory=dict)
+    nan_counts: Mapping[int, int] = field(default_factory=dict)
+    lower: Mapping[int, bytes] = field(default_factory=dict)
+    upper: Mapping[int, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class ColumnFacts:
+    """What the footer says of a column over all row groups. `ends` are those of the chunks that vouch."""
+
+    kind: ColumnType | None
+    is_repeated: bool = False
+    size_bytes: int = 0
+    values: int = 0
+    nulls: int | None = 0
+    ends: tuple[Value, Value] | None = None
+    silent: int = 0
+    """Chunks that may hold a value and do not say which."""
+
+    @property
+    def vouched(self) -> bool:
+        """Whether `ends` hold every value but NaN; true for a column without values."""
+        return not self.silent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FooterFacts:
+    """A file's footer, as far as manifests tell of it; columns by field id."""
+
+    rows: int
+    size_bytes: int
+    split_offsets: tuple[int, ...]
+    columns: Mapping[int, ColumnFacts]
+
+
+def read_footer_facts(path: str, schema: Mapping[str, Any]) -> FooterFacts:
+    """The footer of a lake file, by the columns of a schema in Iceberg's JSON."""
+    filesystem, inner = open_location(path)
+    with filesystem.open_input_file(inner) as source:
+        return footer_facts(pq.read_metadata(source), schema, int(source.size()))
+
+
+def footer_facts(metadata: pq.FileMetaData, schema: Mapping[str, Any], size_bytes: int = 0) -> FooterFacts:
+    """What a footer that was read says of the columns of a schema."""
+    wanted = {leaf.field_id: leaf for leaf in schema_leaves(schema)}
+    places = {place: field_id for place, field_id in enumerate(leaf_field_ids(metadata)) if field_id in wanted}
+    columns = {
+        field_id: ColumnFacts(kind=parse_type(wanted[field_id].kind), is_repeated=wanted[field_id].is_repeated)
+        for field_id in places.values()
+    }
+    scales = {
+        place: _scale(metadata.schema.column(place), columns[field_id].kind) for place, field_id in places.items()
+    }
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for place, field_id in places.items():
+            _add_chunk(columns[field_id], group.column(place), scales[place])
+    return FooterFacts(
+        rows=metadata.num_rows,
+        size_bytes=size_bytes,
+        split_offsets=tuple(group_offset(metadata.row_group(number)) for number in range(metadata.num_row_groups)),
+        columns=columns,
+    )
+
+
+def group_offset(group: pq.RowGroupMetaData) -> int:
+    """Where a row group begins."""
+    first = group.column(0)
+    return int(first.dictionary_page_offset or first.data_page_offset)
+
+
+def leaf_field_ids(metadata: pq.FileMetaData) -> list[int]:
+    """The field id of each column of values, in the footer's order; -1 where it has none."""
+    return [field_id for column in metadata.schema.to_arrow_schema() for field_id in _ids(column)]
+
+
+def _ids(column: pa.Field) -> Iterator[int]:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_map(kind):
+        children = [kind.key_field, kind.item_field]
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        children = [kind.value_field]
+    elif pa.types.is_struct(kind):
+        children = [kind.field(at) for at in range(kind.num_fields)]
+    else:
+        yield int((column.metadata or {}).get(_FIELD_ID, b"-1"))
+        return
+    for child in children:
+        yield from _ids(child)
+
+
+def _add_chunk(column: ColumnFacts, chunk: pq.ColumnChunkMetaData, scale: int) -> None:
+    column.size_bytes += chunk.total_compressed_size
+    column.values += chunk.num_values
+    if not chunk.num_values:
+        return
+    told = chunk.statistics
+    nulls = told.null_count if told is not None and told.has_null_count else None
+    column.nulls = None if nulls is None or column.nulls is None else column.nulls + nulls
+    if nulls == chunk.num_values:
+        return
+    ends = _chunk_ends(told, column.kind, scale) if told is not None and column.kind is not None else None
+    if ends is None:
+        column.silent += 1
+    else:
+        column.ends = union(column.ends, ends)
+
+
+def _chunk_ends(told: pq.Statistics, kind: ColumnType, scale: int) -> tuple[Value, Value] | None:
+    """The lowest and highest value of a chunk; None where it vouches for none. `scale` 0: its statistics are not
+    understood."""
+    if not scale or not told.has_min_max:
+        return None
+    low, high = (_value(kind, raw, scale) for raw in (told.min_raw, told.max_raw))
+    if low is None or high is None or low > high:  # type: ignore[operator]  # both of one kind
+        return None
+    return low, high
+
+
+def _value(kind: ColumnType, raw: Any, scale: int) -> Value | None:
+    if kind.kind == "decimal" and isinstance(raw, bytes):
+        return int.from_bytes(raw, "big", signed=True)
+    if isinstance(raw, float):
+        return None if math.isnan(raw) else raw
+    return raw if isinstance(raw, bytes) else int(raw) * scale
+
+
+def _scale(column: pq.ParquetColumnSchema, kind: ColumnType | None) -> int:
+    """What a number in the statistics is multiplied by to be one of the lake's; 0 where the file's type is none the
+    lake's is read from."""
+    told: dict[str, Any] = json.loads(column.logical_type.to_json())
+    logical, physical = str(told["Type"]), column.physical_type
+    match kind.kind if kind is not None else None:
+        case "boolean":
+            return int(physical == "BOOLEAN")
+        case "int" | "long" as whole:
+            signed = logical == "None" or (logical == "Int" and bool(told["isSigned"]))
+            return int(signed and (physical == "INT32" or (whole == "long" and physical == "INT64")))
+        case "float" | "double" as real:
+            return int(logical == "None" and (physical == "FLOAT" or (real == "double" and physical == "DOUBLE")))
+        case "date":
+            return int(physical == "INT32" and logical in ("Date", "None"))
+        case "time":
+            return _MICROS.get(told["timeUnit"], 0) if logical == "Time" else 0
+        case "timestamp" | "timestamptz":
+            return _MICROS.get(told["timeUnit"], 0) if logical == "Timestamp" and physical == "INT64" else 0
+        case "timestamp_ns" | "timestamptz_ns":
+            return _NANOS.get(told["timeUnit"], 0) if logical == "Timestamp" and physical == "INT64" else 0
+        case "decimal":
+            assert kind is not None
+            return int(logical == "Decimal" and int(told["scale"]) == kind.scale)
+        case "string":
+            return int(physical == "BYTE_ARRAY" and logical in ("String", "Enum", "JSON", "None"))
+        case "binary":
+            return int(physical == "BYTE_ARRAY" and logical != "Decimal")
+        case "fixed" | "uuid":
+            assert kind is not None
+            return int(
+                physical == "FIXED_LEN_BYTE_ARRAY"
+                and column.length == kind.length
+                and logical not in ("Decimal", "Float16", "Interval")
+            )
+    return 0
+
+
+_POSITION_DELETES = {
+    "fields": [
+        {"id": 2_147_483_546, "name": "file_path", "type": "string"},
+        {"id": 2_147_483_545, "name": "pos", "type": "long"},
+    ]
+}
+
+
+def position_delete_metrics(path: str) -> FileMetrics:
+    """Metrics of a file of position deletes: its bounds are whole, so that a reader can tell the one data file it is
+    for."""
+    facts = read_footer_facts(path, _POSITION_DELETES)
+    return plan_metrics(facts, dict.fromkeys(facts.columns, FULL))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedInput:
+    """A file whose row groups were copied: its own footer, and its bounds in the manifest."""
+
+    facts: FooterFacts
+    lower: Mapping[int, bytes]
+    upper: Mapping[int, bytes]
+
+
+def unvouched_fields(facts: FooterFacts) -> tuple[int, ...]:
+    """Columns whose statistics do not vouch for all of their values."""
+    return tuple(
+        field_id
+        for field_id, column in facts.columns.items()
+        if not column.vouched and not column.is_repeated and column.kind
+    )
+
+
+def copied_ends(inputs: Sequence[CopiedInput], field_ids: Iterable[int]) -> dict[int, KnownEnds]:
+    """Ends of columns in a file that holds all rows of these and no others.
+
+    An input's manifest is believed where none of its chunks vouches: its writer knew the values. Where some do and some
+    do not, the manifest may tell of those alone, as every program made it that took Iceberg's reading of a footer for
+    the whole truth.
+    """
+    found: dict[int, KnownEnds] = {}
+    for field_id in field_ids:
+        told = [ends for one in inputs if (ends := _input_ends(one, field_id)) is not None]
+        low, high = (
+            (None if None in side else sorted(side) for side in zip(*told, strict=True)) if told else (None, None)
+        )
+        found[field_id] = (low[0] if low else None, high[-1] if high else None)
+    return found
+
+
+def _input_ends(one: CopiedInput, field_id: int) -> KnownEnds | None:
+    """None for an input that holds no value of the column."""
+    column = one.facts.columns.get(field_id)
+    if column is None or column.kind is None:
+        return None, None
+    if column.vouched:
+        return column.ends
+    if column.ends is not None:
+        return None, None
+    low, high = (side.get(field_id) for side in (one.lower, one.upper))
+    kind = column.kind
+    return (
+        decode_bound(kind, low) if low is not None else None,
+        decode_bound(kind, high) if high is not None else None,
+    )
+
+
+def plan_metrics(
+    facts: FooterFacts,
+    modes: Mapping[int, MetricsMode],
+    nan_counts: Mapping[int, int] | None = None,
+    known: Mapping[int, KnownEnds] | None = None,
+) -> FileMetrics:
+    """A file's metrics. `nan_counts` are NaN of columns of floats where somebody counted them; `known` are the ends of
+    columns whose statistics do not vouch, where the writer knows them otherwise."""
+    asked = {field_id: modes.get(field_id, NO_METRICS) for field_id in facts.columns}
+    counted = {field_id: facts.columns[field_id] for field_id, mode in asked.items() if mode.counts}
+    flat = {field_id: column for field_id, column in counted.items() if not column.is_repeated}
+    nans = {field_id: count for field_id, count in (nan_counts or {}).items() if field_id in flat}
+    lower, upper = {}, {}
+    for field_id, column in flat.items():
+        low, high = (column.ends if column.vouched else (known or {}).get(field_id)) or (None, None)
+        if not asked[field_id].bounds or column.kind is None:
+            continue
+        if column.kind.kind == "uuid":
+            low, high = uuid_ends(low, high)
+        if low is not None:
+            lower[field_id] = lower_bound(column.kind, low, asked[field_id].length)
+        if high is not None and (column.kind.kind not in FLOATS or nans.get(field_id) == 0):
+            upper[field_id] = upper_bound(column.kind, high, asked[field_id].length)
+    return FileMetrics(
+        rows=facts.rows,
+        column_sizes={field_id: column.size_bytes for field_id, column in counted.items()},
+        value_counts={field_id: column.values for field_id, column in flat.items()},
+        null_counts={field_id: column.nulls for field_id, column in flat.items() if column.nulls is not None},
+        # Iceberg takes a column that is NaN throughout for one that no comparison matches, and in SQL NaN is above
+        # every number.
+        nan_counts={field_id: count for field_id, count in nans.items() if not count or count < flat[field_id].values},
+        lower={field_id: bound for field_id, bound in lower.items() if bound is not None},
+        upper={field_id: bound for field_id, bound in upper.items() if bound is not None},
+    )

@@ -1,0 +1,83 @@
+"""Page indexes of several column chunks put together: where each page went, which row it begins with, and what lies in
+it.
+
+Each page keeps its own bounds, byte for byte; that they ascend is no longer said where several chunks came together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from thermocline.parquet.footer.column_chunks import CannotMerge
+from thermocline.parquet.thrift import compact_protocol as thrift
+from thermocline.parquet.thrift.structs import Part, listing, read_struct, render_struct, truths, whole
+
+_UNORDERED = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PagesMoved:
+    """The indexes of one chunk as its file has them (empty: none), where its pages were, and how far they and their
+    rows moved."""
+
+    offset_index: bytes
+    column_index: bytes
+    begin: int
+    end: int
+    shift: int
+    first_row: int
+
+
+def merge_offset_indexes(chunks: Sequence[PagesMoved]) -> tuple[bytes, list[int]]:
+    """The offset index of all chunks, and the number of pages of each; nothing when a chunk has none."""
+    if not all(chunk.offset_index for chunk in chunks):
+        return b"", []
+    places: list[bytes] = []
+    counts: list[int] = []
+    for chunk in chunks:
+        pages = read_struct(chunk.offset_index)[0][1]
+        at, row = chunk.begin, 0
+        for page in pages:
+            if page[1] != at or page[3] < row:
+                raise CannotMerge("a page index that does not fit its pages")
+            at, row = at + page[2], page[3]
+            moved = [
+                whole(1, page[1] + chunk.shift),
+                whole(2, page[2], thrift.I32),
+                whole(3, page[3] + chunk.first_row),
+            ]
+            places.append(render_struct(moved))
+        if at != chunk.end or (pages and pages[0][3] != 0):
+            raise CannotMerge("a page index that does not fit its pages")
+        counts.append(len(pages))
+    return render_struct([listing(1, thrift.STRUCT, places)]), counts
+
+
+def merge_column_indexes(chunks: Sequence[PagesMoved], counts: Sequence[int]) -> bytes:
+    """The column index of all chunks, whose numbers of pages are given; nothing when a chunk has none."""
+    if len(chunks) != len(counts) or not all(chunk.column_index for chunk in chunks):
+        return b""
+    empty: list[bool] = []
+    lows: list[bytes] = []
+    highs: list[bytes] = []
+    nulls: list[int] | None = []
+    order = _UNORDERED
+    for chunk, count in zip(chunks, counts, strict=True):
+        found = read_struct(chunk.column_index)[0]
+        if {len(found[field]) for field in (1, 2, 3, 5) if field in found} != {count}:
+            raise CannotMerge("a page index that does not fit its pages")
+        empty += found[1]
+        lows += found[2]
+        highs += found[3]
+        nulls = None if nulls is None or 5 not in found else nulls + found[5]
+        order = found[4]
+    parts: list[Part] = [truths(1, empty)]
+    parts += [
+        listing(field, thrift.BINARY, [thrift.binary(value) for value in values])
+        for field, values in ((2, lows), (3, highs))
+    ]
+    parts.append(whole(4, order if len(chunks) == 1 else _UNORDERED, thrift.I32))
+    if nulls is not None:
+        parts.append(listing(5, thrift.I64, [thrift.number(value) for value in nulls]))
+    return render_struct(parts)

@@ -1,0 +1,1 @@
+"""Sorting a bin in bounded memory."""

@@ -1,0 +1,32 @@
+"""Whether files that somebody else wrote are in the order asked for: only then may the table say so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from thermocline.errors.maintenance import OutsideThePlan
+from thermocline.parquet.copy.byte_files import Pace
+from thermocline.parquet.encode.input_reader import InputReader
+from thermocline.parquet.encode.lake_schema import read_lake_schema
+from thermocline.parquet.rewrite_task import BinTask, InputFile, OutputFile
+from thermocline.parquet.sort.external_sort import one_piece
+from thermocline.parquet.sort.sort_bin import plan_sort
+
+
+def check_in_order(task: BinTask, outputs: Sequence[OutputFile], pace: Pace) -> None:
+    """Rows of the outputs, one file after the other, are in the task's order."""
+    lake = read_lake_schema(task.schema_json)
+    ordering, reader = plan_sort(task, lake), InputReader(task=task, lake=lake, pace=pace)
+    last: list[pa.Table] = []
+    for output in outputs:
+        file = InputFile(path=output.path, size_bytes=output.size_bytes, record_count=output.rows, sequence_number=0)
+        for projection, batch in reader.read(file):
+            extended = ordering.extended(projection.apply(batch, frozenset()))
+            keys = pa.Table.from_batches([extended]).select(ordering.keys.names)
+            if ordering.keys.order(one_piece(pa.concat_tables([*last, keys]))) is not None:
+                raise OutsideThePlan(
+                    f"The rows of {output.path} are not in the order asked for; nothing was committed."
+                )
+            last = [keys.slice(keys.num_rows - 1)]

@@ -1,0 +1,60 @@
+"""A look at a bin's sort columns before its rows are read: every so many rows, of all row groups or of some, spread
+over the bin.
+
+Two threads read half of it each, as nothing else is to be done before it is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from thermocline.parquet.copy.byte_files import Pace
+from thermocline.parquet.encode.input_reader import InputReader, batches_of, open_parquet
+from thermocline.parquet.encode.lake_schema import LakeField
+from thermocline.parquet.encode.projection import FieldPath
+from thermocline.parquet.rewrite_task import BinTask, InputFile
+
+_SAMPLE_ROWS = 1 << 16
+_FEWEST_GROUPS = 64
+FieldWay = tuple[LakeField, FieldPath]
+
+
+def read_sample(
+    task: BinTask, ways: Sequence[FieldWay], reader: InputReader, pace: Pace, groups: int | None = None
+) -> list[pa.RecordBatch]:
+    """Rows in the table's schema, the columns at these ways alone; from about so many row groups, or from all of
+    them."""
+    most = len(task.inputs) if groups is None else max(_FEWEST_GROUPS, groups)
+    files = [task.inputs[number] for number in _spread(len(task.inputs), most)]
+    step = max(1, -(-sum(file.record_count for file in files) // _SAMPLE_ROWS))
+    wanted = frozenset(way[0] for _, way in ways)
+    of_file = None if groups is None else -(-most // len(files))
+
+    def read_some(some: Sequence[InputFile]) -> list[pa.RecordBatch]:
+        # A reader keeps the plan of the file before, so that each thread has its own.
+        return list(_read_files(some, wanted, replace(reader), pace, of_file, step))
+
+    half = -(-len(files) // 2)
+    with ThreadPoolExecutor(2, thread_name_prefix="sample") as pool:
+        return [batch for found in pool.map(read_some, (files[:half], files[half:])) for batch in found]
+
+
+def _read_files(
+    files: Sequence[InputFile], wanted: frozenset[int], reader: InputReader, pace: Pace, groups: int | None, step: int
+) -> Iterator[pa.RecordBatch]:
+    for file in files:
+        with open_parquet(file.path) as opened:
+            projection = reader.projection_of(opened, file.path)
+            chosen = None if groups is None else _spread(opened.metadata.num_row_groups, groups)
+            for batch in batches_of(opened, file.path, projection.names_for(wanted), 1.0, pace, chosen):
+                yield projection.apply_some(batch.take(pa.array(np.arange(0, batch.num_rows, step))), wanted)
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """So many numbers below `count`, evenly spread; all where they are no more."""
+    return list(range(count)) if count <= most else np.unique(np.linspace(0, count - 1, most).astype(np.int64)).tolist()

@@ -1,0 +1,1 @@
+"""Thrift's compact protocol."""

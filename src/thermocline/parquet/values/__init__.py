@@ -1,0 +1,1 @@
+"""Values of columns: Arrow types, checksums, partition values."""

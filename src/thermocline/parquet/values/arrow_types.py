@@ -1,0 +1,170 @@
+"""Arrow arrays from Postgres brought into the types Iceberg's Parquet expects, or refused.
+
+The driver adds its epoch to dates and timestamps without looking, so infinity and the last years of a timestamp wrap
+round into the far past. No real Postgres value is older than 4714 BC, so whatever arrives from before that day has
+wrapped: it is refused here, by name and value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thermocline.core.types import LakeColumn
+from thermocline.errors import NoLakeForm
+
+_OLDEST_DAY = -2_440_588
+_OLDEST_MICROSECOND = _OLDEST_DAY * 86_400_000_000
+_WHOLE_DAY = 86_400_000_000
+_MAX_WHOLE_DIGITS = 18
+NOT_A_NUMBER = -(2**63)
+"""Stands for NaN among decimals that travel as whole numbers: none of eighteen digits comes near."""
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+PLAIN_TYPES: Mapping[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "uuid": pa.uuid(),
+    "binary": pa.binary(),
+    "string": pa.string(),
+}
+
+
+def arrow_type(lake_type: str) -> pa.DataType:
+    """The Arrow type that Parquet writes as this Iceberg type."""
+    if found := _DECIMAL.fullmatch(lake_type):
+        return pa.decimal128(int(found[1]), int(found[2]))
+    return PLAIN_TYPES[lake_type]
+
+
+def lake_type_of_arrow(kind: pa.DataType) -> str:
+    """Iceberg's type of a column as a lake file has it."""
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision}, {kind.scale})"
+    if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16:
+        return "uuid"
+    return next((name for name, known in PLAIN_TYPES.items() if known == kind), "string")
+
+
+def travels_whole(lake_type: str) -> bool:
+    """Whether the type is a decimal so small that its values travel as 64-bit whole numbers, their point left out."""
+    found = _DECIMAL.fullmatch(lake_type)
+    return found is not None and int(found[1]) <= _MAX_WHOLE_DIGITS
+
+
+def missing_scalar(text: str | None, lake_type: str) -> pa.Scalar:
+    """What rows of a file without the column read as, from Postgres' text form."""
+    kind = arrow_type(lake_type)
+    if text is None:
+        return pa.scalar(None, kind)
+    match lake_type:
+        case "boolean":
+            return pa.scalar(text in ("t", "true"))
+        case "float" | "double":
+            return pa.scalar(float(text), kind)
+        case "binary":
+            return pa.scalar(bytes.fromhex(text[2:]), kind)
+        case "uuid":
+            return pa.scalar(bytes.fromhex(text.replace("-", "")), kind)
+        case "time":
+            return pa.scalar(time.fromisoformat(text), kind)
+        case _:
+            return pa.scalar(text).cast(kind)
+
+
+def arrow_schema(columns: Sequence[LakeColumn]) -> pa.Schema:
+    """The schema of a lake file, with Iceberg's field ids."""
+    return pa.schema(
+        [
+            pa.field(
+                column.name,
+                arrow_type(column.lake_type),
+                not column.required,
+                metadata={"PARQUET:field_id": str(column.field_id)},
+            )
+            for column in columns
+        ]
+    )
+
+
+def lake_array(array: pa.Array, column: LakeColumn) -> pa.Array:
+    """One column of a batch in its lake type; refuses a value that has none."""
+    wanted = arrow_type(column.lake_type)
+    if isinstance(array, pa.ExtensionArray) and array.type != wanted:
+        array = array.storage
+    if pa.types.is_decimal(wanted):
+        return (
+            _small_decimals(array, column, wanted)
+            if travels_whole(column.lake_type)
+            else _decimals(array, column, wanted)
+        )
+    if column.lake_type == "uuid" and array.type != wanted:
+        return pa.ExtensionArray.from_storage(wanted, array.cast(wanted.storage_type))
+    _check_values(array, column)
+    return array if array.type == wanted else array.cast(wanted)
+
+
+def _small_decimals(array: pa.Array, column: LakeColumn, wanted: pa.DataType) -> pa.Array:
+    if pc.min(array).as_py() == NOT_A_NUMBER:
+        raise _refusal(column, "NaN")
+    valid, data = array.buffers()
+    whole = (
+        np.frombuffer(data, dtype=np.int64, count=array.offset + len(array))
+        if data is not None
+        else np.zeros(0, dtype=np.int64)
+    )
+    halves = np.empty((len(whole), 2), dtype=np.int64)
+    halves[:, 0] = whole
+    halves[:, 1] = whole >> 63
+    return pa.Array.from_buffers(wanted, len(array), [valid, pa.py_buffer(halves)], array.null_count, array.offset)
+
+
+def _decimals(array: pa.Array, column: LakeColumn, wanted: pa.DataType) -> pa.Array:
+    try:
+        return array.cast(wanted)
+    except pa.ArrowInvalid:
+        odd = array.filter(pc.invert(pc.match_substring_regex(array, r"^-?\d+(\.\d+)?$")))
+        raise _refusal(column, odd[0].as_py() if len(odd) else "a number too large for the column") from None
+
+
+def _check_values(array: pa.Array, column: LakeColumn) -> None:
+    if column.lake_type not in ("date", "time", "timestamp", "timestamptz") or len(array) == array.null_count:
+        return
+    width = np.int32 if column.lake_type == "date" else np.int64
+    numbers = array.cast(pa.from_numpy_dtype(np.dtype(width)))
+    ends = pc.min_max(numbers).as_py()
+    if column.lake_type == "time":
+        if ends["max"] >= _WHOLE_DAY:
+            raise _refusal(column, "24:00:00")
+        return
+    oldest = _OLDEST_DAY if column.lake_type == "date" else _OLDEST_MICROSECOND
+    if ends["min"] < oldest:
+        raise _refusal(column, _wrapped(ends["min"], is_date=column.lake_type == "date"))
+
+
+def _wrapped(number: int, *, is_date: bool) -> str:
+    """The value Postgres held before the driver's epoch was added: its ends are the infinities."""
+    bits, epoch = (32, 10_957) if is_date else (64, 946_684_800_000_000)
+    held = (number - epoch + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+    if held in (2 ** (bits - 1) - 1, -(2 ** (bits - 1))):
+        return "infinity" if held > 0 else "-infinity"
+    return f"a {'day' if is_date else 'moment'} later than the lake's last"
+
+
+def _refusal(column: LakeColumn, value: str) -> NoLakeForm:
+    return NoLakeForm(
+        f"Column {column.name} ({column.pg_type}) holds {value}, which has no form in the lake ({column.lake_type}).",
+        column=column.name,
+        value=value,
+    )

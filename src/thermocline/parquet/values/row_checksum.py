@@ -1,0 +1,235 @@
+"""An order-independent check of whole rows, the same number from Postgres and from the finished Parquet file.
+
+Postgres hashes each value in the same scan that copies it, with its own hash function and its column's place as the
+seed, and combines a row's hashes by exclusive or (`select_list.py` writes the expression); the lake side decodes the
+file it wrote and computes the same here. A row's hash is spread by a mixer that is not linear before it is summed
+modulo 2^64: without it, two rows that swapped a value would keep the sum.
+
+Long texts are hashed by their SHA-256, on both sides: lookup3 over a long value does not vectorise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thermocline.core.types import LakeColumn
+from thermocline.parquet.values.arrow_types import travels_whole
+from thermocline.parquet.values.postgres_hash import U8, U64, hash_fixed, hash_int64, hash_uint32, hash_variable
+
+HASH_VERSION = 1
+"""Raised with every change of what a row hashes to; sums are noted with it, and only those of this version can be
+compared."""
+LONG_BYTES = 192
+SLICE_ROWS = 32_768
+_SPARE_BYTES = LONG_BYTES + 12
+_DAYS_TO_2000 = 10_957
+_MICROS_TO_2000 = 946_684_800_000_000
+_MAX_PLAIN_SCALE = 6
+_INT64: np.dtype[Any] = np.dtype(np.int64)
+_WRAP = 2**64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowSum:
+    """How many rows, and the sum of their spread hashes modulo 2^64."""
+
+    rows: int = 0
+    total: int = 0
+
+    def __add__(self, other: RowSum) -> RowSum:
+        return RowSum(rows=self.rows + other.rows, total=(self.total + other.total) % _WRAP)
+
+
+def sum_of(row_hashes: npt.NDArray[Any]) -> RowSum:
+    """The sum of rows whose hashes are given."""
+    mixed = spread(row_hashes.view(np.uint64))
+    return RowSum(rows=len(mixed), total=int(mixed.sum(dtype=np.uint64)))
+
+
+def sum_of_table(table: pa.Table, columns: tuple[LakeColumn, ...]) -> RowSum:
+    """The sum of decoded lake rows; `table` has the columns in this order."""
+    return sum((sum_of(hashes) for hashes in _hash_slices(table, columns)), RowSum())
+
+
+def hash_table(table: pa.Table, columns: tuple[LakeColumn, ...]) -> U64:
+    """The hash of each decoded lake row; `table` has the columns in this order."""
+    slices = list(_hash_slices(table, columns))
+    return np.concatenate(slices) if slices else np.zeros(0, dtype=np.uint64)
+
+
+def _hash_slices(table: pa.Table, columns: tuple[LakeColumn, ...]) -> Iterator[U64]:
+    arrays = [_prepared(table.column(position).combine_chunks(), column) for position, column in enumerate(columns)]
+    for start in range(0, table.num_rows, SLICE_ROWS):
+        yield _hash_rows([array.slice(start, SLICE_ROWS) for array in arrays], columns)
+
+
+def spread(values: U64) -> U64:
+    """Each number mixed so that sums of them are not linear in them."""
+    mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def _hash_rows(arrays: list[pa.Array], columns: tuple[LakeColumn, ...]) -> U64:
+    result = np.zeros(len(arrays[0]), dtype=np.uint64)
+    for position, (array, column) in enumerate(zip(arrays, columns, strict=True)):
+        result ^= hash_column(array, column, seed_of(position))
+    return result
+
+
+def seed_of(position: int) -> int:
+    """The seed of a column's hashes: columns that swapped their values must not keep a row's hash."""
+    return position + 1
+
+
+def hash_column(array: pa.Array, column: LakeColumn, seed: int) -> U64:
+    """The hash of each value as Postgres computes it; NULL is 0."""
+    if pa.types.is_dictionary(array.type):
+        hashed = hash_column(array.dictionary, column, seed)
+        indices = array.indices.fill_null(0) if array.null_count else array.indices
+        taken = (
+            hashed[_fixed_width(indices, np.dtype(np.int32))] if len(hashed) else np.zeros(len(array), dtype=np.uint64)
+        )
+    else:
+        taken = _hash_values(array, column.lake_type, seed)
+    if array.null_count:
+        taken[array.is_null().to_numpy(zero_copy_only=False)] = 0
+    return taken
+
+
+def _prepared(array: pa.Array, column: LakeColumn) -> pa.Array:
+    """Forms that are cheaper to make once per column than once per slice."""
+    if column.lake_type.startswith("decimal"):
+        return array if travels_whole(column.lake_type) else decimal_text(array)
+    if column.lake_type == "boolean":
+        return array.cast(pa.uint8())
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
+
+
+def _hash_values(array: pa.Array, lake_type: str, seed: int) -> U64:
+    match lake_type:
+        case "boolean":
+            return hash_uint32(_fixed_width(array, np.dtype(np.uint8)).astype(np.uint32), seed)
+        case "int":
+            return hash_uint32(_fixed_width(array, np.dtype(np.int32)).view(np.uint32), seed)
+        case "date":
+            return hash_uint32(
+                (_fixed_width(array, np.dtype(np.int32)) - np.int32(_DAYS_TO_2000)).view(np.uint32), seed
+            )
+        case "long" | "time":
+            return hash_int64(_fixed_width(array, np.dtype(np.int64)), seed)
+        case "timestamp" | "timestamptz":
+            return hash_int64(_fixed_width(array, np.dtype(np.int64)) - np.int64(_MICROS_TO_2000), seed)
+        case "float":
+            return _hash_doubles(_fixed_width(array, np.dtype(np.float32)).astype(np.float64), seed)
+        case "double":
+            return _hash_doubles(_fixed_width(array, np.dtype(np.float64)), seed)
+        case "uuid":
+            return hash_fixed(
+                _bytes(array.buffers()[1])[array.offset * 16 : (array.offset + len(array)) * 16], 16, seed
+            )
+        case "binary":
+            return _hash_bytes(array, _digest, seed)
+        case _ if pa.types.is_decimal(array.type):
+            return hash_int64(_whole_numbers(array), seed)
+        case _:
+            return _hash_bytes(array, _hex_digest, seed)
+
+
+def _hash_doubles(values: npt.NDArray[np.float64], seed: int) -> U64:
+    canonical = np.where(np.isnan(values), np.nan, values)
+    hashed = hash_fixed(canonical.view(np.uint8), 8, seed)
+    hashed[values == 0] = seed
+    return hashed
+
+
+def _hash_bytes(array: pa.Array, digest: Any, seed: int) -> U64:
+    if len(array) == 0:
+        return np.zeros(0, dtype=np.uint64)
+    width = np.dtype(
+        np.int64 if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type) else np.int32
+    )
+    offsets = np.frombuffer(array.buffers()[1], dtype=width)[array.offset : array.offset + len(array) + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    data = np.zeros(last - first + _SPARE_BYTES, dtype=np.uint8)
+    if last > first:
+        data[: last - first] = _bytes(array.buffers()[2])[first:last]
+    near = offsets - offsets[0]
+    long = np.flatnonzero(np.diff(near) > LONG_BYTES)
+    if not len(long):
+        return hash_variable(data, near, seed)
+    # Long values are hashed apart by their digest; here they only need a length that costs nothing.
+    digests = [digest(data[near[row] : near[row + 1]].tobytes()) for row in long]
+    hashed = _hash_short(data, near, long, seed)
+    hashed[long] = _hash_bytes(pa.array(digests, pa.binary()), digest, seed)
+    return hashed
+
+
+def binary_hashes(array: pa.Array) -> U64:
+    """The hash of each text or value of bytes, as it stands; whatever for NULL."""
+    return _hash_bytes(array, _digest, 0)
+
+
+def _hash_short(data: U8, offsets: npt.NDArray[Any], long: npt.NDArray[np.intp], seed: int) -> U64:
+    keep = np.ones(len(offsets) - 1, dtype=bool)
+    keep[long] = False
+    rows = np.flatnonzero(keep)
+    lengths = np.diff(offsets)[rows]
+    packed_offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    bytes_kept = np.repeat(keep, np.diff(offsets))
+    packed = np.zeros(int(packed_offsets[-1]) + _SPARE_BYTES, dtype=np.uint8)
+    packed[: int(packed_offsets[-1])] = data[: int(offsets[-1])][bytes_kept]
+    hashed = np.zeros(len(keep), dtype=np.uint64)
+    hashed[rows] = hash_variable(packed, packed_offsets, seed)
+    return hashed
+
+
+def _digest(value: bytes) -> bytes:
+    return hashlib.sha256(value).digest()
+
+
+def _hex_digest(value: bytes) -> bytes:
+    return hashlib.sha256(value).hexdigest().encode()
+
+
+def decimal_text(array: pa.Array) -> pa.Array:
+    """Decimals as Postgres prints them: every digit of the scale, never an exponent."""
+    scale = array.type.scale
+    if scale <= _MAX_PLAIN_SCALE:
+        return array.cast(pa.string())
+    # Arrow writes small values with an exponent; the unscaled integer never has one, so the point is put in by hand.
+    whole = pa.Array.from_buffers(pa.decimal128(38, 0), len(array), array.buffers(), offset=array.offset).cast(
+        pa.string()
+    )
+    negative = pc.starts_with(whole, "-")
+    digits = pc.utf8_lpad(pc.utf8_ltrim(whole, "-"), scale + 1, "0")
+    sign = pc.if_else(negative, pa.scalar("-"), pa.scalar(""))
+    head = pc.binary_join_element_wise(sign, pc.utf8_slice_codeunits(digits, 0, -scale), "")
+    return pc.binary_join_element_wise(head, pc.utf8_slice_codeunits(digits, -scale), ".")
+
+
+def _whole_numbers(array: pa.Array) -> npt.NDArray[np.int64]:
+    """Small decimals without their point: the low half of each 128-bit number."""
+    return _fixed_width(
+        pa.Array.from_buffers(pa.int64(), 2 * len(array), [None, array.buffers()[1]], offset=2 * array.offset), _INT64
+    )[::2]
+
+
+def _fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    return (
+        np.frombuffer(array.buffers()[1], dtype=dtype)[array.offset : array.offset + len(array)]
+        if len(array)
+        else np.zeros(0, dtype)
+    )
+
+
+def _bytes(buffer: pa.Buffer | None) -> U8:
+    return np.frombuffer(buffer, dtype=np.uint8) if buffer is not None and buffer.size else np.zeros(0, dtype=np.uint8)

@@ -1,0 +1,1 @@
+"""Settings, logging, connections, files and processes: nothing here knows of tiers."""

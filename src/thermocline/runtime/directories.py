@@ -1,0 +1,38 @@
+"""Directories that must be writable and have room: made where missing, refused with one sentence where unusable."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from thermocline.errors import DirectoryUnusable
+
+LEAST_FREE_BYTES = 64 * 1024 * 1024
+
+
+def check_warehouse(location: str) -> None:
+    """Refuse a local warehouse that cannot be written or is full; object stores are checked by whoever writes to
+    them."""
+    if "://" not in location or location.startswith("file://"):
+        check_directory(Path(location.removeprefix("file://")), "The warehouse")
+
+
+def check_directory(directory: Path, what: str, least_free_bytes: int = LEAST_FREE_BYTES) -> None:
+    """Make the directory, write into it, and look at its free space."""
+    try:
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory) as probe:
+            probe.write(b"thermocline")
+            probe.flush()
+        free_bytes = shutil.disk_usage(directory).free
+    except OSError as problem:
+        raise DirectoryUnusable(
+            f"{what} {directory} cannot be written: {problem.strerror}.",
+            hint="Make it writable, free space there, or name another one.",
+        ) from problem
+    if free_bytes < least_free_bytes:
+        raise DirectoryUnusable(
+            f"{what} {directory} has only {free_bytes // 2**20} MB free.",
+            hint="Free some space there, or name another directory.",
+        )

@@ -1,0 +1,1 @@
+"""The user's table in Postgres: heap, delta, spill, view, capture."""

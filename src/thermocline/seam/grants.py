@@ -1,0 +1,53 @@
+"""The seam's grants brought to what the heap grants: what is missing granted, what is gone revoked, column grants
+included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from thermocline.runtime.pg import Connection, load_queries
+from thermocline.seam.heap_facts import Grant, HeapFacts
+from thermocline.seam.objects import SeamObjects, apply_grants
+
+_QUERIES = load_queries("thermocline.seam", "queries/facts.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantChanges:
+    """What the seam lacks, and what it grants and the heap does not."""
+
+    missing: tuple[Grant, ...]
+    surplus: tuple[Grant, ...]
+
+
+def read_grant_changes(conn: Connection, heap: HeapFacts, objects: SeamObjects) -> GrantChanges:
+    wanted = dict.fromkeys(heap.grants)
+    rows = conn.execute(
+        _QUERIES["grants"], {"oid": conn.execute("select %s::regclass::oid", [str(objects.seam)]).fetchall()[0][0]}
+    ).fetchall()
+    held = dict.fromkeys(Grant(grantee=r[0], privilege=r[1], grantable=r[2], column=r[3]) for r in rows)
+    return GrantChanges(
+        missing=tuple(grant for grant in wanted if grant not in held),
+        surplus=tuple(grant for grant in held if grant not in wanted),
+    )
+
+
+def apply_grant_changes(conn: Connection, heap: HeapFacts, objects: SeamObjects) -> GrantChanges:
+    """Revoke first, then grant: a grant that only lost its grant option is surplus with it and missing without."""
+    changes = read_grant_changes(conn, heap, objects)
+    for grant in changes.surplus:
+        column = sql.SQL(" ({})").format(sql.Identifier(grant.column)) if grant.column else sql.SQL("")
+        role = sql.Identifier(grant.grantee) if grant.grantee else sql.SQL("public")
+        seam = sql.Identifier(objects.seam.schema, objects.seam.table)
+        conn.execute(sql.SQL("revoke {}{} on {} from {} cascade").format(sql.SQL(grant.privilege), column, seam, role))
+    # Revoking a right on the whole view takes the same right on its columns along, so look again.
+    apply_grants(conn, objects, read_grant_changes(conn, heap, objects).missing)
+    return changes
+
+
+def render_grant(grant: Grant) -> str:
+    column = f" ({grant.column})" if grant.column else ""
+    option = " with grant option" if grant.grantable else ""
+    return f"{grant.privilege.lower()}{column} to {grant.grantee or 'everybody'}{option}"

@@ -1,0 +1,216 @@
+"""What Postgres says about the user's table: columns, keys, partitioning, bounds, grants. Reads only."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
+from thermocline.core.names import TableName
+from thermocline.core.types import HeapColumn
+from thermocline.errors import CannotRegister, TableNotFound
+from thermocline.runtime.pg import Connection, load_queries
+
+_QUERIES = load_queries("thermocline.seam", "queries/facts.sql")
+_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a composite type"}
+_KINDS |= {"i": "an index", "I": "an index", "t": "a TOAST table"}
+_ENDS = {"MINVALUE": AXIS_MIN, "MAXVALUE": AXIS_MAX}
+_AXIS_QUERIES = {KeyType.DATE: "date", KeyType.TIMESTAMP: "timestamp", KeyType.TIMESTAMPTZ: "timestamptz"}
+_C_LOCALES = frozenset({"C", "POSIX", "C.UTF-8", "C.utf8", "C.UTF8"})
+_BOUND = re.compile(
+    r"FOR VALUES FROM \((?P<lo>MINVALUE|'(?:[^']|'')*'|-?\d+)\) TO \((?P<hi>MAXVALUE|'(?:[^']|'')*'|-?\d+)\)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyColumn:
+    """A column of the primary key with the equality its index uses."""
+
+    name: str
+    operator_schema: str
+    operator: str
+    is_hashable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A privilege on the heap, of a role (`None` = everybody), on the table or one column."""
+
+    grantee: str | None
+    privilege: str
+    grantable: bool
+    column: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeapPartition:
+    """A range partition and its bounds on the axis: lo <= key < hi."""
+
+    oid: int
+    name: TableName
+    lo: int
+    hi: int
+    is_permanent: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeapFacts:
+    """The user's table as it stands now."""
+
+    name: TableName
+    oid: int
+    kind: str
+    persistence: str
+    has_row_security: bool
+    owner: str
+    is_partition: bool
+    is_system: bool
+    strategy: str | None
+    partition_attnums: tuple[int, ...]
+    partition_key_text: str | None
+    default_partition: str | None
+    columns: tuple[HeapColumn, ...]
+    primary_key: tuple[KeyColumn, ...]
+    primary_key_is_deferrable: bool
+    inbound_foreign_keys: tuple[str, ...]
+    acting_foreign_keys: tuple[str, ...]
+    grants: tuple[Grant, ...]
+    comment: str | None = None
+
+    def column(self, name: str) -> HeapColumn | None:
+        return next((column for column in self.columns if column.name == name), None)
+
+    @property
+    def partition_column(self) -> HeapColumn | None:
+        """The single plain column the table is range-partitioned by, or `None`."""
+        if self.strategy != "r" or len(self.partition_attnums) != 1:
+            return None
+        return next((column for column in self.columns if column.attnum == self.partition_attnums[0]), None)
+
+
+def read_heap(conn: Connection, name: TableName, identity: tuple[str, ...] | None = None) -> HeapFacts:
+    """The table's facts; refuses what is not a table at all. With `identity`, its key is the unique one on exactly
+    these columns."""
+    where = {"schema": name.schema, "table": name.table}
+    row = conn.execute(_QUERIES["relation"], where).fetchone()
+    if row is None:
+        raise TableNotFound(f"There is no table {name}.")
+    if row[1] in _KINDS:
+        raise CannotRegister(f"{name} is {_KINDS[row[1]]}, not a table.", hint="Register the table behind it.")
+    oid = row[0]
+    return HeapFacts(
+        name=name,
+        oid=oid,
+        kind=row[1],
+        persistence=row[2],
+        has_row_security=row[3],
+        owner=row[4],
+        is_partition=row[6],
+        is_system=row[7],
+        strategy=row[8],
+        partition_attnums=tuple(row[10] or ()),
+        partition_key_text=row[11],
+        default_partition=row[12],
+        primary_key_is_deferrable=row[13],
+        comment=row[14],
+        columns=_read_columns(conn, name, oid),
+        primary_key=tuple(
+            KeyColumn(name=column, operator_schema=schema, operator=operator, is_hashable=hashable)
+            for column, schema, operator, hashable in conn.execute(
+                _QUERIES["primary_key"], {"oid": oid, "identity": None if identity is None else list(identity)}
+            )
+        ),
+        inbound_foreign_keys=tuple(r[0] for r in conn.execute(_QUERIES["inbound_foreign_keys"], {"oid": oid})),
+        acting_foreign_keys=tuple(r[0] for r in conn.execute(_QUERIES["acting_foreign_keys"], {"oid": oid})),
+        grants=tuple(
+            Grant(grantee=grantee, privilege=privilege, grantable=grantable, column=column)
+            for grantee, privilege, grantable, column in conn.execute(_QUERIES["grants"], {"oid": oid})
+        ),
+    )
+
+
+def _read_columns(conn: Connection, name: TableName, oid: int) -> tuple[HeapColumn, ...]:
+    where = {
+        "oid": oid,
+        "schema": name.schema,
+        "table": name.table,
+        "database_collation_is_c": _database_collation_is_c(conn),
+    }
+    with conn.transaction():
+        # An empty search_path makes format_type() and pg_get_expr() qualify every name outside pg_catalog.
+        previous = conn.execute("select current_setting('search_path'), set_config('search_path', '', true)").fetchone()
+        assert previous is not None
+        rows = conn.execute(_QUERIES["columns"], where).fetchall()
+        conn.execute("select set_config('search_path', %s, true)", [previous[0]])
+    return tuple(
+        HeapColumn(
+            name=r[0],
+            attnum=r[1],
+            base_type=r[2],
+            pg_type=r[3],
+            not_null=r[4],
+            numeric_precision=r[5],
+            numeric_scale=r[6],
+            collation=r[7],
+            collation_is_c=r[8],
+            default=r[9],
+            identity=r[10],
+            identity_sequence=r[11],
+            generated=r[12] != "",
+            is_virtual=r[12] == "v",
+            comment=r[13],
+            made_of=tuple(r[14]),
+        )
+        for r in rows
+    )
+
+
+def _database_collation_is_c(conn: Connection) -> bool:
+    """Whether the database's default collation orders text by bytes, as the lake does."""
+    row = conn.execute(_QUERIES["database_collation"]).fetchone()
+    assert row is not None
+    provider, collate, locale = row
+    match provider:
+        case "b":
+            return locale in _C_LOCALES
+        case "i":
+            return False
+        case _:
+            return collate in _C_LOCALES
+
+
+def read_partitions(conn: Connection, heap: HeapFacts, key_type: KeyType) -> tuple[HeapPartition, ...]:
+    """The range partitions in the order of their bounds; the DEFAULT partition is left out."""
+    rows = conn.execute(_QUERIES["partitions"], {"oid": heap.oid}).fetchall()
+    named = [(row[0], TableName(row[1], row[2]), *row[3:]) for row in rows if row[3] != "DEFAULT"]
+    bounds = []
+    for _, name, bound, kind, _ in named:
+        match = _BOUND.fullmatch(bound)
+        if kind != "r":
+            raise CannotRegister(
+                f"Partition {name} of {heap.name} is itself partitioned or foreign.",
+                hint="Only plain partitions can move to the lake; flatten it first.",
+            )
+        if match is None:
+            raise CannotRegister(f"The bounds of partition {name} cannot be read: {bound}.")
+        bounds += [match["lo"], match["hi"]]
+    line = _read_axis(conn, key_type, bounds)
+    found = [
+        HeapPartition(oid=oid, name=name, lo=lo, hi=hi, is_permanent=is_permanent)
+        for (oid, name, _, _, is_permanent), lo, hi in zip(named, line[::2], line[1::2], strict=True)
+    ]
+    if beyond := next((partition for partition in found if partition.lo >= partition.hi), None):
+        raise CannotRegister(
+            f"Partition {beyond.name} of {heap.name} lies at the very end of its key's range, beyond the axis.",
+            hint="Join it with the partition next to it; MINVALUE and MAXVALUE stand for the infinities already.",
+        )
+    return tuple(sorted(found, key=lambda partition: partition.lo))
+
+
+def _read_axis(conn: Connection, key_type: KeyType, bounds: list[str]) -> list[int]:
+    """Bounds on the axis. The server itself reads its literals, so that no date is parsed twice in two ways."""
+    literals = [
+        None if text in _ENDS else text[1:-1].replace("''", "'") if text.startswith("'") else text for text in bounds
+    ]
+    values = [row[0] for row in conn.execute(_QUERIES[f"axis_of_{_AXIS_QUERIES.get(key_type, 'bigint')}"], [literals])]
+    return [_ENDS[text] if text in _ENDS else int(value) for text, value in zip(bounds, values, strict=True)]

@@ -1,0 +1,224 @@
+"""The seam: the spanning view, the delta, the spill, the foreign table and the trigger functions of one table.
+
+Every statement comes from `queries/seam.sql` and `queries/truncation.sql`. The functions and the view are filled in by
+Postgres itself (`thermocline.apply_seam`, migration 0005), so that an ALTER TABLE can rebuild them in its own
+transaction; this module hands it the templates. Two invariants rest on what is made here:
+
+* a row is visible in exactly one arm of the view under any one snapshot (heap at or above T; lake and delta below it);
+* a cold row is never written on top of an image the writer did not see (`changed_meanwhile`, `changed_in_delta`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from thermocline.core.axis import KeyType
+from thermocline.core.names import TableName
+from thermocline.core.types import LakeColumn
+from thermocline.runtime.pg import Connection, load_queries
+from thermocline.seam.heap_facts import Grant, HeapFacts, KeyColumn
+
+CAPTURE_TRIGGER = "thermocline_capture"
+HIDDEN_COLUMNS = ("_snapshot", "_op", "_version", "_folded", "_old_key")
+SERVER = "thermocline_gateway"
+
+_FIELD_NUMBER = re.compile(r"#\d+\.\d+")
+_QUERIES = load_queries("thermocline.seam", "queries/seam.sql")
+_TRUNCATION = load_queries("thermocline.seam", "queries/truncation.sql")
+_FROM_AXIS = {KeyType.DATE: "key_date", KeyType.TIMESTAMP: "key_timestamp", KeyType.TIMESTAMPTZ: "key_timestamptz"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeamObjects:
+    """The names of what is made for one table."""
+
+    heap: TableName
+    seam: TableName
+    delta: TableName
+    lake: TableName
+    spill: TableName
+    functions: str
+
+    def function(self, what: str) -> sql.Identifier:
+        return sql.Identifier("thermocline_fn", f"{self.functions}_{what}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeamDefinition:
+    """All that the templates need to know of one table."""
+
+    objects: SeamObjects
+    heap: HeapFacts
+    table_id: int
+    tier_key: str
+    key_type: KeyType
+    lake_columns: tuple[LakeColumn, ...]
+    lake_schema: str
+    lake_table: str
+    keep_heap: bool = False
+    expires: bool = False
+
+
+def apply_seam_objects(conn: Connection, seam: SeamDefinition, line: int) -> None:
+    """Make delta, spill, foreign table, functions, view and triggers; owned by the heap's owner, so that nothing runs
+    with more rights."""
+    objects, owner = seam.objects, sql.Identifier(seam.heap.owner)
+    parts = _parts(seam)
+    conn.execute("select thermocline.apply_domains(%s)", [seam.table_id])
+    for name in ("delta", "foreign_table", "spill"):
+        conn.execute(sql.SQL(_QUERIES[name]).format(**parts))
+    for relation in (objects.delta, objects.spill):
+        conn.execute(sql.SQL("alter table {} owner to {}").format(_ident(relation), owner))
+    conn.execute(sql.SQL("alter foreign table {} owner to {}").format(_ident(objects.lake), owner))
+    apply_templates(conn)
+    conn.execute("select thermocline.apply_seam(%s, %s)", [seam.table_id, line])
+    if seam.heap.comment is not None:
+        conn.execute(sql.SQL("comment on view {} is {}").format(_ident(objects.seam), sql.Literal(seam.heap.comment)))
+    apply_capture(conn, objects, objects.spill)
+
+
+def apply_templates(conn: Connection) -> None:
+    """Hand Postgres the statements it fills in."""
+    for name, body in (_QUERIES | _TRUNCATION).items():
+        conn.execute(
+            "insert into thermocline.templates (name, body) values (%s, %s)"
+            " on conflict (name) do update set body = excluded.body where templates.body <> excluded.body",
+            [name, body],
+        )
+
+
+def apply_line(conn: Connection, seam: SeamDefinition, line: int) -> None:
+    """Rebuild the view with another literal line. Its columns, grants, triggers and defaults stay."""
+    conn.execute("select thermocline.apply_view(%s, %s)", [seam.table_id, line])
+
+
+def apply_capture(conn: Connection, objects: SeamObjects, relation: TableName) -> None:
+    """Attach the capture trigger. Its lock waits out every writer in flight, so each later change is captured."""
+    conn.execute(
+        sql.SQL(
+            "create or replace trigger {} after insert or update or delete on {} for each row execute function {}()"
+        ).format(sql.Identifier(CAPTURE_TRIGGER), _ident(relation), objects.function("capture"))
+    )
+    fire_always(conn, CAPTURE_TRIGGER, relation)
+
+
+def fire_always(conn: Connection, trigger: str, relation: TableName) -> None:
+    """Let a trigger fire for logical replication's writes too, and for whoever else has session_replication_role =
+    replica."""
+    conn.execute(sql.SQL("alter table {} enable always trigger {}").format(_ident(relation), sql.Identifier(trigger)))
+
+
+def apply_grants(conn: Connection, objects: SeamObjects, grants: Iterable[Grant]) -> None:
+    """The heap's grants on the seam, column grants included."""
+    for grant in grants:
+        column = sql.SQL(" ({})").format(sql.Identifier(grant.column)) if grant.column else sql.SQL("")
+        role = sql.Identifier(grant.grantee) if grant.grantee else sql.SQL("public")
+        option = sql.SQL(" with grant option") if grant.grantable else sql.SQL("")
+        conn.execute(
+            sql.SQL("grant {}{} on {} to {}{}").format(
+                sql.SQL(grant.privilege), column, _ident(objects.seam), role, option
+            )
+        )
+
+
+def remove_seam_objects(conn: Connection, objects: SeamObjects, captured: Iterable[TableName]) -> None:
+    """Undo `apply_seam_objects`; the spill goes with whatever it still holds, so check it first."""
+    conn.execute(sql.SQL("drop view if exists {}").format(_ident(objects.seam)))
+    for relation in captured:
+        conn.execute(
+            sql.SQL("drop trigger if exists {} on {}").format(sql.Identifier(CAPTURE_TRIGGER), _ident(relation))
+        )
+    conn.execute(sql.SQL("drop table if exists {}").format(_ident(objects.spill)))
+    conn.execute(sql.SQL("drop foreign table if exists {}").format(_ident(objects.lake)))
+    conn.execute(sql.SQL("drop table if exists {}").format(_ident(objects.delta)))
+    for row in conn.execute(_QUERIES["unused_domains"]).fetchall():
+        conn.execute(sql.SQL("drop domain {}").format(sql.Identifier("thermocline_lake", row[0])))
+    for what in ("capture", "statement_cut", "route_insert", "route_update", "route_delete"):
+        conn.execute(sql.SQL("drop function if exists {}()").format(objects.function(what)))
+
+
+def _ident(name: TableName) -> sql.Identifier:
+    return sql.Identifier(name.schema, name.table)
+
+
+def _parts(seam: SeamDefinition) -> dict[str, sql.Composable]:
+    """What the templates of the tables name."""
+    objects = seam.objects
+    key_names = [column.name for column in seam.heap.primary_key]
+    return {
+        "heap": _ident(objects.heap),
+        "delta": _ident(objects.delta),
+        "lake": _ident(objects.lake),
+        "spill": _ident(objects.spill),
+        "lake_schema": sql.Literal(seam.lake_schema),
+        "lake_table": sql.Literal(seam.lake_table),
+        "typed_columns": _joined(
+            _typed_column(column.name, column.pg_type, column.collation) for column in seam.heap.columns
+        ),
+        "foreign_columns": _joined(_foreign_column(seam, column) for column in seam.lake_columns),
+        "old_key_type": sql.SQL(next(column.pg_type for column in seam.heap.columns if column.name == seam.tier_key)),
+        # The tier key leads, so that one index serves both ranges and single keys.
+        "delta_key": column_list(sorted(key_names, key=lambda name: name != seam.tier_key)),
+    }
+
+
+def _joined(items: Iterable[sql.Composable]) -> sql.Composed:
+    return sql.SQL(", ").join(items)
+
+
+def column_list(names: Iterable[str], alias: str | None = None) -> sql.Composed:
+    """Columns by name, of the relation with that alias."""
+    return _joined(sql.Identifier(alias, name) if alias else sql.Identifier(name) for name in names)
+
+
+def _typed_column(name: str, pg_type: str, collation: str | None) -> sql.Composed:
+    # format_type() and the collation are Postgres' own spelling, already quoted where they must be.
+    spelled = sql.SQL(f"{pg_type} collate {collation}" if collation else pg_type)
+    return sql.SQL("{} {}").format(sql.Identifier(name), spelled)
+
+
+def _is_shippable(seam: SeamDefinition, column: LakeColumn) -> bool:
+    """Whether the lake may evaluate conditions on this column: its order and equality are the same in both tiers."""
+    heap_column = seam.heap.column(column.name)
+    return (
+        column.form == "native"
+        and heap_column is not None
+        and (column.lake_type != "string" or heap_column.collation_is_c)
+    )
+
+
+def _foreign_column(seam: SeamDefinition, column: LakeColumn) -> sql.Composed:
+    heap_column = seam.heap.column(column.name)
+    if column.form == "text":
+        typed = _typed_column(column.name, f"thermocline_lake.value_{seam.table_id}_{column.field_id}", None)
+    elif _is_shippable(seam, column):
+        typed = _typed_column(column.name, column.pg_type, heap_column.collation if heap_column else None)
+    else:
+        typed = _typed_column(column.name, "thermocline.local_text", None)
+    if _FIELD_NUMBER.fullmatch(column.name) is None:
+        return typed
+    # `#5.1` asks the gateway for field 5; a column of that very name is therefore asked for by its own number.
+    return typed + sql.SQL(" options (column_name {})").format(sql.Literal(f"#{column.field_id}.1"))
+
+
+def key_matches(key: tuple[KeyColumn, ...], left: str, right: str) -> sql.Composed:
+    return sql.SQL(" and ").join(
+        sql.SQL("{} operator({}.{}) {}").format(
+            sql.Identifier(left, column.name),
+            sql.Identifier(column.operator_schema),
+            sql.SQL(column.operator),
+            sql.Identifier(right, column.name),
+        )
+        for column in key
+    )
+
+
+def key_expression(key_type: KeyType, axis: sql.Composable) -> sql.Composed:
+    """A place on the axis as a value of the key's own type."""
+    if key_type.is_integer:
+        return sql.SQL("{}::bigint").format(axis)
+    return sql.SQL("thermocline.{}({}::bigint)").format(sql.Identifier(_FROM_AXIS[key_type]), axis)

@@ -1,0 +1,339 @@
+"""The heap's partitions: found, sealed, captured and, at the end, dropped.
+
+Every lock on the user's table is taken under a lock timeout and given up when it is not granted, so that no statement
+of ours ever queues in front of the application's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import psycopg
+from psycopg import sql
+
+from thermocline.core.axis import AXIS_MAX, KeyType
+from thermocline.core.names import TableName
+from thermocline.core.observation import PartitionSeen, PartitionState
+from thermocline.errors import LockNotGranted, PartitionGone
+from thermocline.runtime.pg import Connection, load_queries
+from thermocline.seam.heap_facts import HeapPartition
+from thermocline.seam.objects import CAPTURE_TRIGGER, SeamDefinition, apply_capture, key_expression
+from thermocline.seam.truncation import apply_truncate_capture
+
+_QUERIES = load_queries("thermocline.seam", "queries/partitions.sql")
+
+
+@contextmanager
+def short_locks(conn: Connection, lock_timeout_ms: int, relids: Sequence[int], what: str) -> Iterator[None]:
+    """A transaction whose locks are had soon or not at all; the refusal names who holds them."""
+    try:
+        with conn.transaction():
+            # By SET, which takes no snapshot: the locks may be wanted ahead of it.
+            conn.execute(sql.SQL("set local lock_timeout = {}").format(sql.Literal(f"{lock_timeout_ms}ms")))
+            yield
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as problem:
+        row = conn.execute(_QUERIES["blockers"], {"relids": list(relids)}).fetchone()
+        holder = f"; {row[0]} holds it" if row else ""
+        raise LockNotGranted(f"The lock to {what} was not granted within {lock_timeout_ms} ms{holder}.") from problem
+
+
+def apply_discovery(conn: Connection, table_id: int, partitions: Sequence[HeapPartition]) -> dict[int, PartitionState]:
+    """Record partitions made, removed or attached elsewhere by others; the state of each that exists."""
+    with conn.transaction():
+        places = {"los": [p.lo for p in partitions], "his": [p.hi for p in partitions]}
+        conn.execute(_QUERIES["forget_moved"], {"table_id": table_id, "relids": [p.oid for p in partitions], **places})
+        for partition in partitions:
+            conn.execute(
+                _QUERIES["discover"],
+                {
+                    "table_id": table_id,
+                    "schema": partition.name.schema,
+                    "name": partition.name.table,
+                    "relid": partition.oid,
+                    "lo": partition.lo,
+                    "hi": partition.hi,
+                },
+            )
+        conn.execute(_QUERIES["forget_vanished"], {"table_id": table_id, "relids": [p.oid for p in partitions]})
+        return dict(conn.execute(_QUERIES["known"], {"table_id": table_id}).fetchall())
+
+
+def read_partitions_seen(
+    conn: Connection, partitions: Sequence[HeapPartition], states: dict[int, PartitionState], t: int
+) -> tuple[PartitionSeen, ...]:
+    """Each partition with its state and size; those above T with whether they hold a row."""
+    seen = []
+    for partition in partitions:
+        size = conn.execute(_QUERIES["size"], {"relid": partition.oid}).fetchone()
+        size_bytes = int(size[0]) if size and size[0] is not None else 0
+        seen.append(
+            PartitionSeen(
+                oid=partition.oid,
+                name=partition.name,
+                lo=partition.lo,
+                hi=partition.hi,
+                state=states[partition.oid],
+                size_bytes=size_bytes,
+                is_empty=size_bytes == 0 or (partition.hi > t and not _has_rows(conn, partition.name)),
+                is_permanent=partition.is_permanent,
+            )
+        )
+    return tuple(seen)
+
+
+def read_passed(
+    conn: Connection,
+    seam: SeamDefinition,
+    partitions: Sequence[PartitionSeen],
+    lags: tuple[int, int],
+    ceiling: int | None,
+) -> tuple[PartitionSeen, ...]:
+    """The partitions with whether the table's rows have moved on past them by the tiering and the reclaim lag.
+
+    Rows at or above the ceiling are not believed; without one all are. No place on the axis means "no ceiling": a row
+    may have the last key there is.
+    """
+    seen = []
+    tiering_lag, reclaim_lag = lags
+    behind = {tiering_lag: True, reclaim_lag: True}
+    for partition in partitions:
+        for lag in behind:
+            # Bounds ascend: once no row lies beyond one of them, none lies beyond the next.
+            behind[lag] = behind[lag] and _has_row_within(conn, seam, partition.hi + lag, ceiling)
+        seen.append(replace(partition, is_behind_tiering=behind[tiering_lag], is_behind_reclaim=behind[reclaim_lag]))
+    return tuple(seen)
+
+
+def read_lowest_beyond(conn: Connection, seam: SeamDefinition, bound: int) -> int | None:
+    """The lowest key at or above a bound that no partition reaches."""
+    if bound >= AXIS_MAX:
+        return None
+    parts = {
+        "spill": sql.Identifier(seam.objects.spill.schema, seam.objects.spill.table),
+        "tier_key": sql.Identifier(seam.tier_key),
+        "bound": key_expression(seam.key_type, sql.Literal(str(bound))),
+    }
+    row = conn.execute(sql.SQL(_QUERIES["lowest_beyond"]).format(**parts)).fetchone()
+    return row[0] if row else None
+
+
+def read_now(conn: Connection, key_type: KeyType) -> int | None:
+    """Postgres' clock on the axis of the key; None where keys tell no time.
+
+    A key without a time zone is somebody's wall clock, we do not know whose: now is what the last clock on earth
+    (UTC-12) shows, so that no row anybody writes at this moment lies in the past.
+    """
+    if key_type.is_integer:
+        return None
+    row = conn.execute(
+        _QUERIES[{KeyType.DATE: "today", KeyType.TIMESTAMP: "wall_clock", KeyType.TIMESTAMPTZ: "clock"}[key_type]]
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _has_rows(conn: Connection, partition: TableName) -> bool:
+    name = sql.Identifier(partition.schema, partition.table)
+    return conn.execute(sql.SQL("select exists (select 1 from only {})").format(name)).fetchone() == (True,)
+
+
+def _has_row_within(conn: Connection, seam: SeamDefinition, at: int, ceiling: int | None) -> bool:
+    if at >= AXIS_MAX or (ceiling is not None and at >= ceiling) or (seam.key_type is KeyType.DATE and at > 2**31 - 1):
+        return False
+    key = sql.Identifier("h", seam.tier_key)
+    conditions = [sql.SQL("{} >= {}").format(key, key_expression(seam.key_type, sql.Literal(str(at))))]
+    if ceiling is not None:
+        conditions.append(sql.SQL("{} < {}").format(key, key_expression(seam.key_type, sql.Literal(str(ceiling)))))
+    statement = sql.SQL("select exists (select 1 from {heap} h where {conditions})").format(
+        heap=sql.Identifier(seam.objects.heap.schema, seam.objects.heap.table),
+        conditions=sql.SQL(" and ").join(conditions),
+    )
+    return conn.execute(statement).fetchone() == (True,)
+
+
+def apply_seal(conn: Connection, seam: SeamDefinition, partition: PartitionSeen, t: int, lock_timeout_ms: int) -> None:
+    """Seal: from the commit of this transaction on, every change in the partition is captured, and nothing stale is in
+    the delta for it.
+
+    The trigger's lock waits out every writer in flight, so what they wrote is committed and the copy's snapshot, taken
+    later, sees it. Corrections at or above T are hidden; those in this range come from an abandoned seal or from rows
+    that passed through the spill, and would hide newer rows once T has passed them.
+    """
+    with short_locks(conn, lock_timeout_ms, [partition.oid], f"seal {partition.name}"):
+        try:
+            apply_capture(conn, seam.objects, partition.name)
+        except psycopg.errors.UndefinedTable as problem:
+            raise PartitionGone(
+                f"{partition.name} was dropped before it was sealed; the next cycle looks again."
+            ) from problem
+        apply_truncate_capture(conn, seam.objects, partition.name)
+        where = {
+            "table_id": seam.table_id,
+            "relid": partition.oid,
+            "name": str(partition.name),
+            "trigger": CAPTURE_TRIGGER,
+        }
+        if conn.execute(_QUERIES["note_seal"], where).rowcount != 1:
+            raise PartitionGone(
+                f"{partition.name} left {seam.objects.heap} before it was sealed; the next cycle looks again."
+            )
+        conn.execute(
+            sql.SQL("delete from {} d where d.{key} >= {} and d.{key} < {}").format(
+                sql.Identifier(seam.objects.delta.schema, seam.objects.delta.table),
+                key_expression(seam.key_type, sql.Literal(str(max(t, partition.lo)))),
+                key_expression(seam.key_type, sql.Literal(str(partition.hi))),
+                key=sql.Identifier(seam.tier_key),
+            )
+        )
+        apply_state(conn, seam.table_id, [partition.oid], "sealing" if partition.state == "hot" else partition.state)
+
+
+def apply_late_capture(conn: Connection, table_id: int, partition: PartitionSeen, lock_timeout_ms: int) -> int:
+    """A partition made below the cut-line: carry its rows into the delta, where readers look for them, and capture what
+    comes.
+
+    Rows below the retention line stay expired: they are not carried.
+    """
+    with short_locks(conn, lock_timeout_ms, [partition.oid], f"capture {partition.name}"):
+        row = conn.execute("select thermocline.capture_partition(%s, %s)", [table_id, partition.oid]).fetchone()
+        assert row is not None
+        if partition.hi <= _cut(conn, table_id):
+            conn.execute(_QUERIES["set_tiered"], {"table_id": table_id, "relid": partition.oid})
+        return int(row[0])
+
+
+def _cut(conn: Connection, table_id: int) -> int:
+    row = conn.execute("select t from thermocline.cutline where table_id = %s", [table_id]).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def apply_state(conn: Connection, table_id: int, relids: Sequence[int], state: PartitionState) -> None:
+    conn.execute(_QUERIES["set_state"], {"table_id": table_id, "relids": list(relids), "state": state})
+
+
+def apply_rows(conn: Connection, table_id: int, relid: int, rows: int) -> None:
+    conn.execute(_QUERIES["set_rows"], {"table_id": table_id, "relid": relid, "rows": rows})
+
+
+def why_not_drop(conn: Connection, table_id: int, relid: int, standby_grace_seconds: float) -> str | None:
+    """Who might still read the partition: a snapshot older than its publication, or a standby that may hold one."""
+    where = {"table_id": table_id, "relid": relid, "grace_seconds": standby_grace_seconds}
+    published = conn.execute(_QUERIES["tiered_xid"], where).fetchone()
+    if published and (reason := why_not_forget(conn, published[0], standby_grace_seconds)):
+        return reason
+    if row := conn.execute(_QUERIES["standby_without_feedback"], where).fetchone():
+        return f"{row[0]} may still read it"
+    return _why_not_trusted(conn, table_id, relid)
+
+
+def _why_not_trusted(conn: Connection, table_id: int, relid: int) -> str | None:
+    """Why the lake may miss changes of the partition. First the trigger fires, then both are compared, so nothing slips
+    between."""
+    where = {"table_id": table_id, "relid": relid, "trigger": CAPTURE_TRIGGER}
+    if conn.execute(_QUERIES["capture_is_on"], where).fetchone() != (True,):
+        conn.execute(_QUERIES["note_capture_lost"], where)
+        return (
+            f"its capture trigger is gone or disabled, or was for a time, so the lake may miss changes:"
+            f" ALTER TABLE … ENABLE ALWAYS TRIGGER {CAPTURE_TRIGGER} first, then run `thermocline verify --repair`"
+        )
+    if conn.execute(_QUERIES["capture_was_lost"], where).fetchone() == (True,):
+        return (
+            "its capture trigger was disabled for a time, so the lake may miss changes: run `thermocline verify "
+            "--repair`"
+        )
+    return None
+
+
+def why_spill_not_trusted(conn: Connection, table_id: int) -> str | None:
+    """Why readers may miss rows of the spill."""
+    if conn.execute(_QUERIES["note_spill_capture"], {"table_id": table_id}).fetchone() != (True,):
+        return None
+    return (
+        f"the capture trigger of its spill is gone or disabled, or was for a time, so readers may miss rows of it:"
+        f" ALTER TABLE … ENABLE ALWAYS TRIGGER {CAPTURE_TRIGGER} first, then run `thermocline verify --repair`"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedPartition:
+    """A partition, its ends on the axis, and when its capture was last seen off."""
+
+    relid: int
+    lo: int
+    hi: int
+    lost_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """Partitions, and the spill, whose capture was off for a time and fires again at the moment of a snapshot."""
+
+    partitions: tuple[WatchedPartition, ...]
+    spill_lost_at: datetime | None
+
+
+def read_watched(conn: Connection, table_id: int) -> Watched:
+    rows = conn.execute(_QUERIES["watched"], {"table_id": table_id, "trigger": CAPTURE_TRIGGER}).fetchall()
+    spill = conn.execute(_QUERIES["spill_watched"], {"table_id": table_id}).fetchone()
+    partitions = tuple(WatchedPartition(relid=relid, lo=lo, hi=hi, lost_at=lost_at) for relid, lo, hi, lost_at in rows)
+    return Watched(partitions=partitions, spill_lost_at=spill[0] if spill else None)
+
+
+def note_spill_compared(conn: Connection, table_id: int, watched: Watched) -> None:
+    """Readers see every row of the spill, found at the snapshot at which its capture fired: it is trusted again."""
+    if watched.spill_lost_at is not None:
+        conn.execute(_QUERIES["note_spill_compared"], {"table_id": table_id, "lost_at": watched.spill_lost_at})
+
+
+def note_compared(conn: Connection, table_id: int, watched: Watched, ranges: Sequence[tuple[int, int]]) -> None:
+    """In these ranges, which do not overlap, both tiers agreed at the snapshot at which captures fired: those are
+    trusted again."""
+    whole = [
+        part
+        for part in watched.partitions
+        if sum(max(0, min(part.hi, hi) - max(part.lo, lo)) for lo, hi in ranges) == part.hi - part.lo
+    ]
+    if whole:
+        values = {
+            "table_id": table_id,
+            "relids": [part.relid for part in whole],
+            "lost_at": [part.lost_at for part in whole],
+        }
+        conn.execute(_QUERIES["note_compared"], values)
+
+
+def note_standbys(conn: Connection, standby_grace_seconds: float) -> None:
+    """Keep what each standby said last: one that is away for a moment has readers all the same."""
+    conn.execute(_QUERIES["note_standbys"], {"grace_seconds": standby_grace_seconds})
+
+
+def why_not_forget(conn: Connection, xid: str | None, standby_grace_seconds: float) -> str | None:
+    """Who has a snapshot older than this transaction, and so may still need what it replaced."""
+    if conn.execute(_QUERIES["reads_all_statistics"]).fetchone() != (True,):
+        return "this role cannot see other sessions' snapshots; GRANT pg_read_all_stats to it"
+    note_standbys(conn, standby_grace_seconds)
+    row = conn.execute(_QUERIES["older_readers"], {"xid": xid}).fetchone()
+    return f"{row[0]} may still read it" if row else None
+
+
+def apply_drop(
+    conn: Connection, heap: TableName, heap_oid: int, table_id: int, partition: PartitionSeen, lock_timeout_ms: int
+) -> None:
+    """Detach and drop; the capture trigger stays to the end, so nothing can be written past the lake."""
+    with short_locks(conn, lock_timeout_ms, [heap_oid, partition.oid], f"drop {partition.name}"):
+        name = sql.Identifier(partition.name.schema, partition.name.table)
+        conn.execute(
+            sql.SQL("lock table only {} in access exclusive mode").format(sql.Identifier(heap.schema, heap.table))
+        )
+        where = {"table_id": table_id, "relid": partition.oid, "name": str(partition.name), "lo": partition.lo}
+        if conn.execute(_QUERIES["is_still_it"], where).fetchone() != (True,):
+            raise PartitionGone(f"{partition.name} is another partition by now; the next cycle looks again.")
+        conn.execute(
+            sql.SQL("alter table {} detach partition {}").format(sql.Identifier(heap.schema, heap.table), name)
+        )
+        conn.execute(sql.SQL("drop table {}").format(name))
+        apply_state(conn, table_id, [partition.oid], "dropped")

@@ -1,0 +1,77 @@
+"""Changes of the heap's columns as Postgres follows them: delta, foreign table, routing functions and seam, by
+functions of our schema.
+
+Where the role that made our catalog is a superuser, an event trigger calls them in the transaction of the ALTER TABLE
+itself; else the next cycle does, and captures refuse until then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psycopg
+
+from thermocline.errors import HeapChanged
+from thermocline.runtime.pg import Connection, load_queries
+from thermocline.seam.objects import apply_templates
+from thermocline.seam.partitions import short_locks
+
+_QUERIES = load_queries("thermocline.seam", "queries/schema_changes.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Following:
+    """What there is to follow of one table: whether the heap has another shape than the seam, and whether the lake lags
+    behind."""
+
+    heap_changed: bool
+    lake_behind: bool
+
+
+def read_following(conn: Connection, table_id: int) -> Following:
+    row = conn.execute(_QUERIES["following"], {"table_id": table_id}).fetchone()
+    return Following(heap_changed=bool(row and row[0]), lake_behind=bool(row and row[1]))
+
+
+def apply_heap_changes(conn: Connection, table_id: int, heap_oid: int, lock_timeout_ms: int) -> tuple[str, ...]:
+    """Follow the heap in one short transaction; what was followed, or the refusal with column and types named."""
+    try:
+        with short_locks(conn, lock_timeout_ms, [heap_oid], "follow a change of its columns"):
+            apply_templates(conn)
+            conn.execute(_QUERIES["quiet"])
+            row = conn.execute(_QUERIES["follow"], {"table_id": table_id}).fetchone()
+            return tuple(row[0]) if row else ()
+    except psycopg.errors.FeatureNotSupported as refused:
+        raise HeapChanged(f"{_sentence(refused)}.", hint=refused.diag.message_hint) from refused
+
+
+def read_missing(conn: Connection, table_id: int) -> dict[int, str]:
+    """What files without a column read as, by the column's field number."""
+    return dict(conn.execute(_QUERIES["missing"], {"table_id": table_id}).fetchall())
+
+
+def renumber(conn: Connection, table_id: int, first_free: int) -> None:
+    """Give columns that the lake does not have yet numbers from here on."""
+    conn.execute(_QUERIES["renumber"], {"table_id": table_id, "first_free": first_free})
+
+
+def swap_metadata(conn: Connection, namespace: str, name: str, *, before: str, after: str) -> bool:
+    """Point the catalog at another metadata file, if it points at the one that was looked at."""
+    where = {"namespace": namespace, "name": name, "before": before, "after": after}
+    return conn.execute(_QUERIES["swap_metadata"], where).rowcount == 1
+
+
+def note_lake_behind(conn: Connection, table_id: int) -> None:
+    """The lake's schema may not be the table's: the next cycle compares them."""
+    conn.execute(_QUERIES["lake_behind"], {"table_id": table_id})
+
+
+def apply_lake_columns(conn: Connection, table_id: int) -> None:
+    """The lake has the columns: the foreign table and the view read them there."""
+    conn.execute(_QUERIES["quiet"])
+    conn.execute(_QUERIES["finish"], {"table_id": table_id})
+
+
+def _sentence(refused: psycopg.Error) -> str:
+    text = refused.diag.message_primary or str(refused)
+    return text[:1].upper() + text[1:]

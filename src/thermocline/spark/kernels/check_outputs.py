@@ -1,0 +1,217 @@
+"""Files that a program of others wrote in place of a bin, held against the bin itself before anything is committed.
+
+Nothing the program says is believed. A file counts when its columns carry the table's ids and types at every depth, its
+rows are exactly those of the inputs that live on (a checksum of each column and of whole rows), and its footer says
+nothing untrue of its values: the bounds in the manifest, by which readers leave files out, are made from it. Bloom
+filters and column indexes are not taken, for nothing here tells a true one from one that hides rows. Both sides are
+read in batches, whatever their size.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from thermocline.errors.maintenance import OutsideThePlan
+from thermocline.parquet.copy.byte_files import Pace, Source
+from thermocline.parquet.copy.splice import check_output
+from thermocline.parquet.deletes.equality_deletes import plan_keys
+from thermocline.parquet.deletes.live_rows import RowFilter, read_kept
+from thermocline.parquet.encode.input_reader import InputReader, batches_of, open_parquet
+from thermocline.parquet.encode.lake_schema import LakeSchema, read_lake_schema
+from thermocline.parquet.encode.projection import FieldPath, value_at
+from thermocline.parquet.footer.file_schema import Element, find_differences, read_elements
+from thermocline.parquet.footer.footer import Alike, read_footer
+from thermocline.parquet.rewrite_task import BinTask, OutputFile
+from thermocline.parquet.unreadable import LakeInputUnreadable, RewriteUnsupported
+from thermocline.parquet.values.column_checksums import ColumnSums, no_rows, sum_columns
+from thermocline.runtime.file_io import flush_written, open_location
+
+_REPEATED = 2
+
+
+def check_replacement(task: BinTask, read: ColumnSums, paths: Sequence[str], pace: Pace) -> tuple[OutputFile, ...]:
+    """The files as a commit may take them, on disk for good; refused with what differs, and where.
+
+    `read` are the sums of the inputs, taken before the program was let near them.
+    """
+    lake = read_lake_schema(task.schema_json)
+    reader = InputReader(task=task, lake=lake, pace=pace)
+    written, outputs = no_rows(len(lake.fields)), []
+    for path in paths:
+        try:
+            with Source(path, pace) as source:
+                root = read_elements(read_footer(source, Alike(files=1)).schema)
+            for difference in find_differences(lake, root):
+                raise OutsideThePlan(
+                    f"The external engine wrote {path} otherwise than the table is: {difference}; nothing was "
+                    "committed."
+                )
+            written, output = _read_output(reader, root, path, written)
+        except (
+            LakeInputUnreadable,
+            RewriteUnsupported,
+            OSError,
+            IndexError,
+            KeyError,
+            StopIteration,
+            struct.error,
+        ) as problem:
+            raise OutsideThePlan(f"The external engine named {path}, which cannot be read: {problem}.") from None
+        outputs.append(output)
+    _check_sums(task, lake, read, written)
+    for path in paths:
+        flush_written(*open_location(path))
+    return tuple(outputs)
+
+
+def _read_output(reader: InputReader, root: Element, path: str, before: ColumnSums) -> tuple[ColumnSums, OutputFile]:
+    with open_parquet(path) as opened:
+        projection = reader.projection_of(opened, path)
+        metadata = opened.metadata
+        for group in range(metadata.num_row_groups):
+            _check_nothing_unchecked(metadata.row_group(group), path)
+            ends = [_Ends(leaf=leaf, way=way) for leaf, way in _leaves(root)]
+            for batch in batches_of(opened, path, projection.columns, reader.row_bytes, reader.pace, groups=[group]):
+                before += sum_columns(projection.apply(batch, frozenset()))
+                for one in ends:
+                    one.add(batch)
+            for one in ends:
+                if told := one.find_untrue(metadata.row_group(group).column(one.leaf)):
+                    column = metadata.row_group(group).column(one.leaf).path_in_schema
+                    raise OutsideThePlan(
+                        f"The footer of {path}, which the external engine wrote, says of column {column} "
+                        f"{told}; nothing was committed."
+                    )
+        rows, groups = metadata.num_rows, metadata.num_row_groups
+    return before, check_output(path, rows, groups)
+
+
+def _check_nothing_unchecked(group: pq.RowGroupMetaData, path: str) -> None:
+    """Refuse what hides rows from readers if it is wrong, and cannot be held against the values here."""
+    for number in range(group.num_columns):
+        chunk = group.column(number)
+        what = (
+            "a bloom filter"
+            if chunk.bloom_filter_offset is not None
+            else "a column index"
+            if chunk.has_column_index
+            else None
+        )
+        if what is not None:
+            raise OutsideThePlan(
+                (
+                    f"The external engine gave column {chunk.path_in_schema} of {path} {what}, which cannot be "
+                    "checked; nothing was committed."
+                ),
+                hint="Let the program write its files without bloom filters and page indexes.",
+            )
+
+
+def sum_inputs(task: BinTask, pace: Pace) -> ColumnSums:
+    """The rows of the inputs that live on."""
+    lake = read_lake_schema(task.schema_json)
+    plans = plan_keys(task, lake)
+    reader = InputReader(
+        task=task, lake=lake, pace=pace, also=tuple(sorted({number for plan in plans for number in plan.ids}))
+    )
+    found = no_rows(len(lake.fields))
+    for kept in read_kept(task, reader, RowFilter(task, plans, reader, pace)):
+        found += sum_columns(kept.batch)
+    return found
+
+
+def _check_sums(task: BinTask, lake: LakeSchema, read: ColumnSums, written: ColumnSums) -> None:
+    if read.rows != written.rows:
+        raise OutsideThePlan(
+            f"Bin {task.number} has {read.rows:,} rows, and the external engine wrote {written.rows:,}; "
+            "nothing was committed."
+        )
+    if differing := read.differing(written, [field.name for field in lake.fields]):
+        names = ", ".join(differing)
+        raise OutsideThePlan(
+            f"The external engine wrote other values for bin {task.number}, in column {names}; nothing was committed."
+        )
+    if read.whole != written.whole:
+        raise OutsideThePlan(
+            f"The external engine moved values of bin {task.number} from row to row; nothing was committed."
+        )
+
+
+def _leaves(root: Element) -> Iterator[tuple[int, FieldPath]]:
+    """Each leaf that is in no list, by its number, with the way to it through structs."""
+    number = 0
+
+    def walk(element: Element, way: FieldPath, repeated: bool) -> Iterator[tuple[int, FieldPath]]:
+        nonlocal number
+        repeated = repeated or element.fields.get(3) == _REPEATED
+        if not element.children:
+            if not repeated:
+                yield number, way
+            number += 1
+        for at, child in enumerate(element.children):
+            yield from walk(child, (*way, at), repeated)
+
+    yield from walk(root, (), False)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Ends:
+    """The lowest and highest value of a leaf in a row group, as they are read."""
+
+    leaf: int
+    way: FieldPath
+    nulls: int = 0
+    nans: int = 0
+    low: Any = None
+    high: Any = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        array = value_at(batch.column(self.way[0]), self.way[1:])
+        array = array.storage if isinstance(array, pa.ExtensionArray) else array
+        self.nulls += array.null_count
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        if pa.types.is_fixed_size_binary(array.type):
+            array = array.cast(pa.binary())
+        if pa.types.is_floating(array.type):
+            is_nan = pc.is_nan(array)
+            self.nans += int(pc.sum(is_nan).as_py() or 0)
+            array = array.filter(pc.invert(is_nan))
+        found = pc.min_max(array)
+        if found["min"].is_valid:
+            low, high = found["min"].as_py(), found["max"].as_py()
+            self.low = low if self.low is None else min(self.low, low)
+            self.high = high if self.high is None else max(self.high, high)
+
+    def find_untrue(self, chunk: pq.ColumnChunkMetaData) -> str | None:
+        """What the chunk says of its values that they do not bear out, or that nobody can check."""
+        said = chunk.statistics
+        if said is None:
+            return None
+        if said.has_null_count and said.null_count != self.nulls:
+            return f"that {said.null_count} of its values are NULL, and {self.nulls} are"
+        if said.has_min_max and self.nans:
+            return f"that its values lie between {said.min!r} and {said.max!r}, and {self.nans} of them are NaN"
+        if said.has_min_max and said.logical_type.type == "UUID":
+            return f"that its values lie between {said.min!r} and {said.max!r}, which readers of UUIDs take differently"
+        if not said.has_min_max or self.low is None:
+            return None
+        low, high = _alike(said.min, self.low), _alike(said.max, self.high)
+        if low > self.low or high < self.high:
+            return (
+                f"that its values lie between {low!r} and {high!r}, and they lie between {self.low!r} and {self.high!r}"
+            )
+        return None
+
+
+def _alike(said: Any, value: Any) -> Any:
+    """A bound in the form of a value: Arrow gives moments without the zone that they are in."""
+    zone = getattr(value, "tzinfo", None)
+    return said.replace(tzinfo=zone) if zone is not None and said.tzinfo is None else said

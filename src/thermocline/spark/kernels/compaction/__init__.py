@@ -1,1 +1,0 @@
-"""Rewriting the files of one bin: splice, re-encode, sort, z-order."""

@@ -1,0 +1,66 @@
+"""The Spark task of retention: rows below the line, in files that reach across it, named by position deletes.
+
+Only the tier key is read, and of it only the row groups that can hold a key below the line. Rows that are deleted
+already are left out.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from thermocline.core.types import LakeColumn
+from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, KnownDeletes, write_deletes
+from thermocline.parquet.values.arrow_types import arrow_type
+from thermocline.parquet.values.key_index import Rows
+from thermocline.parquet.values.partition_values import LakePartition, PartitionValue, partition_of_key
+from thermocline.runtime.pg import connect
+from thermocline.spark.kernels.copy_partition import COMPRESSION_LEVEL, registrar
+from thermocline.spark.kernels.fold_range import FileSeen
+from thermocline.spark.kernels.lake_keys import read_keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireTask:
+    """Files whose rows with low <= key < high go. `directory` is the lake table's location."""
+
+    dsn: str = field(repr=False)
+    table_id: int
+    op_id: str
+    number: int
+    files: tuple[FileSeen, ...]
+    tier_key: LakeColumn
+    low: int
+    high: int
+    lake_partition: LakePartition | None
+    directory: str
+    compression_level: int = COMPRESSION_LEVEL
+
+
+def expire_rows(task: ExpireTask, attempt: int) -> tuple[DeleteFile, ...]:
+    """Write the deletes of one task, one file per lake partition. `attempt` makes the file names of a retry its own."""
+    known = KnownDeletes()
+    parts: dict[PartitionValue | None, dict[str, Rows]] = {}
+    for file in task.files:
+        rows = _rows_within(task, file)
+        if len(rows):
+            rows = np.setdiff1d(rows, known.of(file.path, file.deletes))
+        if len(rows):
+            # That of its lowest key is the lake partition of a file: all its rows share it.
+            partition = partition_of_key(task.lake_partition, file.lower_key, arrow_type(task.tier_key.lake_type))
+            parts.setdefault(partition, {})[file.path] = rows
+    target = DeleteTarget(
+        directory=task.directory, stem=f"{task.op_id}-{task.number}-{attempt}", compression_level=task.compression_level
+    )
+    with closing(connect(task.dsn, autocommit=True, application_name="thermocline retain")) as journal:
+        register = registrar(journal, task.table_id, task.op_id)
+        return tuple(write_deletes(target, partition, positions, register) for partition, positions in parts.items())
+
+
+def _rows_within(task: ExpireTask, file: FileSeen) -> Rows:
+    places: list[Rows] = [np.zeros(0, dtype=np.int64)]
+    for keys, first_row in read_keys(file.path, task.tier_key.field_id, task.low, task.high):
+        places.append(np.flatnonzero((keys >= task.low) & (keys < task.high)) + first_row)
+    return np.concatenate(places)

@@ -1,0 +1,60 @@
+"""The Spark tasks of taking up a lake: the sum of rows that one side has of a range, so that equal ones need no
+copy."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from psycopg import sql
+
+from thermocline.core.names import TableName
+from thermocline.core.types import LakeColumn
+from thermocline.parquet.deletes.position_deletes import KnownDeletes
+from thermocline.parquet.values.row_checksum import RowSum, sum_of
+from thermocline.runtime.pg import connect
+from thermocline.spark.kernels.copy_partition import open_rows
+from thermocline.spark.kernels.fold_range import FileSeen
+from thermocline.spark.kernels.select_list import HASH_COLUMN, plan_copy_query
+from thermocline.spark.kernels.verify_rows import LakeShape, read_file_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeapSumTask:
+    """One block range of one heap partition at an exported snapshot."""
+
+    dsn: str = field(repr=False)
+    partition: TableName
+    snapshot_name: str
+    lo_block: int
+    hi_block: int | None
+    columns: tuple[LakeColumn, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeSumTask:
+    """The living rows of one lake file with low <= tier key < high."""
+
+    file: FileSeen
+    shape: LakeShape
+    low: int
+    high: int
+
+
+def sum_rows(task: HeapSumTask | LakeSumTask, _attempt: int) -> tuple[bool, RowSum]:
+    """The sum, and whether it is the heap's."""
+    match task:
+        case HeapSumTask():
+            return True, _sum_heap(task)
+        case LakeSumTask():
+            found = read_file_rows(task.file.path, task.shape, task.file.deletes, KnownDeletes())
+            return False, sum_of(found.rows[(found.places >= task.low) & (found.places < task.high)])
+
+
+def _sum_heap(task: HeapSumTask) -> RowSum:
+    with closing(connect(task.dsn, autocommit=True, application_name="thermocline take up")) as conn:
+        version = conn.info.server_version
+    rows = plan_copy_query(task.partition, task.columns, task.lo_block, task.hi_block, version)
+    query = sql.SQL("select q.{} from ({}) q").format(sql.Identifier(HASH_COLUMN), rows)
+    with open_rows(task.dsn, task.snapshot_name, query) as batches:
+        return sum((sum_of(batch.column(0).to_numpy()) for batch in batches), RowSum())
