@@ -22,7 +22,7 @@ setup: java ## uv, locked dependencies, jars and the embedded Postgres
 	@command -v uv >/dev/null || $(PYTHON) -m uv --version >/dev/null 2>&1 || $(PYTHON) -m pip install --quiet uv \
 	  || $(PYTHON) -m pip install --quiet --user --break-system-packages uv
 	@$(UV) sync --locked --quiet
-	@$(BIN)/python -c 'from thermocline import artifacts; artifacts.spark_jar_paths(); artifacts.postgres_home()'
+	@$(BIN)/python -c 'from thermocline.runtime import artifacts; artifacts.spark_jar_paths(); artifacts.postgres_home()'
 
 java:
 	@if ! command -v java >/dev/null && [ -z "$${JAVA_HOME:-}" ]; then \

@@ -28,7 +28,7 @@ def test_a_jar_is_fetched_once_and_then_comes_from_the_cache(tmp_path: Path, mon
 
 
 def test_two_processes_that_fetch_at_once_both_get_the_whole_jar(tmp_path: Path) -> None:
-    code = f"from thermocline import artifacts; print(artifacts.jar_path({SMALL!r}).stat().st_size)"
+    code = f"from thermocline.runtime import artifacts; print(artifacts.jar_path({SMALL!r}).stat().st_size)"
     environ = {**os.environ, "THERMOCLINE_CACHE": str(tmp_path)}
     both = [
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environ) for _ in range(2)
