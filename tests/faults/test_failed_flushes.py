@@ -11,7 +11,7 @@ from tests.twin import Spanning
 
 from thermocline.errors import LakeFileNotWritten
 from thermocline.lake.commit import exact_commit as commit
-from thermocline.runtime.file_io import flush_commit
+from thermocline.lake.commit.flush import flush_commit
 
 VERBS: dict[str, Callable[[Spanning], object]] = {"tier": Spanning.tier, "fold": Spanning.fold, "truncate": truncated}
 

@@ -16,12 +16,13 @@ from tests.unit.bins import Bin, lake_field
 from tests.unit.test_maintenance_external import PROGRAM
 
 from thermocline.core.types import HeapColumn, plan_lake_columns
+from thermocline.lake.commit.flush import flush_commit
 from thermocline.parquet.deletes.deletion_vectors import write_vectors
 from thermocline.parquet.deletes.position_deletes import DeleteTarget, write_deletes
 from thermocline.parquet.encode.lake_writer import FileTarget, LakeWriter
 from thermocline.parquet.rewrite_task import SortField
 from thermocline.parquet.values.arrow_types import arrow_schema
-from thermocline.runtime.file_io import copy_file, flush_commit, fsync_environment, is_flushing, use_fsync
+from thermocline.runtime.file_io import copy_file, fsync_environment, is_flushing, use_fsync
 from thermocline.runtime.settings import load_settings
 from thermocline.spark.kernels.external_program import ExternalKernel
 

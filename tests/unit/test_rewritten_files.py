@@ -11,7 +11,7 @@ import pytest
 
 from thermocline.parquet.copy.byte_files import CHUNK_BYTES, Sink, Source
 from thermocline.parquet.unreadable import LakeInputUnreadable
-from thermocline.runtime.file_io import flush_young
+from thermocline.runtime.file_io import flush_recent
 
 
 def test_a_range_is_copied_byte_for_byte_and_its_bytes_are_paced(tmp_path: Path) -> None:
@@ -57,4 +57,4 @@ def test_only_young_files_of_this_machine_are_flushed(tmp_path: Path) -> None:
         path.write_bytes(b"rows")
     os.utime(old, (1, 1))
     named = [f"file://{young}", str(old), f"file://{tmp_path}/gone", "s3://bucket/far"]
-    assert flush_young(named, time.time()) == 1
+    assert flush_recent(named, time.time()) == 1

@@ -10,7 +10,7 @@ import typer
 
 from thermocline.runtime.file_io import use_fsync
 from thermocline.runtime.log import configure_logging
-from thermocline.runtime.object_store import store_of, use_store
+from thermocline.runtime.object_store import store_from_settings, use_store
 from thermocline.runtime.settings import LoadedSettings, load_settings
 from thermocline.stack.locate import resolve_settings
 
@@ -61,7 +61,7 @@ def read_settings(*, for_up: bool = False, **flags: Any) -> LoadedSettings:
     if loaded.values.cache is not None:
         # Children and the artifact cache itself look at the environment.
         os.environ["THERMOCLINE_CACHE"] = str(loaded.values.cache)
-    use_store(store_of(loaded.values, os.environ))
+    use_store(store_from_settings(loaded.values, os.environ))
     use_fsync(loaded.values.fsync)
     configure_logging(loaded.values.log_format, loaded.values.log_level)
     return loaded

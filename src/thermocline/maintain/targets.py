@@ -14,8 +14,9 @@ from thermocline.errors.maintenance import LakeTableUnknown
 from thermocline.maintain.context import LakeTarget
 from thermocline.maintain.formats import Target
 from thermocline.maintain.plugins import load_formats, plugin_named
+from thermocline.runtime.environment import PREFIX
 from thermocline.runtime.pg import Connection
-from thermocline.runtime.settings import PREFIX, Settings
+from thermocline.runtime.settings import Settings
 
 _ENVIRONMENT_KEYS = (
     "maintenance_enabled",

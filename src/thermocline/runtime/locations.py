@@ -1,7 +1,7 @@
-"""How places in the lake are written: `file:///path` or a store's own URI, taken literally.
+"""File locations: `file:///path` or the URI of an object store, taken literally.
 
-Iceberg and Hadoop never decode percent signs in a location, so neither do we: a directory called `lake house` is
-`file:///…/lake house`.
+Iceberg and Hadoop do not decode percent signs in a location, so this module does not either: a directory called
+`lake house` is `file:///…/lake house`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 _FILE_URI = re.compile(r"^file:(?://[^/]*)?(?=/)")
 
 
-def location_of(warehouse: str) -> str:
-    """The warehouse as a location; a bare path means the local file system."""
-    if "://" in warehouse or warehouse.startswith("file:"):
-        return warehouse.rstrip("/")
-    return f"file://{Path(warehouse).absolute()}"
+def location_of(folder: str) -> str:
+    """A folder as a location; a bare path means the local file system."""
+    if "://" in folder or folder.startswith("file:"):
+        return folder.rstrip("/")
+    return f"file://{Path(folder).absolute()}"
 
 
 def without_file_scheme(location: str) -> str:

@@ -1,9 +1,8 @@
-"""S3-compatible stores: where they are and which keys open them, said once for pyarrow, PyIceberg, Iceberg's Java side
-and DuckDB.
+"""The S3-compatible object store of this process: its endpoint and its credentials, for every client library.
 
-One store per process. Keys come from the variables the AWS tools use (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
-AWS_SESSION_TOKEN) or from a file as those tools write it; never from an argument or our own settings file, and they are
-part of no `repr`.
+One store per process. Credentials come from the AWS variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+AWS_SESSION_TOKEN) or from an AWS credentials file; never from an argument or our own settings file. No `repr` contains
+them.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from thermocline.errors import BadSetting
-from thermocline.runtime.settings import PREFIX, Settings
+from thermocline.runtime.environment import PREFIX
 
 SCHEMES = ("s3", "s3a", "s3n")
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -24,8 +24,8 @@ _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectStore:
-    """How a store is reached. Without an endpoint it is AWS; without keys pyarrow and Java look where the AWS tools
-    look."""
+    """How to reach a store. Without an endpoint it is AWS; without keys pyarrow and Java search for credentials as the
+    AWS tools do."""
 
     endpoint: str | None = None
     region: str = "us-east-1"
@@ -44,18 +44,18 @@ class ObjectStore:
         return self.endpoint is None or self.endpoint.startswith("https:")
 
     def environment(self) -> dict[str, str]:
-        """What a process needs in its environment to find the same store by `store_of_environment`."""
-        said = {
+        """The environment variables from which `store_from_environment` makes the same store in another process."""
+        variables = {
             f"{PREFIX}S3_ENDPOINT": self.endpoint,
             f"{PREFIX}S3_REGION": self.region,
             f"{PREFIX}S3_PATH_STYLE": "true" if self.path_style else "false",
             **dict(zip(_KEYS, (self.access_key, self.secret_key, self.session_token), strict=True)),
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in variables.items() if value is not None}
 
     def iceberg_properties(self) -> dict[str, str]:
-        """The store in Iceberg's own words, as Java's S3FileIO and PyIceberg read them."""
-        said = {
+        """The store as the properties that Java's S3FileIO and PyIceberg read."""
+        properties = {
             "s3.endpoint": self.endpoint,
             "s3.region": self.region,
             "client.region": self.region,
@@ -64,25 +64,38 @@ class ObjectStore:
             "s3.secret-access-key": self.secret_key,
             "s3.session-token": self.session_token,
         }
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in properties.items() if value is not None}
 
 
 _in_use: ObjectStore | None = None
 
 
 def use_store(store: ObjectStore) -> None:
-    """From now on this process reaches object stores so."""
+    """Set the object store of this process."""
     global _in_use
     _in_use = store
 
 
 def current_store() -> ObjectStore:
-    """The store of this process: what `use_store` said, else what the environment says."""
-    return _in_use if _in_use is not None else store_of_environment(os.environ)
+    """The store of this process: set by `use_store`, else read from the environment."""
+    return _in_use if _in_use is not None else store_from_environment(os.environ)
 
 
-def store_of(settings: Settings, environ: Mapping[str, str]) -> ObjectStore:
-    """The store that the settings name, with the keys of the environment or of the file."""
+class StoreSettings(Protocol):
+    """The settings that name a store."""
+
+    @property
+    def s3_endpoint(self) -> str | None: ...
+    @property
+    def s3_region(self) -> str: ...
+    @property
+    def s3_path_style(self) -> bool: ...
+    @property
+    def s3_credentials_file(self) -> Path | None: ...
+
+
+def store_from_settings(settings: StoreSettings, environ: Mapping[str, str]) -> ObjectStore:
+    """The store that the settings name, with credentials from the environment or the credentials file."""
     keys = _file_keys(settings.s3_credentials_file) if settings.s3_credentials_file else _environment_keys(environ)
     return ObjectStore(
         endpoint=settings.s3_endpoint,
@@ -94,8 +107,8 @@ def store_of(settings: Settings, environ: Mapping[str, str]) -> ObjectStore:
     )
 
 
-def store_of_environment(environ: Mapping[str, str]) -> ObjectStore:
-    """The store that another process handed down."""
+def store_from_environment(environ: Mapping[str, str]) -> ObjectStore:
+    """The store that the parent process passed in the environment."""
     keys = _environment_keys(environ)
     return ObjectStore(
         endpoint=environ.get(f"{PREFIX}S3_ENDPOINT"),
@@ -113,7 +126,7 @@ def is_object_location(location: str) -> bool:
 
 
 def path_in_store(location: str) -> str:
-    """`bucket/key` of an object location, taken literally."""
+    """`bucket/key` of an object location; nothing is decoded."""
     return location.partition("://")[2].rstrip("/")
 
 
@@ -123,8 +136,7 @@ def _environment_keys(environ: Mapping[str, str]) -> tuple[str | None, str | Non
 
 
 def _file_keys(path: Path) -> tuple[str | None, str | None, str | None]:
-    """The keys of section [default] in a file as the AWS tools write it. What is wrong with it is said without its
-    content."""
+    """The keys of section [default] in an AWS credentials file. Error messages never contain the file's content."""
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(path.read_text(encoding="utf-8"))

@@ -23,9 +23,9 @@ from thermocline.core.policy.formats import GROUP
 from thermocline.core.policy.resolve import parse_changes
 from thermocline.errors import BadSetting, UsageError
 from thermocline.errors.maintenance import PolicyKeyUnknown
+from thermocline.runtime.environment import PREFIX
 from thermocline.runtime.pg import without_password
 
-PREFIX = "THERMOCLINE_"
 TEST_PREFIX = "THERMOCLINE_TEST_"
 MAINTENANCE_ENGINES = ("spark", "spark-procedures", "external")
 NOT_IN_FILE = frozenset({"dir", "config"})

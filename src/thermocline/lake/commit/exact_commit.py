@@ -29,6 +29,7 @@ from thermocline.errors import (
     LostRace,
     RangeAlreadyInLake,
 )
+from thermocline.lake.commit.flush import flush_commit, flush_manifests
 from thermocline.lake.commit.java_metrics import java_metrics
 from thermocline.lake.commit.java_values import java_class, list_of_longs
 from thermocline.lake.commit.staged_metadata import remove_staged_metadata
@@ -36,7 +37,6 @@ from thermocline.parquet.deletes.position_deletes import DeleteFile
 from thermocline.parquet.encode.lake_writer import LakeFile
 from thermocline.parquet.footer.metrics import FooterFacts, plan_metrics, position_delete_metrics, read_footer_facts
 from thermocline.parquet.values.partition_values import LakePartition, PartitionValue
-from thermocline.runtime.file_io import flush_commit, flush_manifests
 from thermocline.spark.session import lake_catalog
 
 FENCE_PROPERTY = "thermocline.fence"

@@ -47,7 +47,8 @@ from pyiceberg.types import (
 from thermocline.core.maintenance.files import DataSeen, DeleteKind, DeleteSeen, Ends, PartitionField, TableSeen, Values
 from thermocline.errors import LakeFileUnreadable
 from thermocline.lake.read.storage import LakeReader
-from thermocline.runtime.file_io import open_dictionaries, open_location
+from thermocline.parquet.footer.dictionary_columns import open_with_dictionaries
+from thermocline.runtime.file_io import open_location
 
 PATH_FIELD_ID = 2_147_483_546
 _FIELDS = {found.name: at for at, found in enumerate(DATA_FILE_TYPE[3].fields)}
@@ -239,7 +240,7 @@ def read_deleted_names(path: str) -> dict[str, int] | None:
     filesystem, inner = open_location(path)
     try:
         with filesystem.open_input_file(inner) as source:
-            column = open_dictionaries(source, ["file_path"]).read(["file_path"], use_threads=False).column(0)
+            column = open_with_dictionaries(source, ["file_path"]).read(["file_path"], use_threads=False).column(0)
     except (pa.ArrowException, OSError):
         return None
     return {

@@ -31,7 +31,7 @@ from thermocline.lake.read.table_metadata import has_missing
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.writer_lock import writer_lock
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
-from thermocline.runtime.file_io import flush_young
+from thermocline.runtime.file_io import flush_recent
 
 _MANIFEST_TARGET, _MANIFEST_TARGET_BYTES = "commit.manifest.target-size-bytes", 8_388_608
 PROCEDURES: frozenset[Operation] = frozenset({"compact", "rewrite_position_delete_files", "rewrite_manifests"})
@@ -158,7 +158,7 @@ def _flush_new(before: LakeHead, after: LakeHead) -> None:
     known = {told["snapshot-id"] for told in before.told.get("snapshots", ())}
     for told in after.told.get("snapshots", ()):
         if told["snapshot-id"] not in known:
-            flush_young(read_added_files(after, told["snapshot-id"]), time.time())
+            flush_recent(read_added_files(after, told["snapshot-id"]), time.time())
             flushed(after, told["snapshot-id"])
 
 

@@ -40,7 +40,7 @@ from thermocline.maintain.safety import (
 )
 from thermocline.maintain.writer_lock import back_off, writer_lock
 from thermocline.runtime.fault_points import fault_point
-from thermocline.runtime.file_io import flush_young
+from thermocline.runtime.file_io import flush_recent
 
 _NAMED = 20
 CONFLICT = "metadata version conflict"
@@ -167,7 +167,7 @@ def _read_and_flush(manifest: ManifestFile, base: str) -> Iterator[str]:
     """The files of a manifest that stays. What replaced the files that go must be on disk before they do."""
     for files in read_live_files([manifest], LakeReader(base)):
         paths = [whole_path(path, base) for path, _ in files]
-        flush_young(paths, time.time())
+        flush_recent(paths, time.time())
         yield from paths
 
 

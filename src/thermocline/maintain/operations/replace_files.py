@@ -49,8 +49,9 @@ from thermocline.maintain.operations.late_vectors import holds_all, positions_in
 from thermocline.maintain.writer_lock import back_off
 from thermocline.parquet.deletes.position_deletes import DeleteTarget, write_deletes
 from thermocline.parquet.deletes.row_map import Positions, moved_rows
+from thermocline.parquet.footer.dictionary_columns import open_with_dictionaries
 from thermocline.parquet.rewrite_task import BinResult, RowMap
-from thermocline.runtime.file_io import copy_file, open_dictionaries, open_location
+from thermocline.runtime.file_io import copy_file, open_location
 from thermocline.spark.jobs.compact import Staging
 
 STALE = "stale plan: table head changed since planning"
@@ -356,7 +357,9 @@ def read_positions(delete: DeleteSeen) -> dict[str, Positions]:
     """Rows that a file of position deletes names, by data file."""
     filesystem, inner = open_location(delete.path)
     with filesystem.open_input_file(inner) as source:
-        table = open_dictionaries(source, ["file_path"]).read(["file_path", "pos"], use_threads=False).combine_chunks()
+        table = (
+            open_with_dictionaries(source, ["file_path"]).read(["file_path", "pos"], use_threads=False).combine_chunks()
+        )
     if not table.num_rows:
         return {}
     paths = table.column("file_path").chunk(0).dictionary_encode()

@@ -13,9 +13,10 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from thermocline.parquet.encode.lake_writer import not_written, open_location
+from thermocline.parquet.footer.dictionary_columns import open_with_dictionaries
 from thermocline.parquet.values.key_index import Rows
 from thermocline.parquet.values.partition_values import PartitionValue
-from thermocline.runtime.file_io import flush_written, make_folder, open_dictionaries
+from thermocline.runtime.file_io import flush_written, make_folder
 
 _SCHEMA = pa.schema(
     [
@@ -100,7 +101,7 @@ class KnownDeletes:
         if table is None:
             filesystem, path = open_location(delete_file)
             with filesystem.open_input_file(path) as source:
-                table = open_dictionaries(source, ["file_path"]).read(["file_path", "pos"], use_threads=False)
+                table = open_with_dictionaries(source, ["file_path"]).read(["file_path", "pos"], use_threads=False)
             self._tables[delete_file] = table
         named = pc.equal(table.column("file_path"), pa.scalar(data_file))
         return np.asarray(table.column("pos").filter(named).to_numpy(), dtype=np.int64)

@@ -13,9 +13,9 @@ from thermocline.parquet.copy.byte_files import Pace
 from thermocline.parquet.encode.lake_schema import LakeSchema
 from thermocline.parquet.encode.lake_writer import open_location
 from thermocline.parquet.encode.projection import Projection, plan_projection, with_mapped_ids
+from thermocline.parquet.footer.dictionary_columns import dictionary_columns
 from thermocline.parquet.rewrite_task import BinTask, InputFile
 from thermocline.parquet.unreadable import LakeInputUnreadable, RewriteUnsupported, damaged, not_parquet
-from thermocline.runtime.file_io import dictionary_names
 
 _BUFFER_BYTES = 1 << 20
 _WHOLE_BYTES = 16 << 20
@@ -42,7 +42,7 @@ def open_parquet(path: str, read_dictionary: Collection[str] = ()) -> Iterator[p
                 raise not_parquet(path, bytes(source.read_at(min(8, size), 0)))
             metadata = pq.read_metadata(source)
             buffer = _BUFFER_BYTES if size > _WHOLE_BYTES else 0
-            names = dictionary_names(metadata, read_dictionary)
+            names = dictionary_columns(metadata, read_dictionary)
             file = pq.ParquetFile(
                 source, metadata=metadata, pre_buffer=False, buffer_size=buffer, read_dictionary=names
             )

@@ -1,0 +1,5 @@
+"""The prefix of our environment variables."""
+
+from __future__ import annotations
+
+PREFIX = "THERMOCLINE_"
