@@ -7,7 +7,7 @@ import threading
 import psycopg
 import pytest
 
-from thermocline.gateway.sessions.cancellable_connection import HeldConnection
+from thermocline.gateway.lake_arm.cancellable_connection import HeldConnection
 from thermocline.runtime.postgres_server import PostgresServer
 
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thermocline.gateway.lake_arm.column_facts import ColumnFacts, column_facts
 from thermocline.gateway.lake_arm.scan_sql import source_of
+from thermocline.gateway.sql.column_mapping import ColumnFacts, column_facts
 from thermocline.lake.read.scan import ScanPlan, plan_scan
 from thermocline.lake.read.table_metadata import LakeField, LakeFile, LakeTable, SnapshotFiles
 

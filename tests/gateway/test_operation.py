@@ -37,7 +37,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from thermocline.gateway.config import GatewayConfig, read_certificate
-from thermocline.gateway.lake_arm.lake_directory import EvaluationLimits
+from thermocline.gateway.lake_arm.catalog_reader import EvaluationLimits
 from thermocline.gateway.server import start_in_thread
 from thermocline.runtime.postgres_server import free_port
 

@@ -21,18 +21,19 @@ from sqlglot import exp
 
 from thermocline.errors import StatementRefused
 from thermocline.gateway.lake_arm.postgres_evaluation import check_harmless
-from thermocline.gateway.sessions.client_link import Line, LineClosed
-from thermocline.gateway.sessions.conversation import Conversation
-from thermocline.gateway.sessions.interrupts import Stopping
-from thermocline.gateway.sessions.query_service import WholeQueries
-from thermocline.gateway.sessions.upstream import SYNC, Place, Upstream
-from thermocline.gateway.sql.pushdown.select import fold, parse_select
+from thermocline.gateway.sessions.query_interceptor import Conversation
+from thermocline.gateway.sessions.relay_link import Line, LineClosed
+from thermocline.gateway.sessions.statement_control import Stopping
+from thermocline.gateway.sessions.upstream import Place, Upstream
+from thermocline.gateway.sql.pushdown.select import parse_select
 from thermocline.gateway.sql.query import parsing
 from thermocline.gateway.sql.query.candidates import Candidate, read_candidate
 from thermocline.gateway.sql.statements import parse_statement, sample_of, split_statements
-from thermocline.gateway.sql.trees import chained
+from thermocline.gateway.sql.syntax_tree import chained, fold
 from thermocline.gateway.sql.values import Constant, Infinity, NotProvable, parse_array, parse_value
+from thermocline.gateway.whole_query.whole_query_service import WholeQueries
 from thermocline.gateway.wire.frames import ClientFrames, Frame, ServerPieces
+from thermocline.gateway.wire.frontend_messages import SYNC
 from thermocline.gateway.wire.row_encoding import encode_copy, encode_rows, render_date, render_timestamp, to_text
 from thermocline.gateway.wire.scram import ScramExchange, WrongCredentials, make_verifier
 

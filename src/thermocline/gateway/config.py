@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from thermocline.errors import GatewayNotStarted, NoStack
-from thermocline.gateway.lake_arm.lake_directory import DEFAULT_EVALUATIONS, EvaluationLimits
+from thermocline.gateway.lake_arm.catalog_reader import DEFAULT_EVALUATIONS, EvaluationLimits
 from thermocline.gateway.lake_arm.memory_limits import MemoryLimits
 from thermocline.runtime.settings import Settings, split_address
 

@@ -21,12 +21,12 @@ from thermocline.errors import GatewayNotStarted, ThermoclineError
 from thermocline.gateway import metrics
 from thermocline.gateway.config import Certificate, GatewayConfig, config_of
 from thermocline.gateway.health import HealthServer
+from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
 from thermocline.gateway.lake_arm.duckdb_engine import LakeEngine
-from thermocline.gateway.lake_arm.execute import Answers
-from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
-from thermocline.gateway.sessions.connection import Connection, hang_up
-from thermocline.gateway.sessions.query_service import WholeQueries
+from thermocline.gateway.lake_arm.lake_query_service import Answers
+from thermocline.gateway.sessions.client_connection import Connection, hang_up
 from thermocline.gateway.sessions.upstream import Place, read_place
+from thermocline.gateway.whole_query.whole_query_service import WholeQueries
 from thermocline.runtime.settings import Settings
 
 log = logging.getLogger(__name__)

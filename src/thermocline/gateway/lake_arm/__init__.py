@@ -1,1 +1,1 @@
-"""The lake's rows for `postgres_fdw`."""
+"""Reads of the lake: DuckDB scans, their memory and spill files, and evaluation by Postgres."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
+from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
 from thermocline.gateway.lake_arm.postgres_evaluation import awaited, create_temporary, fields_of, renamed
 from thermocline.gateway.sql.pushdown.select import LakeQuery, PostgresQuery, parse_select, plan_select
 from thermocline.gateway.sql.values import Constant

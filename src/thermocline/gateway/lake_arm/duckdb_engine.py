@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
-import pyarrow as pa
 
-from thermocline.errors import LakeFileUnreadable, StatementTooLarge, UnknownSnapshot
+from thermocline.errors import LakeFileUnreadable, UnknownSnapshot
 from thermocline.gateway import metrics
-from thermocline.gateway.lake_arm.column_facts import ColumnFacts
+from thermocline.gateway.lake_arm.duckdb_batches import (
+    MAX_BATCH_ROWS,
+    DuckBatches,
+    DuckRows,
+    HeldBatches,
+    translate_duckdb_error,
+)
 from thermocline.gateway.lake_arm.duckdb_object_store import connect_store
-from thermocline.gateway.lake_arm.invalid_utf8 import bad_text
 from thermocline.gateway.lake_arm.memory_limits import ConnectionMemory, Databases, MemoryLimits
-from thermocline.gateway.lake_arm.row_sources import Cancelled, ConstantRows, RowSource
+from thermocline.gateway.lake_arm.row_sources import ConstantRows, RowSource
 from thermocline.gateway.lake_arm.scan_sql import source_of
-from thermocline.gateway.sql.pushdown.predicates import Fragment, Parameter, join
-from thermocline.gateway.sql.pushdown.select import LakeQuery, TableScan
-from thermocline.gateway.wire.messages import Field
-from thermocline.gateway.wire.row_encoding import EncodedRows, Shape, encode_rows
+from thermocline.gateway.sql.column_mapping import ColumnFacts
+from thermocline.gateway.sql.fragments import Fragment, join
+from thermocline.gateway.sql.pushdown.select import LakeQuery
+from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.lake.read.scan import ScanPlan, plan_scan, thin_scan
 from thermocline.lake.read.storage import readable_path
 from thermocline.runtime.object_store import ObjectStore, current_store, is_object_location
 
-_BATCH_ROWS, _FEWEST_BATCH_ROWS = 32_768, 2_048
+_FEWEST_BATCH_ROWS = 2_048
 _BATCH_BYTES = 64 << 20
 _SAMPLED_FROM = 20
 _SHORT_TOP_ROWS = 10_000
 _LITTLE_BYTES = 32 << 20
-_TURN_SECONDS = 0.2
 
 _MAX_VERIFIED_FILES = 200_000
 
@@ -148,7 +150,7 @@ class LakeEngine:
             query = "SELECT file_name FROM parquet_schema(?) WHERE num_children IS NULL AND field_id IS NULL LIMIT 1"
             bad = cursor.execute(query, [fresh]).fetchone()
         except duckdb.Error as problem:
-            raise _translated(problem) from problem
+            raise translate_duckdb_error(problem) from problem
         finally:
             cursor.close()
         if bad:
@@ -176,132 +178,4 @@ def batch_rows(plan: ScanPlan) -> int:
     """Rows per batch: fewer where rows are wide, so that a batch stays near a bounded size."""
     size = sum(file.size_bytes for file in plan.data)
     wide = max(1, 4 * size // max(1, plan.row_count))
-    return max(_FEWEST_BATCH_ROWS, min(_BATCH_ROWS, _BATCH_BYTES // wide))
-
-
-class DuckBatches:
-    """Arrow batches of one DuckDB statement; so many statements compute at once, others wait for their turn."""
-
-    def __init__(
-        self,
-        cursor: duckdb.DuckDBPyConnection | None,
-        statement: Fragment,
-        turns: threading.BoundedSemaphore,
-        rows: int = _BATCH_ROWS,
-    ) -> None:
-        self._turns = turns
-        self._cursor = cursor
-        self._statement = statement
-        self._rows = rows
-        self._reader: pa.RecordBatchReader | None = None
-        self._stopped = False
-
-    def next_batch(self) -> pa.RecordBatch | None:
-        """The next batch with rows in it."""
-        cursor = self._opened()
-        while not self._turns.acquire(timeout=_TURN_SECONDS):
-            if self._stopped:
-                raise Cancelled
-        try:
-            return self._computed(cursor)
-        finally:
-            self._turns.release()
-
-    def _opened(self) -> duckdb.DuckDBPyConnection:
-        if self._cursor is None:
-            raise Cancelled
-        return self._cursor
-
-    def _computed(self, cursor: duckdb.DuckDBPyConnection) -> pa.RecordBatch | None:
-        try:
-            if self._stopped:
-                raise Cancelled
-            if self._reader is None:
-                values: list[Parameter] = list(self._statement.parameters)
-                self._reader = cursor.execute(self._statement.text, values).to_arrow_reader(self._rows)
-            for batch in self._reader:
-                if batch.num_rows:
-                    return batch
-            return None
-        except (duckdb.Error, pa.ArrowException, OSError) as problem:
-            raise self._problem(problem) from problem
-
-    def _problem(self, problem: BaseException) -> Exception:
-        return _translated(problem)
-
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        while (batch := self.next_batch()) is not None:
-            yield batch
-
-    def interrupt(self) -> None:
-        self._stopped = True
-        if self._cursor is not None:
-            self._cursor.interrupt()
-
-    def close(self) -> None:
-        self._reader = None
-        if self._cursor is not None:
-            self._cursor.close()
-
-
-class HeldBatches(DuckBatches):
-    """Batches of a statement that holds rows, under its connection's own limit."""
-
-    def __init__(
-        self, memory: ConnectionMemory, statement: Fragment, turns: threading.BoundedSemaphore, rows: int
-    ) -> None:
-        super().__init__(None, statement, turns, rows)
-        self._memory = memory
-        self._closed = False
-
-    def _opened(self) -> duckdb.DuckDBPyConnection:
-        if self._closed:
-            raise Cancelled
-        if self._cursor is None:
-            self._cursor = self._memory.take(lambda: self._stopped)
-        return self._cursor
-
-    def _problem(self, problem: BaseException) -> Exception:
-        told = _translated(problem)
-        if not isinstance(told, MemoryError):
-            return told
-        limit = self._memory.limit_bytes // 1_000_000
-        return StatementTooLarge(f"The statement needs more than the {limit} MB of memory that one connection may use.")
-
-    def close(self) -> None:
-        cursor, self._cursor, self._reader, self._closed = self._cursor, None, None, True
-        if cursor is not None:
-            self._memory.give_back(cursor)
-
-
-class DuckRows:
-    """A DuckDB statement as a row source."""
-
-    def __init__(self, fields: tuple[Field, ...], batches: DuckBatches) -> None:
-        self._fields = fields
-        self._batches = batches
-
-    def fields(self) -> tuple[Field, ...]:
-        return self._fields
-
-    def next_rows(self, shape: Shape) -> EncodedRows | None:
-        batch = self._batches.next_batch()
-        return None if batch is None else encode_rows(batch, shape, [field.type_oid for field in self._fields])
-
-    def interrupt(self) -> None:
-        self._batches.interrupt()
-
-    def close(self) -> None:
-        self._batches.close()
-
-
-def _translated(problem: BaseException) -> Exception:
-    """DuckDB's error as one of ours; its text may quote data, so only the first line is kept."""
-    text = str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__
-    if isinstance(problem, duckdb.InterruptException) or "INTERRUPT" in text:
-        return Cancelled()
-    if isinstance(problem, duckdb.OutOfMemoryException) or "Out of Memory" in text:
-        return MemoryError(text)
-    if (told := bad_text(text)) is not None:
-        return told
-    return LakeFileUnreadable(f"The lake cannot be read: {text}")
+    return max(_FEWEST_BATCH_ROWS, min(MAX_BATCH_ROWS, _BATCH_BYTES // wide))

@@ -18,12 +18,16 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import Token, TokenType
 
 from thermocline.errors import CandidatesTooLarge, StatementRefused, UnknownSnapshot
-from thermocline.gateway.lake_arm.column_facts import SNAPSHOT_COLUMN, ColumnFacts
-from thermocline.gateway.lake_arm.duckdb_engine import DuckBatches, LakeEngine
-from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
-from thermocline.gateway.lake_arm.row_sources import Cancelled, encode_texts, encoded
-from thermocline.gateway.sessions.cancellable_connection import HeldConnection
-from thermocline.gateway.sql.pushdown.select import PostgresQuery, TableScan, fold, parse_select
+from thermocline.gateway.lake_arm.cancellable_connection import HeldConnection
+from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
+from thermocline.gateway.lake_arm.duckdb_batches import DuckBatches
+from thermocline.gateway.lake_arm.duckdb_engine import LakeEngine
+from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.gateway.lake_arm.text_rows import encode_texts, encoded
+from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN, ColumnFacts
+from thermocline.gateway.sql.pushdown.select import PostgresQuery, parse_select
+from thermocline.gateway.sql.syntax_tree import fold
+from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.gateway.wire.messages import Field, data_row
 from thermocline.gateway.wire.row_encoding import EncodedRows, Shape, encode_copy
 

@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-import numpy as np
-
-from thermocline.gateway.wire.binary_format import binary_of_text
-from thermocline.gateway.wire.messages import Field, data_row
-from thermocline.gateway.wire.row_encoding import EncodedRows, Shape, copy_line, copy_message
+from thermocline.gateway.lake_arm.text_rows import encode_texts
+from thermocline.gateway.wire.messages import Field
+from thermocline.gateway.wire.row_encoding import EncodedRows, Shape
 
 
 class Cancelled(Exception):
@@ -54,26 +52,3 @@ class ConstantRows:
 
     def close(self) -> None:
         self._rows = []
-
-
-def encode_texts(rows: Sequence[Sequence[bytes | None]], fields: Sequence[Field], shape: Shape) -> EncodedRows:
-    """Rows given in text form, in the shape the client wants."""
-    if shape.is_copy:
-        return copy_message(b"".join(copy_line(row) for row in rows), len(rows))
-    binary = [at for at in range(len(fields)) if shape.is_binary(at)]
-    if binary:
-        rows = [_with_binary(list(row), fields, binary) for row in rows]
-    return encoded([data_row(row) for row in rows])
-
-
-def _with_binary(row: list[bytes | None], fields: Sequence[Field], binary: Sequence[int]) -> list[bytes | None]:
-    for at in binary:
-        value = row[at]
-        row[at] = None if value is None else binary_of_text(value, fields[at].type_oid)
-    return row
-
-
-def encoded(messages: Sequence[bytes]) -> EncodedRows:
-    """Single messages as one piece."""
-    offsets = np.cumsum([0, *(len(message) for message in messages)], dtype=np.int64)
-    return EncodedRows(memoryview(b"".join(messages)), offsets)

@@ -9,9 +9,10 @@ from dataclasses import replace
 from sqlglot import exp
 
 from thermocline.core.explain import Explanation, LakeCost, TableExplained, total_cost
-from thermocline.gateway.lake_arm.column_facts import SNAPSHOT_COLUMN
-from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
-from thermocline.gateway.sql.pushdown.select import LakeQuery, fold, parse_select, plan_select
+from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
+from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN
+from thermocline.gateway.sql.pushdown.select import LakeQuery, parse_select, plan_select
+from thermocline.gateway.sql.syntax_tree import fold
 from thermocline.lake.read.scan import plan_scan
 
 

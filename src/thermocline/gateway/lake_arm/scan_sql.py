@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from thermocline.errors import LakeFileUnreadable
-from thermocline.gateway.lake_arm.column_facts import ColumnFacts
-from thermocline.gateway.sql.pushdown.predicates import Fragment
+from thermocline.gateway.sql.column_mapping import ColumnFacts
+from thermocline.gateway.sql.fragments import Fragment
 from thermocline.lake.read.scan import ScanPlan
 from thermocline.lake.read.storage import FILE_URI_PATTERN, readable_path
 from thermocline.lake.read.table_metadata import LakeFile

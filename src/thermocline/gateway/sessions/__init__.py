@@ -1,1 +1,1 @@
-"""A person's session, relayed to Postgres."""
+"""Client sessions: logins, the lake session of `postgres_fdw`, and sessions relayed to Postgres."""

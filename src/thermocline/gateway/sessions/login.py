@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from scramp import ScramClient, ScramException
 
 from thermocline.errors import PostgresUnreachable
-from thermocline.gateway.sessions.error_messages import fatal
+from thermocline.gateway.sessions.error_responses import fatal
 from thermocline.gateway.sessions.upstream import Upstream
 from thermocline.gateway.wire import messages as wire
 from thermocline.gateway.wire.frames import Frame, Rows, ServerPieces

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from psycopg.conninfo import conninfo_to_dict
 
 from thermocline.errors import PostgresUnreachable
-from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
+from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
+from thermocline.gateway.wire.frontend_messages import TERMINATE
 from thermocline.gateway.wire.messages import text
 
 _READ_BYTES = 262_144
@@ -20,8 +21,6 @@ _CONNECT_SECONDS = 5
 _PROTOCOL_3 = 196_608
 _SSL_REQUEST = struct.pack(">ii", 8, 80_877_103)
 _CANCEL_CODE = 80_877_102
-TERMINATE = b"X\0\0\0\4"
-SYNC = b"S\0\0\0\4"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thermocline.errors import StatementRefused
-from thermocline.gateway.sql.values import Constant, Infinity, parse_value
 
-_TEXT_OIDS = frozenset({18, 19, 25, 114, 705, 1042, 1043})
-_DAYS_TO_2000 = 10_957
-_MICROS_TO_2000 = 946_684_800_000_000
-_NUMBERS = {
+TEXT_OIDS = frozenset({18, 19, 25, 114, 705, 1042, 1043})
+DAYS_TO_2000 = 10_957
+MICROS_TO_2000 = 946_684_800_000_000
+NUMBER_FORMATS = {
     16: "u1",
     21: ">i2",
     23: ">i4",
@@ -32,14 +31,13 @@ _NUMBERS = {
     1114: ">i8",
     1184: ">i8",
 }
-_KINDS = {1082: "date", 1083: "time", 1114: "timestamp", 1184: "timestamptz"}
 
 
 def to_binary(column: pa.Array, oid: int) -> pa.Array:
     """One column in binary form, nulls kept."""
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), pa.large_binary())
-    if oid in _TEXT_OIDS or oid == 17:
+    if oid in TEXT_OIDS or oid == 17:
         return column.cast(pa.large_binary())
     if oid == 1700:
         return pa.array(
@@ -50,9 +48,9 @@ def to_binary(column: pa.Array, oid: int) -> pa.Array:
         return pa.array(
             [None if value is None else _uuid_bytes(value) for value in column.to_pylist()], pa.large_binary()
         )
-    if oid not in _NUMBERS:
-        raise _refused(oid)
-    kind = np.dtype(_NUMBERS[oid])
+    if oid not in NUMBER_FORMATS:
+        raise refuse_type(oid)
+    kind = np.dtype(NUMBER_FORMATS[oid])
     numbers = _numbers(column, oid)
     data = pa.py_buffer(numbers.astype(kind).tobytes())
     fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(kind.itemsize), len(column), [None, data]).cast(
@@ -63,10 +61,10 @@ def to_binary(column: pa.Array, oid: int) -> pa.Array:
 
 def _numbers(column: pa.Array, oid: int) -> Any:
     if oid == 1082:
-        return pc.fill_null(column.cast(pa.int32()), 0).to_numpy(zero_copy_only=False) - _DAYS_TO_2000
+        return pc.fill_null(column.cast(pa.int32()), 0).to_numpy(zero_copy_only=False) - DAYS_TO_2000
     if oid in (1114, 1184):
         micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-        return pc.fill_null(micros, 0).to_numpy(zero_copy_only=False) - _MICROS_TO_2000
+        return pc.fill_null(micros, 0).to_numpy(zero_copy_only=False) - MICROS_TO_2000
     if oid == 1083:
         return pc.fill_null(column.cast(pa.time64("us")).cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
     return pc.fill_null(column, pa.scalar(0).cast(column.type)).to_numpy(zero_copy_only=False)
@@ -101,36 +99,5 @@ def numeric_binary(value: Decimal) -> bytes:
     return struct.pack(f">hhHh{len(groups)}h", len(groups), weight, 0x4000 if negative else 0, scale, *groups)
 
 
-def binary_of_text(text: bytes, oid: int) -> bytes:
-    """One value in binary form, from Postgres' text of it."""
-    if oid in _TEXT_OIDS:
-        return text
-    if oid == 17:
-        return bytes.fromhex(text[2:].decode())
-    if oid == 2950:
-        return uuid.UUID(text.decode()).bytes
-    if oid == 1700:
-        return numeric_binary(Decimal(text.decode()))
-    if oid == 16:
-        return b"\x01" if text == b"t" else b"\0"
-    if oid not in _NUMBERS:
-        raise _refused(oid)
-    return np.array(_number(text.decode(), oid)).astype(_NUMBERS[oid]).tobytes()
-
-
-def _number(text: str, oid: int) -> int | float:
-    if oid in (700, 701):
-        return float(text)
-    if oid not in _KINDS:
-        return int(text)
-    value = parse_value(_KINDS[oid], Constant(text, "unknown"))
-    if isinstance(value, Infinity):
-        bits = 31 if oid == 1082 else 63
-        return (1 << bits) - 1 if value.positive else -(1 << bits)
-    epoch = {1082: _DAYS_TO_2000, 1083: 0}.get(oid, _MICROS_TO_2000)
-    since_1970: int = int(value) if isinstance(value, int) else 0
-    return since_1970 - epoch
-
-
-def _refused(oid: int) -> StatementRefused:
+def refuse_type(oid: int) -> StatementRefused:
     return StatementRefused(f"The gateway does not send values of type {oid} in binary.", hint="Ask for text.")

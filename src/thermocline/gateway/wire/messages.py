@@ -295,3 +295,9 @@ def data_row(values: Sequence[bytes | None]) -> bytes:
 def error_response(*, severity: str, sqlstate: str, message: str, hint: str = "", detail: str = "") -> bytes:
     fields = [(b"S", severity), (b"V", severity), (b"C", sqlstate), (b"M", message), (b"D", detail), (b"H", hint)]
     return encode(b"E", b"".join(key + text(value) for key, value in fields if value) + b"\0")
+
+
+def notice(sentence: str) -> bytes:
+    """A NOTICE of the gateway's own."""
+    fields = [(b"S", "NOTICE"), (b"V", "NOTICE"), (b"C", "00000"), (b"M", sentence)]
+    return encode(b"N", b"".join(key + text(value) for key, value in fields) + b"\0")

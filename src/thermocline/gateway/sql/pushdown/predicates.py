@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 
 from sqlglot import exp
 
-from thermocline.gateway.lake_arm.column_facts import ColumnFacts
-from thermocline.gateway.sql.trees import bare, chained
+from thermocline.gateway.sql.column_mapping import ColumnFacts
+from thermocline.gateway.sql.fragments import Fragment, join, wrap
+from thermocline.gateway.sql.syntax_tree import bare, chained
+from thermocline.gateway.sql.table_scan import bound_value
 from thermocline.gateway.sql.values import (
     Constant,
     ConstantType,
@@ -26,27 +27,6 @@ from thermocline.gateway.sql.values import (
     parse_value,
 )
 from thermocline.lake.read.scan import Bound, BoundValue, Op
-
-Parameter = bool | int | float | str | bytes | list[str] | list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """A piece of DuckDB SQL and its parameters, in order."""
-
-    text: str
-    parameters: tuple[Parameter, ...] = ()
-
-
-def join(separator: str, fragments: Sequence[Fragment]) -> Fragment:
-    return Fragment(
-        separator.join(f"({part.text})" for part in fragments), tuple(p for part in fragments for p in part.parameters)
-    )
-
-
-def wrap(before: str, inner: Fragment, after: str = "") -> Fragment:
-    return Fragment(f"{before}({inner.text}){after}", inner.parameters)
-
 
 NEVER = Fragment("FALSE")
 UNKNOWN = Fragment("CAST(NULL AS BOOLEAN)")
@@ -384,7 +364,7 @@ def _bound(column: ColumnFacts | None, op: str, constants: Sequence[Constant]) -
         if constant.text is None:
             continue
         value = parse_value(column.field.kind, constant)
-        encoded = _bound_value(value)
+        encoded = bound_value(value)
         if encoded is None:
             return None
         values.append(encoded)
@@ -392,16 +372,3 @@ def _bound(column: ColumnFacts | None, op: str, constants: Sequence[Constant]) -
 
 
 _OPS: dict[str, Op] = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-
-
-def _bound_value(value: Value) -> BoundValue | None:
-    match value:
-        case Infinity():
-            return 2**63 - 1 if value.positive else -(2**63)
-        case uuid.UUID():
-            return value.bytes
-        case str():
-            return value.encode()
-        case int() | Decimal() | bytes():
-            return value
-    return None

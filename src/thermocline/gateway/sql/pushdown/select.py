@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from string import ascii_lowercase, ascii_uppercase
 
 import sqlglot
 from sqlglot import exp
@@ -17,10 +16,12 @@ from sqlglot.errors import SqlglotError
 
 from thermocline.core.names import TableName
 from thermocline.errors import SnapshotMissing, StatementRefused
-from thermocline.gateway.lake_arm.column_facts import SNAPSHOT_COLUMN, TYPE_SIZES, ColumnFacts, TableFacts
-from thermocline.gateway.sql.pushdown.predicates import Fragment, Scope, bounds_of, compile_condition
+from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN, TYPE_SIZES, ColumnFacts, TableFacts
+from thermocline.gateway.sql.fragments import Fragment
+from thermocline.gateway.sql.pushdown.predicates import Scope, bounds_of, compile_condition
 from thermocline.gateway.sql.pushdown.pushdown_nodes import check_known_condition, check_known_statement
-from thermocline.gateway.sql.trees import bare, conjuncts
+from thermocline.gateway.sql.syntax_tree import bare, conjuncts, fold
+from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.gateway.sql.values import Constant, NotProvable, parse_int
 from thermocline.gateway.wire.messages import Field
 from thermocline.lake.read.scan import Bound
@@ -29,8 +30,6 @@ FactsOf = Callable[[TableName], TableFacts]
 
 UNREADABLE = (NotProvable, RecursionError, ValueError, ArithmeticError)
 """What reading a condition may end in: too deep, or with more digits than Python reads; Postgres then evaluates it."""
-_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
-_NAME_BYTES = 63
 _ORDERED_KINDS = frozenset(
     {"boolean", "int", "long", "decimal", "date", "time", "timestamp", "timestamptz", "uuid", "binary", "string"}
 )
@@ -44,22 +43,6 @@ class Output:
     fragment: Fragment
     field: Field
     when_empty: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableScan:
-    """One lake table of a statement: where it stands in the text, its snapshot, and what is provable of its
-    condition."""
-
-    facts: TableFacts
-    snapshot_id: int | None
-    condition: tuple[Fragment, ...]
-    bounds: tuple[Bound, ...]
-    start: int
-    end: int
-    alias: str | None
-    sampled_rows: int | None = None
-    """About so many rows at random, where ANALYZE asks; none: all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +90,6 @@ def _table_name(table: exp.Table) -> TableName:
     if not isinstance(table.this, exp.Identifier) or table.args.get("catalog") or not table.args.get("db"):
         raise StatementRefused(f"{table.sql(dialect='postgres')[:80]} is not a schema-qualified lake table.")
     return TableName(fold(table.args["db"]), fold(table.this))
-
-
-def fold(name: exp.Identifier) -> str:
-    """An identifier as Postgres means it: only letters of ASCII are folded, and names are cut at 63 bytes."""
-    text = str(name.this) if name.args.get("quoted") else str(name.this).translate(_LOWER)
-    return text if len(text) <= _NAME_BYTES // 4 else text.encode()[:_NAME_BYTES].decode("utf-8", "ignore")
 
 
 def plan_select(

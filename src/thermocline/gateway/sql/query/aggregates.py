@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from psycopg import sql
 from sqlglot import exp
 
-from thermocline.gateway.sql.pushdown.predicates import Fragment
+from thermocline.gateway.sql.fragments import Fragment, merged
 from thermocline.gateway.sql.query.expressions import Expressions
-from thermocline.gateway.sql.query.kinds import BOOL, INT8, Kind, numeric
-from thermocline.gateway.sql.query.terms import Term, dual, listed, merged
+from thermocline.gateway.sql.query.sql_types import BOOL, INT8, Kind, numeric
+from thermocline.gateway.sql.query.terms import Term, dual, listed
 from thermocline.gateway.sql.values import NotProvable
 
 AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr)

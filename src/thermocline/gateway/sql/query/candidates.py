@@ -9,12 +9,12 @@ from functools import lru_cache
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from thermocline.gateway.sql.query.calls import check_calls
 from thermocline.gateway.sql.query.constants import value_of
 from thermocline.gateway.sql.query.expressions import COMPUTED
-from thermocline.gateway.sql.query.kinds import DATE, TIMESTAMP, TIMESTAMPTZ
 from thermocline.gateway.sql.query.parsing import Span, check_literals, cut, parse, read_tokens, span_of
 from thermocline.gateway.sql.query.query_nodes import bare, check_known
+from thermocline.gateway.sql.query.sql_types import DATE, TIMESTAMP, TIMESTAMPTZ
+from thermocline.gateway.sql.query.token_checks import check_calls
 from thermocline.gateway.sql.statements import split_statements
 from thermocline.gateway.sql.values import NotProvable
 

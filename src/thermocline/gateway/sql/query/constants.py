@@ -9,8 +9,8 @@ from decimal import Decimal
 
 from psycopg import sql
 
-from thermocline.gateway.sql.pushdown.predicates import Fragment, Parameter
-from thermocline.gateway.sql.query.kinds import INT4, INT8, LAKE_KINDS, Kind, numeric, plain_kind
+from thermocline.gateway.sql.fragments import Fragment, Parameter
+from thermocline.gateway.sql.query.sql_types import INT4, INT8, LAKE_KINDS, Kind, numeric, plain_kind
 from thermocline.gateway.sql.query.terms import Term
 from thermocline.gateway.sql.values import Constant, Infinity, NotProvable, Value, parse_int, parse_value
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from psycopg import sql
 from sqlglot import exp
 
-from thermocline.gateway.sql.pushdown.predicates import Fragment, _bound_value
+from thermocline.gateway.sql.fragments import Fragment, merged
 from thermocline.gateway.sql.query.constants import (
     Given,
     Untyped,
@@ -24,7 +24,9 @@ from thermocline.gateway.sql.query.constants import (
     number,
     value_of,
 )
-from thermocline.gateway.sql.query.kinds import (
+from thermocline.gateway.sql.query.parsing import Span, span_of
+from thermocline.gateway.sql.query.query_nodes import bare
+from thermocline.gateway.sql.query.sql_types import (
     BOOL,
     DATE,
     FLOAT8,
@@ -38,9 +40,8 @@ from thermocline.gateway.sql.query.kinds import (
     meet_collations,
     numeric,
 )
-from thermocline.gateway.sql.query.parsing import Span, span_of
-from thermocline.gateway.sql.query.query_nodes import bare
-from thermocline.gateway.sql.query.terms import Term, dual, merged
+from thermocline.gateway.sql.query.terms import Term, dual
+from thermocline.gateway.sql.table_scan import bound_value
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.lake.read.scan import Bound, Op
 
@@ -278,7 +279,7 @@ class Expressions:
             if text is None or column.plain is None:
                 return None
             try:
-                value = _bound_value(value_of(column.kind, text, utc=self.setting.utc))
+                value = bound_value(value_of(column.kind, text, utc=self.setting.utc))
             except NotProvable:
                 return None
             if value is None:

@@ -8,10 +8,11 @@ from functools import reduce
 
 from sqlglot import exp
 
-from thermocline.gateway.sql.query.calls import EXTRACTED, TRUNCATED
+from thermocline.gateway.sql.fragments import merged
 from thermocline.gateway.sql.query.constants import Untyped
 from thermocline.gateway.sql.query.expressions import Expressions, Reader, as_moment, as_timestamp, check_comparable
-from thermocline.gateway.sql.query.kinds import (
+from thermocline.gateway.sql.query.query_nodes import bare
+from thermocline.gateway.sql.query.sql_types import (
     BOOL,
     DATE,
     INT4,
@@ -24,8 +25,8 @@ from thermocline.gateway.sql.query.kinds import (
     meet_collations,
     numeric,
 )
-from thermocline.gateway.sql.query.query_nodes import bare
-from thermocline.gateway.sql.query.terms import Term, dual, merged
+from thermocline.gateway.sql.query.terms import Term, dual
+from thermocline.gateway.sql.query.token_checks import EXTRACTED, TRUNCATED
 from thermocline.gateway.sql.values import NotProvable
 
 _EVEN_MICROS = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}

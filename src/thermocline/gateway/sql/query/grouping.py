@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from thermocline.gateway.sql.pushdown.predicates import Fragment
-from thermocline.gateway.sql.pushdown.select import fold
+from thermocline.gateway.sql.fragments import Fragment, merged
 from thermocline.gateway.sql.query.aggregates import AGGREGATES, Aggregate
 from thermocline.gateway.sql.query.expressions import Names
-from thermocline.gateway.sql.query.kinds import Kind
 from thermocline.gateway.sql.query.query_nodes import bare
 from thermocline.gateway.sql.query.scope import Scope
-from thermocline.gateway.sql.query.terms import Term, merged
+from thermocline.gateway.sql.query.sql_types import Kind
+from thermocline.gateway.sql.query.terms import Term
+from thermocline.gateway.sql.syntax_tree import fold
 from thermocline.gateway.sql.values import NotProvable
 
 NAMELESS = "?column?"

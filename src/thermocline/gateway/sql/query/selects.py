@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from thermocline.gateway.sql.pushdown.predicates import Fragment
-from thermocline.gateway.sql.pushdown.select import fold
+from thermocline.gateway.sql.fragments import Fragment, merged
 from thermocline.gateway.sql.query.aggregates import direction, read_aggregate, read_window
 from thermocline.gateway.sql.query.constants import limit_of
 from thermocline.gateway.sql.query.expressions import Expressions, Names, Reading, Setting, conjuncts
@@ -30,10 +29,11 @@ from thermocline.gateway.sql.query.grouping import (
     output_place,
     outputs_of,
 )
-from thermocline.gateway.sql.query.kinds import BOOL, Kind, check_meet, meet_collations
 from thermocline.gateway.sql.query.query_nodes import bare
 from thermocline.gateway.sql.query.scope import Relation, Scope, Use
-from thermocline.gateway.sql.query.terms import Term, merged
+from thermocline.gateway.sql.query.sql_types import BOOL, Kind, check_meet, meet_collations
+from thermocline.gateway.sql.query.terms import Term
+from thermocline.gateway.sql.syntax_tree import fold
 from thermocline.gateway.sql.values import NotProvable
 
 OpenTable = Callable[[exp.Table], Use]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from psycopg import sql
 
-from thermocline.gateway.sql.pushdown.predicates import Fragment, Parameter
-from thermocline.gateway.sql.query.kinds import Kind
+from thermocline.gateway.sql.fragments import Fragment, merged
+from thermocline.gateway.sql.query.sql_types import Kind
 from thermocline.lake.read.scan import Bound
 
 
@@ -42,12 +42,6 @@ def dual(kind: Kind, template: str, *parts: Term, heap: str | None = None) -> Te
         None if any(part is None for part in inner) else spelled.format(*(part for part in inner if part is not None))
     )
     return Term(kind=kind, duck=duck, heap=pushed, uses=frozenset().union(*(part.uses for part in parts)))
-
-
-def merged(template: str, parts: Sequence[Fragment]) -> Fragment:
-    """The fragments put into the places of a template, their parameters in the same order."""
-    values: tuple[Parameter, ...] = tuple(value for part in parts for value in part.parameters)
-    return Fragment(template.format(*(part.text for part in parts)), values)
 
 
 def listed(terms: Sequence[Term]) -> Fragment:

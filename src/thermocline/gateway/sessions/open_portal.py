@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from thermocline.core.names import TableName
 from thermocline.errors import StatementRefused
-from thermocline.gateway.lake_arm.execute import Answers, ResultStream
+from thermocline.gateway.lake_arm.lake_query_service import Answers
 from thermocline.gateway.lake_arm.memory_limits import ConnectionMemory
+from thermocline.gateway.lake_arm.result_stream import ResultStream
 from thermocline.gateway.lake_arm.row_sources import ConstantRows
-from thermocline.gateway.lake_arm.transaction import Portal
+from thermocline.gateway.sessions.transaction import Portal
 from thermocline.gateway.sql import statements
 from thermocline.gateway.sql.parameters import constants_of
 from thermocline.gateway.wire.messages import Field

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from psycopg import sql
 from sqlglot import exp
 
-from thermocline.gateway.sql.pushdown.predicates import Fragment
-from thermocline.gateway.sql.pushdown.select import fold
+from thermocline.gateway.sql.fragments import Fragment, merged
 from thermocline.gateway.sql.query.aggregates import direction
 from thermocline.gateway.sql.query.expressions import Expressions
 from thermocline.gateway.sql.query.grouping import (
@@ -25,12 +24,12 @@ from thermocline.gateway.sql.query.grouping import (
     output_name,
     output_place,
 )
-from thermocline.gateway.sql.query.kinds import Kind, plain_kind
 from thermocline.gateway.sql.query.parsing import Span, cut, span_of
 from thermocline.gateway.sql.query.query_nodes import bare
 from thermocline.gateway.sql.query.scope import Scope
 from thermocline.gateway.sql.query.selects import Compiler, Query
-from thermocline.gateway.sql.query.terms import merged
+from thermocline.gateway.sql.query.sql_types import Kind, plain_kind
+from thermocline.gateway.sql.syntax_tree import fold
 from thermocline.gateway.sql.values import NotProvable
 
 

@@ -10,15 +10,14 @@ from psycopg import sql
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, render_axis
 from thermocline.core.names import TableName
-from thermocline.gateway.sessions.query_snapshot import travelling
-from thermocline.gateway.sessions.table_lookup import Tiers
-from thermocline.gateway.sql.pushdown.predicates import Fragment
-from thermocline.gateway.sql.pushdown.select import TableScan
+from thermocline.gateway.sql.fragments import Fragment, merged
 from thermocline.gateway.sql.query.grouping import CORE, Core, grouped
-from thermocline.gateway.sql.query.kinds import INT4, Kind
+from thermocline.gateway.sql.query.heap_transfer import travelling
+from thermocline.gateway.sql.query.query_plan import Statement, TableUse
 from thermocline.gateway.sql.query.scope import SourceColumn
-from thermocline.gateway.sql.query.statement import Statement, TableUse
-from thermocline.gateway.sql.query.terms import merged
+from thermocline.gateway.sql.query.source_tables import Tiers
+from thermocline.gateway.sql.query.sql_types import INT4, Kind
+from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.lake.read.scan import Bound, ScanPlan, is_certain
 from thermocline.lake.read.table_metadata import LakeField

@@ -15,16 +15,16 @@ import pyarrow as pa
 from psycopg import sql
 
 from thermocline.errors import ThermoclineError
-from thermocline.gateway.lake_arm.duckdb_engine import DuckBatches, LakeEngine
+from thermocline.gateway.lake_arm.duckdb_batches import DuckBatches
+from thermocline.gateway.lake_arm.duckdb_engine import LakeEngine
 from thermocline.gateway.lake_arm.row_sources import Cancelled
-from thermocline.gateway.sessions.query_snapshot import Snapshot
-from thermocline.gateway.sql.pushdown.predicates import Fragment
-from thermocline.gateway.sql.query import assembly
+from thermocline.gateway.sql.fragments import Fragment, merged
+from thermocline.gateway.sql.query import tier_sql as assembly
 from thermocline.gateway.sql.query.grouping import Core
-from thermocline.gateway.sql.query.kinds import Kind
-from thermocline.gateway.sql.query.statement import Statement, TableUse
-from thermocline.gateway.sql.query.terms import merged
+from thermocline.gateway.sql.query.query_plan import Statement, TableUse
+from thermocline.gateway.sql.query.sql_types import Kind
 from thermocline.gateway.sql.values import NotProvable
+from thermocline.gateway.whole_query.postgres_snapshot import Snapshot
 from thermocline.gateway.wire.messages import Field
 from thermocline.gateway.wire.row_encoding import EncodedRows, Shape, encode_rows
 

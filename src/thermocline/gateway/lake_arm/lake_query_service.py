@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from concurrent.futures import Executor, Future, wait
 from dataclasses import replace
 
 from thermocline.core.names import TableName
 from thermocline.errors import StatementRefused
 from thermocline.gateway import metrics
-from thermocline.gateway.lake_arm.column_facts import TableFacts
+from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
 from thermocline.gateway.lake_arm.describe import Description, read_description
 from thermocline.gateway.lake_arm.duckdb_engine import LakeEngine
-from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
 from thermocline.gateway.lake_arm.memory_limits import ConnectionMemory
 from thermocline.gateway.lake_arm.postgres_evaluation import PostgresRows
-from thermocline.gateway.lake_arm.row_sources import ConstantRows, RowSource
+from thermocline.gateway.lake_arm.result_stream import ResultStream
+from thermocline.gateway.lake_arm.row_sources import ConstantRows
+from thermocline.gateway.sql.column_mapping import TableFacts
 from thermocline.gateway.sql.pushdown.select import LakeQuery, PostgresQuery, parse_select, plan_select, table_names
 from thermocline.gateway.sql.statements import sample_of
 from thermocline.gateway.sql.values import Constant
 from thermocline.gateway.wire.messages import Field
-from thermocline.gateway.wire.row_encoding import TEXT, EncodedRows, Shape
 
 log = logging.getLogger(__name__)
 
-_WORTH_AHEAD_ROWS = 8_192
 
 PARAMETERS = {
     "server_version": "17.0 (Thermocline)",
@@ -40,55 +38,6 @@ PARAMETERS = {
     "in_hot_standby": "off",
     "default_transaction_read_only": "on",
 }
-
-
-class ResultStream:
-    """Rows of an answer, taken in pieces of any size."""
-
-    def __init__(self, source: RowSource, ahead: Executor | None = None) -> None:
-        """With `ahead` the next rows are read and encoded there while the last ones are sent: never more than one batch
-        in advance."""
-        self._source = source
-        self._shape: Shape | None = None
-        self._rows: EncodedRows | None = None
-        self._at = 0
-        self._ahead = ahead
-        self._coming: Future[EncodedRows | None] | None = None
-
-    def fields(self) -> tuple[Field, ...]:
-        return self._source.fields()
-
-    def buffered(self, limit: int | None) -> tuple[memoryview, int] | None:
-        """Rows that are here already, at most `limit`."""
-        if self._rows is None or self._at >= self._rows.row_count:
-            return None
-        count = self._rows.row_count - self._at
-        count = count if limit is None else min(count, limit)
-        piece = self._rows.piece(self._at, count)
-        self._at += count
-        return piece, count
-
-    def advance(self, shape: Shape = TEXT) -> bool:
-        """Reads the next rows; False at the end. All pieces of an answer have one shape."""
-        if self._shape not in (None, shape):
-            raise StatementRefused("The gateway sends all rows of a cursor in one format.")
-        self._shape = shape
-        coming, self._coming = self._coming, None
-        self._rows, self._at = coming.result() if coming is not None else self._source.next_rows(shape), 0
-        if self._rows is not None and self._ahead is not None and self._rows.row_count >= _WORTH_AHEAD_ROWS:
-            self._coming = self._ahead.submit(self._source.next_rows, shape)
-        return self._rows is not None
-
-    def interrupt(self) -> None:
-        self._source.interrupt()
-
-    def close(self) -> None:
-        self._rows = None
-        coming, self._coming = self._coming, None
-        if coming is not None and not coming.cancel():
-            self._source.interrupt()
-            wait([coming])
-        self._source.close()
 
 
 class Answers:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from thermocline.core.names import TableName
-from thermocline.gateway.lake_arm.execute import ResultStream
-from thermocline.gateway.sessions.error_messages import SessionError
+from thermocline.gateway.lake_arm.result_stream import ResultStream
+from thermocline.gateway.sessions.error_responses import SessionError
 from thermocline.gateway.sql.statements import Statement
 
 

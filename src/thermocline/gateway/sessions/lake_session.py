@@ -12,11 +12,12 @@ from typing import assert_never
 
 from thermocline.errors import StatementRefused
 from thermocline.gateway import metrics
-from thermocline.gateway.lake_arm.execute import Answers, ResultStream
-from thermocline.gateway.lake_arm.open_portal import ROWS, open_portal, tag_of
-from thermocline.gateway.lake_arm.transaction import Cursor, Portal, Prepared, Transaction
-from thermocline.gateway.sessions.error_messages import SessionError, render_problem
-from thermocline.gateway.sessions.interrupts import Stopping
+from thermocline.gateway.lake_arm.lake_query_service import Answers
+from thermocline.gateway.lake_arm.result_stream import ResultStream
+from thermocline.gateway.sessions.error_responses import SessionError, render_problem
+from thermocline.gateway.sessions.open_portal import ROWS, open_portal, tag_of
+from thermocline.gateway.sessions.statement_control import Stopping
+from thermocline.gateway.sessions.transaction import Cursor, Portal, Prepared, Transaction
 from thermocline.gateway.sql import statements
 from thermocline.gateway.sql.parameters import constants_of, texts_of
 from thermocline.gateway.wire import messages as wire

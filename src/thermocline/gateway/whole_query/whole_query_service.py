@@ -10,18 +10,19 @@ import psycopg
 import pyarrow as pa
 
 from thermocline.errors import PostgresUnreachable, ThermoclineError
+from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
 from thermocline.gateway.lake_arm.duckdb_engine import LakeEngine
-from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
 from thermocline.gateway.lake_arm.row_sources import Cancelled
-from thermocline.gateway.sessions.query_run import Run, RunRows
-from thermocline.gateway.sessions.query_snapshot import Snapshot, Snapshots
-from thermocline.gateway.sessions.session_facts import SessionFacts
-from thermocline.gateway.sessions.table_lookup import QUERIES, Tiers, key_of, read_tables, table_nodes
 from thermocline.gateway.sql.query.candidates import Candidate, check_statement, is_lasting
 from thermocline.gateway.sql.query.constants import Given
 from thermocline.gateway.sql.query.expressions import Setting
-from thermocline.gateway.sql.query.statement import Statement, plan_statement
+from thermocline.gateway.sql.query.query_plan import Statement, plan_statement
+from thermocline.gateway.sql.query.source_tables import Tiers, key_of, table_nodes
 from thermocline.gateway.sql.values import NotProvable
+from thermocline.gateway.whole_query.plan_execution import Run, RunRows
+from thermocline.gateway.whole_query.postgres_snapshot import Snapshot, Snapshots
+from thermocline.gateway.whole_query.resolve_tables import QUERIES, read_tables
+from thermocline.gateway.whole_query.session_state import SessionFacts
 from thermocline.gateway.wire.messages import Field
 from thermocline.gateway.wire.row_encoding import to_text
 

@@ -3,79 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
-
-from sqlglot import exp
 
 from thermocline.core.axis import KeyType
 from thermocline.core.names import TableName
-from thermocline.gateway.lake_arm.column_facts import TableFacts
-from thermocline.gateway.lake_arm.lake_directory import LakeDirectory
-from thermocline.gateway.sessions.query_snapshot import Snapshot
-from thermocline.gateway.sql.pushdown.select import fold
-from thermocline.gateway.sql.query.calls import CALLED
-from thermocline.gateway.sql.query.kinds import LAKE_KINDS, Kind, kind_of_column
+from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
+from thermocline.gateway.sql.column_mapping import TableFacts
 from thermocline.gateway.sql.query.scope import SourceColumn
+from thermocline.gateway.sql.query.source_tables import Role, SourceTable, TableKey, Tiers
+from thermocline.gateway.sql.query.sql_types import LAKE_KINDS, Kind, kind_of_column
+from thermocline.gateway.sql.query.token_checks import CALLED
 from thermocline.gateway.sql.values import NotProvable
+from thermocline.gateway.whole_query.postgres_snapshot import Snapshot
 from thermocline.runtime.pg import load_queries
 
-QUERIES = load_queries("thermocline.gateway", "queries/table_lookup.sql")
+QUERIES = load_queries("thermocline.gateway", "queries/resolve_tables.sql")
 MAX_PLAIN_ROWS = 5_000_000
 _MODES = ("tiered",)
 _TYPES = (16, 17, 20, 21, 23, 25, 700, 701, 1043, 1082, 1083, 1114, 1184, 1700, 2950)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tiers:
-    """The cold side of a spanning table: T and S as the snapshot has them, and where the delta is."""
-
-    t: int
-    s: int | None
-    tier_key: str
-    key_type: KeyType
-    pk: tuple[str, ...]
-    delta: TableName
-    facts: TableFacts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceTable:
-    """A table that can be read: its own rows are in `heap`, and those of a spanning table below T in the lake."""
-
-    name: TableName
-    heap: TableName
-    columns: dict[str, SourceColumn]
-    readable: frozenset[str]
-    tiers: Tiers | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
-    """Whose rights and search path count."""
-
-    name: str
-    path: tuple[str, ...]
-
-
-def table_nodes(tree: exp.Expr) -> list[exp.Table]:
-    """Every table the statement names, CTEs left out."""
-    ctes = {fold(cte.args["alias"].this) for cte in tree.find_all(exp.CTE)}
-    return [node for node in tree.find_all(exp.Table) if node.args.get("db") or fold_name(node) not in ctes]
-
-
-def fold_name(node: exp.Table) -> str:
-    if not isinstance(node.this, exp.Identifier):
-        raise NotProvable("a function in FROM is left to Postgres")
-    return fold(node.this)
-
-
-TableKey = tuple[str | None, str]
-
-
-def key_of(node: exp.Table) -> TableKey:
-    """A table as the statement spells it."""
-    return (fold(node.args["db"]) if node.args.get("db") else None, fold_name(node))
 
 
 def read_tables(

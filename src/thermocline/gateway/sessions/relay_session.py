@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from thermocline.errors import WholeQueryRefused
 from thermocline.gateway import metrics
-from thermocline.gateway.sessions import session_facts as probe
-from thermocline.gateway.sessions.client_link import Line, LineClosed
-from thermocline.gateway.sessions.conversation import Conversation, Declined, Refusal, Send, Wish
-from thermocline.gateway.sessions.error_messages import render_problem
-from thermocline.gateway.sessions.upstream import SYNC
+from thermocline.gateway.sessions.error_responses import render_problem
+from thermocline.gateway.sessions.query_interceptor import Conversation, Declined, Refusal, Send, Wish
+from thermocline.gateway.sessions.relay_link import Line, LineClosed
+from thermocline.gateway.wire import frontend_messages
 from thermocline.gateway.wire.extended_batch import Batch, read_batch, read_prepared
 from thermocline.gateway.wire.frames import ClientFrames, Frame, Part
-from thermocline.gateway.wire.messages import ProtocolViolation, ready_for_query
+from thermocline.gateway.wire.frontend_messages import SYNC
+from thermocline.gateway.wire.messages import ProtocolViolation, notice, ready_for_query
 
 ReadClient = Callable[[], Awaitable[bytes]]
 
@@ -163,7 +163,7 @@ class Relay:
             await self._line.forward(frame)
             return
         text = candidate.sql if candidate.is_explained else sql
-        wish = Wish(candidate=candidate, text=text, prepared=probe.parse("", text), name="")
+        wish = Wish(candidate=candidate, text=text, prepared=frontend_messages.parse("", text), name="")
         try:
             await self._ready(await talk.answer(wish))
         except Refusal as refused:
@@ -228,7 +228,7 @@ class Relay:
             await self._ready(render_problem(refusal))
             return True
         if wish.candidate.is_explained:
-            await self._send(probe.notice(f"engine: postgres, because {declined.reason}"))
+            await self._send(notice(f"engine: postgres, because {declined.reason}"))
         return False
 
     async def _refuse(self, refused: Refusal, wish: Wish) -> None:

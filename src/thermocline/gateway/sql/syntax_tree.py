@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from string import ascii_lowercase, ascii_uppercase
+
 from sqlglot import exp
 
 
@@ -29,3 +31,15 @@ def chained(node: exp.Expression, operator: type[exp.Expression]) -> list[exp.Ex
         else:
             found.append(part)
     return found
+
+
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+
+
+_NAME_BYTES = 63
+
+
+def fold(name: exp.Identifier) -> str:
+    """An identifier as Postgres means it: only letters of ASCII are folded, and names are cut at 63 bytes."""
+    text = str(name.this) if name.args.get("quoted") else str(name.this).translate(_LOWER)
+    return text if len(text) <= _NAME_BYTES // 4 else text.encode()[:_NAME_BYTES].decode("utf-8", "ignore")

@@ -13,20 +13,22 @@ from functools import partial
 
 from thermocline.errors import StatementRefused, WholeQueryRefused
 from thermocline.gateway import metrics
-from thermocline.gateway.lake_arm.execute import ResultStream
+from thermocline.gateway.lake_arm.result_stream import ResultStream
 from thermocline.gateway.lake_arm.row_sources import Cancelled, ConstantRows
-from thermocline.gateway.sessions import session_facts as probe
-from thermocline.gateway.sessions.client_link import Line, LineClosed
-from thermocline.gateway.sessions.error_messages import SessionError
-from thermocline.gateway.sessions.interrupts import Stopping
-from thermocline.gateway.sessions.query_service import Answer, Asked, NotSpanning, WholeQueries
-from thermocline.gateway.sessions.upstream import SYNC
+from thermocline.gateway.sessions import session_probe as probe
+from thermocline.gateway.sessions.error_responses import SessionError
+from thermocline.gateway.sessions.relay_link import Line, LineClosed
+from thermocline.gateway.sessions.statement_control import Stopping
 from thermocline.gateway.sql.parameters import texts_of
 from thermocline.gateway.sql.query.candidates import Candidate, may_read, read_candidate
 from thermocline.gateway.sql.query.constants import Given
 from thermocline.gateway.sql.values import NotProvable
+from thermocline.gateway.whole_query.whole_query_service import Answer, Asked, NotSpanning, WholeQueries
+from thermocline.gateway.wire import frontend_messages
 from thermocline.gateway.wire import messages as wire
+from thermocline.gateway.wire.backend_frames import decode_data_row, decode_parameter_oids, decode_row_description
 from thermocline.gateway.wire.frames import Frame
+from thermocline.gateway.wire.frontend_messages import SYNC
 from thermocline.gateway.wire.messages import Bind, Field
 from thermocline.gateway.wire.row_encoding import Shape
 
@@ -154,7 +156,7 @@ class Conversation:
         )
         listed = ", ".join(f"{text} as x{at}" for at, (_, text) in enumerate(wish.candidate.constants))
         named = wish.name.encode() or None
-        parts = [wish.prepared, probe.describe_statement(wish.name), *_asked(_PROBE, probe.PROBE, [named])]
+        parts = [wish.prepared, frontend_messages.describe_statement(wish.name), *_asked(_PROBE, probe.PROBE, [named])]
         if wish.candidate.constants:
             question = _asked(_CONSTANTS, (f"select {computed} from (select {listed}) c"))  # noqa: S608  # the statement's own constants
             if self._line.status == "T":
@@ -166,7 +168,7 @@ class Conversation:
             parts += question
         if wish.bind is None:
             # A simple query leaves neither behind.
-            parts += [probe.close_portal(""), probe.close_statement("")]
+            parts += [frontend_messages.close_portal(""), frontend_messages.close_statement("")]
         frames = await self._line.ask(b"".join([*parts, SYNC]))
         failed = next((at for at, frame in enumerate(frames) if frame.tag == b"E"), None)
         if failed is not None:
@@ -199,7 +201,9 @@ class Conversation:
         """Closes what failed questions left open, and undoes a failed computation of constants: Postgres may never come
         to that one."""
         left = [
-            close(name) for name in (_PROBE, _CONSTANTS, _MARK) for close in (probe.close_portal, probe.close_statement)
+            close(name)
+            for name in (_PROBE, _CONSTANTS, _MARK)
+            for close in (frontend_messages.close_portal, frontend_messages.close_statement)
         ]
         if to_mark:
             left += [*_asked(_MARK, f"rollback to savepoint {_MARK}"), *_asked(_MARK, f"release savepoint {_MARK}")]
@@ -280,7 +284,7 @@ class Conversation:
 
     async def _exported(self) -> str:
         frames = await self._line.ask(b"".join([*_asked(_EXPORT, "select pg_catalog.pg_export_snapshot()"), SYNC]))
-        rows = [probe.values_of(frame) for frame in frames if frame.tag == b"D"]
+        rows = [decode_data_row(frame) for frame in frames if frame.tag == b"D"]
         if not rows or rows[0][0] is None:
             raise Refusal(frames)
         return rows[0][0].decode()
@@ -330,11 +334,15 @@ class Conversation:
         """The last step on the client's own connection; `Answer` has seen that Postgres takes it and gives the
         statement's own types."""
         await self._begin(wish, told)
-        run = [probe.parse(_FINISH, sql), probe.bind(_FINISH, arrays, wish.shape.formats), probe.execute(_FINISH)]
-        done = [probe.close_portal(_FINISH), probe.close_statement(_FINISH)]
+        run = [
+            frontend_messages.parse(_FINISH, sql),
+            frontend_messages.bind(_FINISH, arrays, wish.shape.formats),
+            frontend_messages.execute(_FINISH),
+        ]
+        done = [frontend_messages.close_portal(_FINISH), frontend_messages.close_statement(_FINISH)]
         frames = await self._line.ask(b"".join([*run, *done, SYNC]), frozenset({b"D", b"C", b"E"}))
         if not any(frame.tag == b"3" for frame in frames):
-            await self._line.ask(probe.close_statement(_FINISH) + SYNC)
+            await self._line.ask(frontend_messages.close_statement(_FINISH) + SYNC)
         metrics.WHOLE_QUERIES.labels("duckdb").inc()
         return b""
 
@@ -351,22 +359,22 @@ class Conversation:
 
 def _read_told(wish: Wish, own: tuple[Frame, ...], rest: Sequence[Frame]) -> Told:
     """Postgres' answers to the gateway's questions."""
-    rows = [probe.values_of(frame) for frame in rest if frame.tag == b"D"]
+    rows = [decode_data_row(frame) for frame in rest if frame.tag == b"D"]
     description = next((frame for frame in rest if frame.tag == b"T"), None)
-    oids = next((probe.oids_of(frame) for frame in rest if frame.tag == b"t"), ())
+    oids = next((decode_parameter_oids(frame) for frame in rest if frame.tag == b"t"), ())
     facts = probe.facts_of(rows[0])
     if wish.name and facts.prepared_text != wish.text:
         raise Declined("the prepared statement has another text", own=own, engine=facts.engine)
-    column_oids = probe.column_oids(description) if description is not None else ()
+    columns = decode_row_description(description) if description is not None else ()
     asked = Asked(
         candidate=wish.candidate,
         session=facts,
         parameters=_given(wish.bind, oids, own, facts.engine),
         computed=tuple(probe.given_of(rows[1])) if wish.candidate.constants else (),
-        column_oids=column_oids,
-        column_names=probe.column_names(description) if description is not None else (),
+        column_oids=tuple(column.type_oid for column in columns),
+        column_names=tuple(column.name for column in columns),
         is_older=wish.is_older,
-        is_text=not wish.shape.all_binary(len(column_oids)),
+        is_text=not wish.shape.all_binary(len(columns)),
         snapshot=None,
     )
     return Told(own=own, description=description, asked=asked)
@@ -374,7 +382,7 @@ def _read_told(wish: Wish, own: tuple[Frame, ...], rest: Sequence[Frame]) -> Tol
 
 def _engine(frames: Sequence[Frame]) -> str:
     """The engine the session wishes for, where the probe was answered before a later question failed."""
-    row = next((probe.values_of(frame) for frame in frames if frame.tag == b"D"), None)
+    row = next((decode_data_row(frame) for frame in frames if frame.tag == b"D"), None)
     return probe.facts_of(row).engine if row is not None else "auto"
 
 
@@ -382,12 +390,12 @@ def _asked(name: str, sql: str, values: Sequence[bytes | None] = ()) -> list[byt
     """A question of the gateway's own, leaving nothing behind. One that failed may have left its name: closing a free
     name is no error."""
     run = [
-        probe.close_statement(name),
-        probe.parse(name, sql, [_TEXT_OID] * len(values)),
-        probe.bind(name, values),
-        probe.execute(name),
+        frontend_messages.close_statement(name),
+        frontend_messages.parse(name, sql, [_TEXT_OID] * len(values)),
+        frontend_messages.bind(name, values),
+        frontend_messages.execute(name),
     ]
-    return [*run, probe.close_portal(name), probe.close_statement(name)]
+    return [*run, frontend_messages.close_portal(name), frontend_messages.close_statement(name)]
 
 
 def _given(bind: Bind | None, oids: Sequence[int], own: Sequence[Frame], engine: str) -> tuple[Given, ...]:

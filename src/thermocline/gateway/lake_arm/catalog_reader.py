@@ -19,12 +19,12 @@ from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
 
 from thermocline.core.names import TableName
 from thermocline.errors import GatewayBusy, PostgresUnreachable, UnknownLakeTable
-from thermocline.gateway.lake_arm.column_facts import ColumnsByName, DeclaredColumn, TableFacts, column_facts
 from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.gateway.sql.column_mapping import ColumnsByName, DeclaredColumn, TableFacts, column_facts
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.runtime.pg import SESSION_SETTINGS, load_queries
 
-_QUERIES = load_queries("thermocline.gateway", "queries/lake_directory.sql")
+_QUERIES = load_queries("thermocline.gateway", "queries/catalog_reader.sql")
 _FRESH_SECONDS = 60.0
 _TURN_SECONDS = 0.4
 _NUMBERED = re.compile(r"#(\d+)\.\d+")

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from thermocline.gateway.sessions.table_lookup import SourceTable, TableKey, fold_name, key_of
 from thermocline.gateway.sql.query.expressions import Setting
-from thermocline.gateway.sql.query.finish import Finish, plan_finish
+from thermocline.gateway.sql.query.final_step import Finish, plan_finish
 from thermocline.gateway.sql.query.grouping import Core
 from thermocline.gateway.sql.query.query_nodes import check_known
 from thermocline.gateway.sql.query.scope import Use
 from thermocline.gateway.sql.query.selects import Compiler, Query
+from thermocline.gateway.sql.query.source_tables import SourceTable, TableKey, fold_name, key_of
 from thermocline.gateway.sql.values import NotProvable
 
 

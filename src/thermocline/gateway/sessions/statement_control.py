@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar, cast
 
 from thermocline.gateway import metrics
 from thermocline.gateway.lake_arm.row_sources import Cancelled
-from thermocline.gateway.sessions.error_messages import SessionError
+from thermocline.gateway.sessions.error_responses import SessionError
 
 log = logging.getLogger(__name__)
 

@@ -11,16 +11,16 @@ from typing import Protocol
 
 from thermocline.errors import ThermoclineError
 from thermocline.gateway.config import GatewayConfig
-from thermocline.gateway.lake_arm.execute import PARAMETERS, Answers
-from thermocline.gateway.lake_arm.session import Session
-from thermocline.gateway.sessions.client_link import Line
-from thermocline.gateway.sessions.conversation import Conversation
-from thermocline.gateway.sessions.error_messages import fatal
-from thermocline.gateway.sessions.interrupts import Stopping
+from thermocline.gateway.lake_arm.lake_query_service import PARAMETERS, Answers
+from thermocline.gateway.sessions.error_responses import fatal
+from thermocline.gateway.sessions.lake_session import Session
 from thermocline.gateway.sessions.login import Login, Visitor
-from thermocline.gateway.sessions.query_service import WholeQueries
-from thermocline.gateway.sessions.relay import Relay
+from thermocline.gateway.sessions.query_interceptor import Conversation
+from thermocline.gateway.sessions.relay_link import Line
+from thermocline.gateway.sessions.relay_session import Relay
+from thermocline.gateway.sessions.statement_control import Stopping
 from thermocline.gateway.sessions.upstream import Place, Upstream
+from thermocline.gateway.whole_query.whole_query_service import WholeQueries
 from thermocline.gateway.wire import messages as wire
 from thermocline.gateway.wire.frames import ClientFrames, Frame, ServerPieces
 from thermocline.gateway.wire.messages import (

@@ -1,0 +1,78 @@
+"""Rows given as Postgres text, encoded as the client asked for."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from decimal import Decimal
+
+import numpy as np
+
+from thermocline.gateway.sql.values import Constant, Infinity, parse_value
+from thermocline.gateway.wire.binary_format import (
+    DAYS_TO_2000,
+    MICROS_TO_2000,
+    NUMBER_FORMATS,
+    TEXT_OIDS,
+    numeric_binary,
+    refuse_type,
+)
+from thermocline.gateway.wire.messages import Field, data_row
+from thermocline.gateway.wire.row_encoding import EncodedRows, Shape, copy_line, copy_message
+
+
+def encode_texts(rows: Sequence[Sequence[bytes | None]], fields: Sequence[Field], shape: Shape) -> EncodedRows:
+    """Rows given in text form, in the shape the client wants."""
+    if shape.is_copy:
+        return copy_message(b"".join(copy_line(row) for row in rows), len(rows))
+    binary = [at for at in range(len(fields)) if shape.is_binary(at)]
+    if binary:
+        rows = [_with_binary(list(row), fields, binary) for row in rows]
+    return encoded([data_row(row) for row in rows])
+
+
+def _with_binary(row: list[bytes | None], fields: Sequence[Field], binary: Sequence[int]) -> list[bytes | None]:
+    for at in binary:
+        value = row[at]
+        row[at] = None if value is None else text_to_binary(value, fields[at].type_oid)
+    return row
+
+
+def encoded(messages: Sequence[bytes]) -> EncodedRows:
+    """Single messages as one piece."""
+    offsets = np.cumsum([0, *(len(message) for message in messages)], dtype=np.int64)
+    return EncodedRows(memoryview(b"".join(messages)), offsets)
+
+
+_DATETIME_TYPES = {1082: "date", 1083: "time", 1114: "timestamp", 1184: "timestamptz"}
+
+
+def text_to_binary(text: bytes, oid: int) -> bytes:
+    """One value in binary form, from Postgres' text of it."""
+    if oid in TEXT_OIDS:
+        return text
+    if oid == 17:
+        return bytes.fromhex(text[2:].decode())
+    if oid == 2950:
+        return uuid.UUID(text.decode()).bytes
+    if oid == 1700:
+        return numeric_binary(Decimal(text.decode()))
+    if oid == 16:
+        return b"\x01" if text == b"t" else b"\0"
+    if oid not in NUMBER_FORMATS:
+        raise refuse_type(oid)
+    return np.array(_number(text.decode(), oid)).astype(NUMBER_FORMATS[oid]).tobytes()
+
+
+def _number(text: str, oid: int) -> int | float:
+    if oid in (700, 701):
+        return float(text)
+    if oid not in _DATETIME_TYPES:
+        return int(text)
+    value = parse_value(_DATETIME_TYPES[oid], Constant(text, "unknown"))
+    if isinstance(value, Infinity):
+        bits = 31 if oid == 1082 else 63
+        return (1 << bits) - 1 if value.positive else -(1 << bits)
+    epoch = {1082: DAYS_TO_2000, 1083: 0}.get(oid, MICROS_TO_2000)
+    since_1970: int = int(value) if isinstance(value, int) else 0
+    return since_1970 - epoch

@@ -1,0 +1,1 @@
+"""Whole queries run: tables resolved, one Postgres snapshot taken, heap and lake read."""
