@@ -10,8 +10,10 @@ from importlib import resources
 from typing import Any
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from thermocline.core.names import TableName
 from thermocline.errors import BadDsn, PostgresUnreachable, PostgresVersionUnsupported
 
 CONNECT_TIMEOUT_SECONDS = 5
@@ -96,6 +98,11 @@ def without_password(dsn: str) -> str:
     return make_conninfo(
         "", **{name: value for name, value in _parse(dsn).items() if name not in ("password", "sslpassword")}
     )
+
+
+def table_identifier(name: TableName) -> sql.Identifier:
+    """The qualified name of a relation, quoted where it must be."""
+    return sql.Identifier(name.schema, name.table)
 
 
 def load_queries(package: str, file: str) -> dict[str, str]:

@@ -15,10 +15,12 @@ from psycopg import sql
 from thermocline.core.axis import KeyType
 from thermocline.core.names import TableName
 from thermocline.core.plan.fold import Edge, FoldRange
-from thermocline.runtime.pg import Connection, load_queries
-from thermocline.seam.objects import SeamDefinition, key_expression, key_matches
+from thermocline.runtime.pg import Connection, table_identifier
+from thermocline.seam.objects import SeamDefinition
+from thermocline.seam.row_moves import silence_user_triggers
+from thermocline.seam.templates import Templates, axis_value, bigint_literal
 
-_QUERIES = load_queries("thermocline.seam", "queries/delta.sql")
+_QUERIES = Templates.load("delta.sql")
 _CANONICAL_TEXTS = frozenset(
     {"bpchar", "inet", "cidr", "macaddr", "macaddr8", "oid", "name", "char", "bit", "varbit", "pg_lsn"}
 )
@@ -26,30 +28,26 @@ _CANONICAL_TEXTS = frozenset(
 
 def pending_condition(seam: SeamDefinition, part: FoldRange) -> sql.Composed:
     """Corrections of a tier-key range that wait to be folded; the delta goes by the name `d`."""
-    ends = {
-        "lo": key_expression(seam.key_type, _number(part.lo)),
-        "hi": key_expression(seam.key_type, _number(part.hi)),
-    }
-    condition = _filled("pending", seam, **ends)
+    ends = {"lo": axis_value(seam.key_type, part.lo), "hi": axis_value(seam.key_type, part.hi)}
+    condition = _QUERIES.render("pending", seam, **ends)
     if part.shares > 1:
-        condition += sql.SQL(" ") + _filled("share", seam, share=_number(part.share), shares=_number(part.shares))
+        share = {"share": bigint_literal(part.share), "shares": bigint_literal(part.shares)}
+        condition += sql.SQL(" ") + _QUERIES.render("share", seam, **share)
     return condition
 
 
 def count_pending(conn: Connection, delta: TableName, tier_key: str, key_type: KeyType, t: int) -> int:
     """Corrections that wait below the cut-line."""
-    statement = sql.SQL(_QUERIES["count_pending"]).format(
-        delta=sql.Identifier(delta.schema, delta.table),
-        tier_key=sql.Identifier(tier_key),
-        hi=key_expression(key_type, _number(t)),
-    )
+    values = {"delta": table_identifier(delta), "tier_key": sql.Identifier(tier_key), "hi": axis_value(key_type, t)}
+    statement = _QUERIES.render("count_pending", None, **values)
     row = conn.execute(statement).fetchone()
     return int(row[0]) if row else 0
 
 
 def read_edges(conn: Connection, seam: SeamDefinition, t: int, range_rows: int) -> tuple[Edge, ...]:
     """Where the pieces of the backlog begin, when each is to hold about `range_rows`."""
-    statement = _filled("edges", seam, hi=key_expression(seam.key_type, _number(t)), range_rows=_number(range_rows))
+    values = {"hi": axis_value(seam.key_type, t), "range_rows": bigint_literal(range_rows)}
+    statement = _QUERIES.render("edges", seam, **values)
     return tuple(Edge(key=key, rows=rows) for key, rows in conn.execute(statement))
 
 
@@ -86,8 +84,8 @@ def apply_marks(
         try:
             with conn.transaction():
                 # Where we may, silence the user's own triggers: for the application these rows are not deleted.
-                conn.execute(_QUERIES["quiet_triggers"])
-                conn.execute(_filled("mark_and_unspill", seam, versions=versions))
+                silence_user_triggers(conn)
+                conn.execute(_QUERIES.render("mark_and_unspill", seam, versions=versions))
                 return None
         except psycopg.OperationalError:
             raise
@@ -96,7 +94,7 @@ def apply_marks(
                 f"what was folded stays in {seam.objects.spill}, too, for a trigger or a rule of the user's "
                 f"refuses its delete: {refused}"
             )
-    conn.execute(_filled("mark", seam, versions=versions))
+    conn.execute(_QUERIES.render("mark", seam, versions=versions))
     return reason
 
 
@@ -106,29 +104,11 @@ def lock_for_publication(conn: Connection, spill: TableName) -> None:
 
     It waits for an ALTER TABLE to end, and keeps no reader or writer waiting meanwhile.
     """
-    conn.execute(sql.SQL(_QUERIES["lock_spill"]).format(spill=sql.Identifier(spill.schema, spill.table)))
+    conn.execute(_QUERIES.render("lock_spill", None, spill=table_identifier(spill)))
 
 
 def apply_purge(conn: Connection, seam: SeamDefinition, xid: str) -> tuple[int, bool]:
     """Delete what the fold of this transaction marked; how many rows went, and whether none is left."""
     with conn.transaction():
-        purged = conn.execute(_filled("purge", seam, xid=sql.Literal(xid))).rowcount
-    return purged, conn.execute(_filled("is_purged", seam, xid=sql.Literal(xid))).fetchone() == (True,)
-
-
-def _filled(query: str, seam: SeamDefinition, **more: sql.Composable) -> sql.Composed:
-    names = [column.name for column in seam.heap.columns]
-    return sql.SQL(_QUERIES[query]).format(
-        delta=sql.Identifier(seam.objects.delta.schema, seam.objects.delta.table),
-        spill=sql.Identifier(seam.objects.spill.schema, seam.objects.spill.table),
-        tier_key=sql.Identifier(seam.tier_key),
-        s_columns=sql.SQL(", ").join(sql.Identifier("s", name) for name in names),
-        m_columns=sql.SQL(", ").join(sql.Identifier("m", name) for name in names),
-        spill_is_mine=key_matches(seam.heap.primary_key, "s", "m"),
-        **more,
-    )
-
-
-def _number(value: int) -> sql.Literal:
-    # As text: the lowest bigint cannot be written as a number, for its minus sign is an operator.
-    return sql.Literal(str(value))
+        purged = conn.execute(_QUERIES.render("purge", seam, xid=sql.Literal(xid))).rowcount
+    return purged, conn.execute(_QUERIES.render("is_purged", seam, xid=sql.Literal(xid))).fetchone() == (True,)

@@ -11,7 +11,7 @@ from psycopg import sql
 
 from thermocline.core.names import TableName
 from thermocline.errors import LockNotGranted, PartitionGone
-from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.pg import Connection, connect, table_identifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +41,7 @@ def export_snapshot(dsn: str, partitions: Sequence[TableName], lock_timeout_ms: 
         # LOCK takes no snapshot: the first query after it does, so nothing can be truncated between the snapshot and
         # the lock.
         for partition in partitions:
-            conn.execute(
-                sql.SQL("lock table {} in access share mode").format(sql.Identifier(partition.schema, partition.table))
-            )
+            conn.execute(sql.SQL("lock table {} in access share mode").format(table_identifier(partition)))
         row = conn.execute("select pg_export_snapshot()").fetchone()
         assert row is not None
         sizes = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries, table_identifier
 from thermocline.seam.heap_facts import Grant, HeapFacts
 from thermocline.seam.objects import SeamObjects, apply_grants
 
@@ -40,7 +40,7 @@ def apply_grant_changes(conn: Connection, heap: HeapFacts, objects: SeamObjects)
     for grant in changes.surplus:
         column = sql.SQL(" ({})").format(sql.Identifier(grant.column)) if grant.column else sql.SQL("")
         role = sql.Identifier(grant.grantee) if grant.grantee else sql.SQL("public")
-        seam = sql.Identifier(objects.seam.schema, objects.seam.table)
+        seam = table_identifier(objects.seam)
         conn.execute(sql.SQL("revoke {}{} on {} from {} cascade").format(sql.SQL(grant.privilege), column, seam, role))
     # Revoking a right on the whole view takes the same right on its columns along, so look again.
     apply_grants(conn, objects, read_grant_changes(conn, heap, objects).missing)

@@ -19,8 +19,8 @@ from psycopg import sql
 from thermocline.core.axis import KeyType
 from thermocline.core.names import TableName
 from thermocline.core.types import LakeColumn
-from thermocline.runtime.pg import Connection, load_queries
-from thermocline.seam.heap_facts import Grant, HeapFacts, KeyColumn
+from thermocline.runtime.pg import Connection, load_queries, table_identifier
+from thermocline.seam.heap_facts import Grant, HeapFacts
 
 CAPTURE_TRIGGER = "thermocline_capture"
 HIDDEN_COLUMNS = ("_snapshot", "_op", "_version", "_folded", "_old_key")
@@ -29,7 +29,6 @@ SERVER = "thermocline_gateway"
 _FIELD_NUMBER = re.compile(r"#\d+\.\d+")
 _QUERIES = load_queries("thermocline.seam", "queries/seam.sql")
 _TRUNCATION = load_queries("thermocline.seam", "queries/truncation.sql")
-_FROM_AXIS = {KeyType.DATE: "key_date", KeyType.TIMESTAMP: "key_timestamp", KeyType.TIMESTAMPTZ: "key_timestamptz"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +71,14 @@ def apply_seam_objects(conn: Connection, seam: SeamDefinition, line: int) -> Non
     for name in ("delta", "foreign_table", "spill"):
         conn.execute(sql.SQL(_QUERIES[name]).format(**parts))
     for relation in (objects.delta, objects.spill):
-        conn.execute(sql.SQL("alter table {} owner to {}").format(_ident(relation), owner))
-    conn.execute(sql.SQL("alter foreign table {} owner to {}").format(_ident(objects.lake), owner))
+        conn.execute(sql.SQL("alter table {} owner to {}").format(table_identifier(relation), owner))
+    conn.execute(sql.SQL("alter foreign table {} owner to {}").format(table_identifier(objects.lake), owner))
     apply_templates(conn)
     conn.execute("select thermocline.apply_seam(%s, %s)", [seam.table_id, line])
     if seam.heap.comment is not None:
-        conn.execute(sql.SQL("comment on view {} is {}").format(_ident(objects.seam), sql.Literal(seam.heap.comment)))
+        conn.execute(
+            sql.SQL("comment on view {} is {}").format(table_identifier(objects.seam), sql.Literal(seam.heap.comment))
+        )
     apply_capture(conn, objects, objects.spill)
 
 
@@ -101,7 +102,7 @@ def apply_capture(conn: Connection, objects: SeamObjects, relation: TableName) -
     conn.execute(
         sql.SQL(
             "create or replace trigger {} after insert or update or delete on {} for each row execute function {}()"
-        ).format(sql.Identifier(CAPTURE_TRIGGER), _ident(relation), objects.function("capture"))
+        ).format(sql.Identifier(CAPTURE_TRIGGER), table_identifier(relation), objects.function("capture"))
     )
     fire_always(conn, CAPTURE_TRIGGER, relation)
 
@@ -109,7 +110,9 @@ def apply_capture(conn: Connection, objects: SeamObjects, relation: TableName) -
 def fire_always(conn: Connection, trigger: str, relation: TableName) -> None:
     """Let a trigger fire for logical replication's writes too, and for whoever else has session_replication_role =
     replica."""
-    conn.execute(sql.SQL("alter table {} enable always trigger {}").format(_ident(relation), sql.Identifier(trigger)))
+    conn.execute(
+        sql.SQL("alter table {} enable always trigger {}").format(table_identifier(relation), sql.Identifier(trigger))
+    )
 
 
 def apply_grants(conn: Connection, objects: SeamObjects, grants: Iterable[Grant]) -> None:
@@ -120,29 +123,27 @@ def apply_grants(conn: Connection, objects: SeamObjects, grants: Iterable[Grant]
         option = sql.SQL(" with grant option") if grant.grantable else sql.SQL("")
         conn.execute(
             sql.SQL("grant {}{} on {} to {}{}").format(
-                sql.SQL(grant.privilege), column, _ident(objects.seam), role, option
+                sql.SQL(grant.privilege), column, table_identifier(objects.seam), role, option
             )
         )
 
 
 def remove_seam_objects(conn: Connection, objects: SeamObjects, captured: Iterable[TableName]) -> None:
     """Undo `apply_seam_objects`; the spill goes with whatever it still holds, so check it first."""
-    conn.execute(sql.SQL("drop view if exists {}").format(_ident(objects.seam)))
+    conn.execute(sql.SQL("drop view if exists {}").format(table_identifier(objects.seam)))
     for relation in captured:
         conn.execute(
-            sql.SQL("drop trigger if exists {} on {}").format(sql.Identifier(CAPTURE_TRIGGER), _ident(relation))
+            sql.SQL("drop trigger if exists {} on {}").format(
+                sql.Identifier(CAPTURE_TRIGGER), table_identifier(relation)
+            )
         )
-    conn.execute(sql.SQL("drop table if exists {}").format(_ident(objects.spill)))
-    conn.execute(sql.SQL("drop foreign table if exists {}").format(_ident(objects.lake)))
-    conn.execute(sql.SQL("drop table if exists {}").format(_ident(objects.delta)))
+    conn.execute(sql.SQL("drop table if exists {}").format(table_identifier(objects.spill)))
+    conn.execute(sql.SQL("drop foreign table if exists {}").format(table_identifier(objects.lake)))
+    conn.execute(sql.SQL("drop table if exists {}").format(table_identifier(objects.delta)))
     for row in conn.execute(_QUERIES["unused_domains"]).fetchall():
         conn.execute(sql.SQL("drop domain {}").format(sql.Identifier("thermocline_lake", row[0])))
     for what in ("capture", "statement_cut", "route_insert", "route_update", "route_delete"):
         conn.execute(sql.SQL("drop function if exists {}()").format(objects.function(what)))
-
-
-def _ident(name: TableName) -> sql.Identifier:
-    return sql.Identifier(name.schema, name.table)
 
 
 def _parts(seam: SeamDefinition) -> dict[str, sql.Composable]:
@@ -150,10 +151,10 @@ def _parts(seam: SeamDefinition) -> dict[str, sql.Composable]:
     objects = seam.objects
     key_names = [column.name for column in seam.heap.primary_key]
     return {
-        "heap": _ident(objects.heap),
-        "delta": _ident(objects.delta),
-        "lake": _ident(objects.lake),
-        "spill": _ident(objects.spill),
+        "heap": table_identifier(objects.heap),
+        "delta": table_identifier(objects.delta),
+        "lake": table_identifier(objects.lake),
+        "spill": table_identifier(objects.spill),
         "lake_schema": sql.Literal(seam.lake_schema),
         "lake_table": sql.Literal(seam.lake_table),
         "typed_columns": _joined(
@@ -162,17 +163,12 @@ def _parts(seam: SeamDefinition) -> dict[str, sql.Composable]:
         "foreign_columns": _joined(_foreign_column(seam, column) for column in seam.lake_columns),
         "old_key_type": sql.SQL(next(column.pg_type for column in seam.heap.columns if column.name == seam.tier_key)),
         # The tier key leads, so that one index serves both ranges and single keys.
-        "delta_key": column_list(sorted(key_names, key=lambda name: name != seam.tier_key)),
+        "delta_key": _joined(map(sql.Identifier, sorted(key_names, key=lambda name: name != seam.tier_key))),
     }
 
 
 def _joined(items: Iterable[sql.Composable]) -> sql.Composed:
     return sql.SQL(", ").join(items)
-
-
-def column_list(names: Iterable[str], alias: str | None = None) -> sql.Composed:
-    """Columns by name, of the relation with that alias."""
-    return _joined(sql.Identifier(alias, name) if alias else sql.Identifier(name) for name in names)
 
 
 def _typed_column(name: str, pg_type: str, collation: str | None) -> sql.Composed:
@@ -203,22 +199,3 @@ def _foreign_column(seam: SeamDefinition, column: LakeColumn) -> sql.Composed:
         return typed
     # `#5.1` asks the gateway for field 5; a column of that very name is therefore asked for by its own number.
     return typed + sql.SQL(" options (column_name {})").format(sql.Literal(f"#{column.field_id}.1"))
-
-
-def key_matches(key: tuple[KeyColumn, ...], left: str, right: str) -> sql.Composed:
-    return sql.SQL(" and ").join(
-        sql.SQL("{} operator({}.{}) {}").format(
-            sql.Identifier(left, column.name),
-            sql.Identifier(column.operator_schema),
-            sql.SQL(column.operator),
-            sql.Identifier(right, column.name),
-        )
-        for column in key
-    )
-
-
-def key_expression(key_type: KeyType, axis: sql.Composable) -> sql.Composed:
-    """A place on the axis as a value of the key's own type."""
-    if key_type.is_integer:
-        return sql.SQL("{}::bigint").format(axis)
-    return sql.SQL("thermocline.{}({}::bigint)").format(sql.Identifier(_FROM_AXIS[key_type]), axis)

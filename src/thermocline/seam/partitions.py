@@ -18,12 +18,13 @@ from thermocline.core.axis import AXIS_MAX, KeyType
 from thermocline.core.names import TableName
 from thermocline.core.observation import PartitionSeen, PartitionState
 from thermocline.errors import LockNotGranted, PartitionGone
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, table_identifier
 from thermocline.seam.heap_facts import HeapPartition
-from thermocline.seam.objects import CAPTURE_TRIGGER, SeamDefinition, apply_capture, key_expression
+from thermocline.seam.objects import CAPTURE_TRIGGER, SeamDefinition, apply_capture
+from thermocline.seam.templates import Templates, axis_value
 from thermocline.seam.truncation import apply_truncate_capture
 
-_QUERIES = load_queries("thermocline.seam", "queries/partitions.sql")
+_QUERIES = Templates.load("partitions.sql")
 
 
 @contextmanager
@@ -111,12 +112,7 @@ def read_lowest_beyond(conn: Connection, seam: SeamDefinition, bound: int) -> in
     """The lowest key at or above a bound that no partition reaches."""
     if bound >= AXIS_MAX:
         return None
-    parts = {
-        "spill": sql.Identifier(seam.objects.spill.schema, seam.objects.spill.table),
-        "tier_key": sql.Identifier(seam.tier_key),
-        "bound": key_expression(seam.key_type, sql.Literal(str(bound))),
-    }
-    row = conn.execute(sql.SQL(_QUERIES["lowest_beyond"]).format(**parts)).fetchone()
+    row = conn.execute(_QUERIES.render("lowest_beyond", seam, bound=axis_value(seam.key_type, bound))).fetchone()
     return row[0] if row else None
 
 
@@ -136,7 +132,7 @@ def read_now(conn: Connection, key_type: KeyType) -> int | None:
 
 
 def _has_rows(conn: Connection, partition: TableName) -> bool:
-    name = sql.Identifier(partition.schema, partition.table)
+    name = table_identifier(partition)
     return conn.execute(sql.SQL("select exists (select 1 from only {})").format(name)).fetchone() == (True,)
 
 
@@ -144,11 +140,11 @@ def _has_row_within(conn: Connection, seam: SeamDefinition, at: int, ceiling: in
     if at >= AXIS_MAX or (ceiling is not None and at >= ceiling) or (seam.key_type is KeyType.DATE and at > 2**31 - 1):
         return False
     key = sql.Identifier("h", seam.tier_key)
-    conditions = [sql.SQL("{} >= {}").format(key, key_expression(seam.key_type, sql.Literal(str(at))))]
+    conditions = [sql.SQL("{} >= {}").format(key, axis_value(seam.key_type, at))]
     if ceiling is not None:
-        conditions.append(sql.SQL("{} < {}").format(key, key_expression(seam.key_type, sql.Literal(str(ceiling)))))
+        conditions.append(sql.SQL("{} < {}").format(key, axis_value(seam.key_type, ceiling)))
     statement = sql.SQL("select exists (select 1 from {heap} h where {conditions})").format(
-        heap=sql.Identifier(seam.objects.heap.schema, seam.objects.heap.table),
+        heap=table_identifier(seam.objects.heap),
         conditions=sql.SQL(" and ").join(conditions),
     )
     return conn.execute(statement).fetchone() == (True,)
@@ -182,9 +178,9 @@ def apply_seal(conn: Connection, seam: SeamDefinition, partition: PartitionSeen,
             )
         conn.execute(
             sql.SQL("delete from {} d where d.{key} >= {} and d.{key} < {}").format(
-                sql.Identifier(seam.objects.delta.schema, seam.objects.delta.table),
-                key_expression(seam.key_type, sql.Literal(str(max(t, partition.lo)))),
-                key_expression(seam.key_type, sql.Literal(str(partition.hi))),
+                table_identifier(seam.objects.delta),
+                axis_value(seam.key_type, max(t, partition.lo)),
+                axis_value(seam.key_type, partition.hi),
                 key=sql.Identifier(seam.tier_key),
             )
         )
@@ -325,15 +321,11 @@ def apply_drop(
 ) -> None:
     """Detach and drop; the capture trigger stays to the end, so nothing can be written past the lake."""
     with short_locks(conn, lock_timeout_ms, [heap_oid, partition.oid], f"drop {partition.name}"):
-        name = sql.Identifier(partition.name.schema, partition.name.table)
-        conn.execute(
-            sql.SQL("lock table only {} in access exclusive mode").format(sql.Identifier(heap.schema, heap.table))
-        )
+        name = table_identifier(partition.name)
+        conn.execute(sql.SQL("lock table only {} in access exclusive mode").format(table_identifier(heap)))
         where = {"table_id": table_id, "relid": partition.oid, "name": str(partition.name), "lo": partition.lo}
         if conn.execute(_QUERIES["is_still_it"], where).fetchone() != (True,):
             raise PartitionGone(f"{partition.name} is another partition by now; the next cycle looks again.")
-        conn.execute(
-            sql.SQL("alter table {} detach partition {}").format(sql.Identifier(heap.schema, heap.table), name)
-        )
+        conn.execute(sql.SQL("alter table {} detach partition {}").format(table_identifier(heap), name))
         conn.execute(sql.SQL("drop table {}").format(name))
         apply_state(conn, table_id, [partition.oid], "dropped")

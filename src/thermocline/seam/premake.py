@@ -14,14 +14,16 @@ import psycopg
 from psycopg import sql
 
 from thermocline.core.axis import AXIS_MAX, render_axis
-from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName
+from thermocline.core.names import TableName
 from thermocline.core.plan.premake import Grid, NewPartition
 from thermocline.errors import ChangedByTrigger
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, table_identifier
+from thermocline.seam.free_names import free_name
 from thermocline.seam.heap_facts import HeapPartition
-from thermocline.seam.objects import SeamDefinition, key_expression
+from thermocline.seam.objects import SeamDefinition
 from thermocline.seam.partitions import short_locks
-from thermocline.seam.row_moves import check_arrived, check_count, quiet_triggers
+from thermocline.seam.row_moves import check_arrived, check_count, user_triggers_silenced
+from thermocline.seam.templates import Templates, axis_value
 
 REFUSED_BY_TRIGGERS = (
     ChangedByTrigger,
@@ -31,7 +33,7 @@ REFUSED_BY_TRIGGERS = (
 )
 """What comes back where a user's trigger, which fires for us, will not let rows move as they are."""
 
-_QUERIES = load_queries("thermocline.seam", "queries/premake.sql")
+_QUERIES = Templates.load("premake.sql")
 
 
 def read_grid(
@@ -40,13 +42,15 @@ def read_grid(
     """The grid as it stands. Only partitions at the top are looked into, down to the first that holds a row."""
     ready = 0
     for partition in reversed(partitions):
-        name = sql.Identifier(partition.name.schema, partition.name.table)
+        name = table_identifier(partition.name)
         if conn.execute(sql.SQL("select exists (select 1 from only {})").format(name)).fetchone() == (True,):
             break
         ready += 1
     beyond = None
     if partitions and partitions[-1].hi != AXIS_MAX:
-        row = conn.execute(_filled(seam, "highest_beyond", bound=_key(seam, max(t, partitions[-1].hi)))).fetchone()
+        row = conn.execute(
+            _QUERIES.render("highest_beyond", seam, bound=axis_value(seam.key_type, max(t, partitions[-1].hi)))
+        ).fetchone()
         beyond = row[0] if row else None
     zone = conn.execute(_QUERIES["zone"]).fetchone()
     return Grid(
@@ -66,23 +70,19 @@ def apply_premake(
 ) -> tuple[TableName, int]:
     """Make one partition and move the rows that wait for it; its name and how many they were."""
     heap, spill = seam.objects.heap, seam.objects.spill
-    ends = {"lo": _key(seam, new.lo), "hi": _key(seam, new.hi)}
+    ends = {"lo": axis_value(seam.key_type, new.lo), "hi": axis_value(seam.key_type, new.hi)}
     with short_locks(conn, lock_timeout_ms, [seam.heap.oid], f"make partition {new.name}"):
         for relation in (heap, spill):  # writers take them in this order too
-            conn.execute(
-                sql.SQL("lock table only {} in access exclusive mode").format(
-                    sql.Identifier(relation.schema, relation.table)
-                )
-            )
-        name = _free_name(conn, TableName(schema, new.name))
-        partition = sql.Identifier(name.schema, name.table)
-        waiting = conn.execute(_filled(seam, "spilled", **ends)).fetchone() == (True,)
-        with quiet_triggers(conn) if waiting else nullcontext():
-            held = conn.execute(_filled(seam, "hold", **ends)).rowcount if waiting else 0
+            conn.execute(sql.SQL("lock table only {} in access exclusive mode").format(table_identifier(relation)))
+        name = free_name(conn, TableName(schema, new.name))
+        partition = table_identifier(name)
+        waiting = conn.execute(_QUERIES.render("spilled", seam, **ends)).fetchone() == (True,)
+        with user_triggers_silenced(conn) if waiting else nullcontext():
+            held = conn.execute(_QUERIES.render("hold", seam, **ends)).rowcount if waiting else 0
             if waiting:
-                conn.execute(_filled(seam, "take_out", **ends))
+                conn.execute(_QUERIES.render("take_out", seam, **ends))
             literals = {"lo_literal": _literal(seam, new.lo), "hi_literal": _literal(seam, new.hi)}
-            conn.execute(_filled(seam, "make", partition=partition, **literals))
+            conn.execute(_QUERIES.render("make", seam, partition=partition, **literals))
             conn.execute(sql.SQL("alter table {} owner to {}").format(partition, sql.Identifier(seam.heap.owner)))
             if waiting:
                 _put_in(conn, seam, partition, held)
@@ -93,43 +93,11 @@ def _put_in(conn: Connection, seam: SeamDefinition, partition: sql.Identifier, h
     """Put the rows that were held into the partition made for them, all of them and as they are."""
     moved = sql.Identifier("pg_temp", "thermocline_moved")
     what = "wait in the spill for it"
-    writable = [column.name for column in seam.heap.columns if not column.generated]
-    conn.execute(
-        _filled(
-            seam, "put_in", partition=partition, writable=sql.SQL(", ").join(sql.Identifier(name) for name in writable)
-        )
-    )
+    conn.execute(_QUERIES.render("put_in", seam, partition=partition))
     check_arrived(conn, seam, moved, partition, what)
     check_count(conn, partition, held, what)
     conn.execute(sql.SQL("drop table {}").format(moved))
 
 
-def _free_name(conn: Connection, wished: TableName) -> TableName:
-    number = 1
-    name = wished.table.encode()[:MAX_IDENTIFIER_BYTES].decode(errors="ignore")
-    query = (
-        "select from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %s and c.relname = %s"
-    )
-    candidate = name
-    while conn.execute(query, [wished.schema, candidate]).fetchone() is not None:
-        number += 1
-        tail = f"_{number}"
-        candidate = name.encode()[: MAX_IDENTIFIER_BYTES - len(tail)].decode(errors="ignore") + tail
-    return TableName(wished.schema, candidate)
-
-
-def _key(seam: SeamDefinition, at: int) -> sql.Composed:
-    return key_expression(seam.key_type, sql.Literal(str(at)))
-
-
 def _literal(seam: SeamDefinition, at: int) -> sql.Literal:
     return sql.Literal(render_axis(seam.key_type, at))
-
-
-def _filled(seam: SeamDefinition, query: str, **more: sql.Composable) -> sql.Composed:
-    return sql.SQL(_QUERIES[query]).format(
-        heap=sql.Identifier(seam.objects.heap.schema, seam.objects.heap.table),
-        spill=sql.Identifier(seam.objects.spill.schema, seam.objects.spill.table),
-        tier_key=sql.Identifier(seam.tier_key),
-        **more,
-    )

@@ -14,13 +14,22 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from thermocline.core.axis import AXIS_MIN, render_axis
-from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName
+from thermocline.core.names import TableName
 from thermocline.core.plan.restore import KnownPartition, RestoreRange, Standing
-from thermocline.runtime.pg import Connection, load_queries
-from thermocline.seam.objects import SeamDefinition, column_list, key_expression, key_matches
-from thermocline.seam.row_moves import check_arrived, check_count, check_left, count_rows, hold_lacking, quiet_triggers
+from thermocline.runtime.pg import Connection, table_identifier
+from thermocline.seam.free_names import free_name
+from thermocline.seam.objects import SeamDefinition
+from thermocline.seam.row_moves import (
+    check_arrived,
+    check_count,
+    check_left,
+    count_rows,
+    hold_lacking,
+    user_triggers_silenced,
+)
+from thermocline.seam.templates import Templates, key_between
 
-_QUERIES = load_queries("thermocline.seam", "queries/restore.sql")
+_QUERIES = Templates.load("restore.sql")
 _PLACE = "thermocline_delta"
 
 
@@ -55,21 +64,20 @@ def read_filled(conn: Connection, table_id: int) -> tuple[FilledRange, ...]:
 def drop_filled(conn: Connection, table_id: int, filled: FilledRange) -> None:
     """Give a filled table up: what it holds is in the lake and the delta."""
     with conn.transaction():
-        conn.execute(sql.SQL("drop table if exists {}").format(_ident(filled.table)))
+        conn.execute(sql.SQL("drop table if exists {}").format(table_identifier(filled.table)))
         conn.execute(_QUERIES["forget"], {"table_id": table_id, "lo": filled.lo})
 
 
 def has_rows(conn: Connection, seam: SeamDefinition, part: RestoreRange) -> bool:
     """Whether readers see a row in the range, or one that they would see is deleted by a correction."""
-    return conn.execute(_filled("has_rows", seam, condition=within(seam, part.lo, part.hi, "s"))).fetchone() == (True,)
+    return conn.execute(
+        _QUERIES.render("has_rows", seam, condition=key_between(seam, part.lo, part.hi, "s"))
+    ).fetchone() == (True,)
 
 
 def count_lacking(conn: Connection, seam: SeamDefinition, part: RestoreRange) -> int:
     """How many rows readers see in the range that the heap does not have."""
-    key_is = key_matches(seam.heap.primary_key, "h", "s")
-    row = conn.execute(
-        _filled("lacking", seam, condition=within(seam, part.lo, part.hi, "s"), key_is=key_is)
-    ).fetchone()
+    row = conn.execute(_QUERIES.render("lacking", seam, condition=key_between(seam, part.lo, part.hi, "s"))).fetchone()
     assert row is not None
     return int(row[0])
 
@@ -77,13 +85,14 @@ def count_lacking(conn: Connection, seam: SeamDefinition, part: RestoreRange) ->
 def fill(conn: Connection, seam: SeamDefinition, part: RestoreRange, snapshot: int) -> FilledRange:
     """Make a table like the heap and fill it with what readers see of the range, in the caller's transaction."""
     table = free_name(conn, TableName(_PLACE, part.name.table))
-    writable = [column.name for column in seam.heap.columns if not column.generated]
-    places = {"filled": _ident(table), "writable": column_list(writable), "s_writable": column_list(writable, "s")}
-    conn.execute(_filled("make", seam, **places))
-    conn.execute(sql.SQL("alter table {} owner to {}").format(_ident(table), sql.Identifier(seam.heap.owner)))
-    rows = conn.execute(_filled("fill", seam, condition=within(seam, part.lo, part.hi, "s"), **places)).rowcount
+    places = {"filled": table_identifier(table)}
+    conn.execute(_QUERIES.render("make", seam, **places))
+    conn.execute(sql.SQL("alter table {} owner to {}").format(table_identifier(table), sql.Identifier(seam.heap.owner)))
+    rows = conn.execute(
+        _QUERIES.render("fill", seam, condition=key_between(seam, part.lo, part.hi, "s"), **places)
+    ).rowcount
     # With this, attaching reads no row.
-    conn.execute(_filled("bounded", seam, condition=within(seam, part.lo, part.hi), **places))
+    conn.execute(_QUERIES.render("bounded", seam, condition=key_between(seam, part.lo, part.hi), **places))
     where = {"table_id": seam.table_id, "lo": part.lo, "hi": part.hi, "snapshot": snapshot, "rows": rows}
     conn.execute(_QUERIES["note"], where | {"schema": table.schema, "name": table.table})
     return FilledRange(lo=part.lo, hi=part.hi, table=table, rows=rows)
@@ -91,11 +100,13 @@ def fill(conn: Connection, seam: SeamDefinition, part: RestoreRange, snapshot: i
 
 def hold_pending(conn: Connection, seam: SeamDefinition, ranges: Sequence[RestoreRange]) -> None:
     """Keep the corrections that wait in these ranges, for the rest of the transaction that drops the delta."""
-    conditions = [within(seam, part.lo, part.hi, "d") for part in ranges]
+    conditions = [key_between(seam, part.lo, part.hi, "d") for part in ranges]
     conn.execute(
-        _filled("hold_pending", seam, condition=sql.SQL(" or ").join(conditions) if conditions else sql.SQL("false"))
+        _QUERIES.render(
+            "hold_pending", seam, condition=sql.SQL(" or ").join(conditions) if conditions else sql.SQL("false")
+        )
     )
-    conn.execute(_filled("index_pending", seam))
+    conn.execute(_QUERIES.render("index_pending", seam))
 
 
 def note_partition(conn: Connection, seam: SeamDefinition, part: RestoreRange, filled: FilledRange) -> None:
@@ -109,32 +120,25 @@ def attach(conn: Connection, seam: SeamDefinition, part: RestoreRange, filled: F
     """Make a filled table a partition under its name, or put its rows into the partition the heap has; the partition's
     name."""
     if part.into is not None:
-        writable = [column.name for column in seam.heap.columns if not column.generated]
-        places = {"filled": _ident(filled.table), "partition": _ident(part.into)}
-        lists = {
-            "writable": column_list(writable),
-            "s_writable": column_list(writable, "s"),
-            "key_is": key_matches(seam.heap.primary_key, "h", "s"),
-        }
-        with quiet_triggers(conn):
-            _fill_existing(conn, seam, places, lists)
-        conn.execute(sql.SQL("drop table {}").format(_ident(filled.table)))
+        with user_triggers_silenced(conn):
+            _fill_existing(
+                conn, seam, {"filled": table_identifier(filled.table), "partition": table_identifier(part.into)}
+            )
+        conn.execute(sql.SQL("drop table {}").format(table_identifier(filled.table)))
         return part.into
     name = free_name(conn, part.name)
     _move(conn, filled.table, name)
-    conn.execute(_filled("attach", seam, partition=_ident(name), **_ends(seam, part.lo, part.hi)))
-    conn.execute(sql.SQL("alter table {} drop constraint thermocline_bounds").format(_ident(name)))
+    conn.execute(_QUERIES.render("attach", seam, partition=table_identifier(name), **_ends(seam, part.lo, part.hi)))
+    conn.execute(sql.SQL("alter table {} drop constraint thermocline_bounds").format(table_identifier(name)))
     return name
 
 
-def _fill_existing(
-    conn: Connection, seam: SeamDefinition, places: Mapping[str, sql.Composable], lists: Mapping[str, sql.Composable]
-) -> None:
+def _fill_existing(conn: Connection, seam: SeamDefinition, places: Mapping[str, sql.Composable]) -> None:
     """Put the rows that a partition lacks into it, all of them and as they are."""
     partition, what = places["partition"], "go back into the heap"
     before = count_rows(conn, partition)
     lacking, held = hold_lacking(conn, seam, places["filled"], partition)
-    conn.execute(_filled("fill_existing", seam, **places, **lists))
+    conn.execute(_QUERIES.render("fill_existing", seam, **places))
     check_arrived(conn, seam, lacking, partition, what)
     check_count(conn, partition, before + held, what)
     conn.execute(sql.SQL("drop table {}").format(lacking))
@@ -170,61 +174,24 @@ def _move(conn: Connection, table: TableName, name: TableName) -> None:
 
 def has_pending(conn: Connection, seam: SeamDefinition, gap: RestoreRange) -> bool:
     """Whether a correction that was held lies in the range."""
-    return conn.execute(_filled("has_pending", seam, condition=within(seam, gap.lo, gap.hi, "d"))).fetchone() == (True,)
+    return conn.execute(
+        _QUERIES.render("has_pending", seam, condition=key_between(seam, gap.lo, gap.hi, "d"))
+    ).fetchone() == (True,)
 
 
 def apply_pending(conn: Connection, seam: SeamDefinition) -> int:
     """Apply the corrections that were held, exactly; the user's own triggers are kept out where we may. How many they
     were."""
-    writable = [column.name for column in seam.heap.columns if not column.generated]
-    heap, pending = _ident(seam.objects.heap), sql.Identifier("pg_temp", "thermocline_pending")
-    with quiet_triggers(conn):
-        conn.execute(_filled("take_pending", seam, key_is=key_matches(seam.heap.primary_key, "h", "d")))
+    heap, pending = table_identifier(seam.objects.heap), sql.Identifier("pg_temp", "thermocline_pending")
+    with user_triggers_silenced(conn):
+        conn.execute(_QUERIES.render("take_pending", seam))
         check_left(conn, seam, pending, heap, "corrections replace in the heap")
-        done = conn.execute(_filled("put_pending", seam, writable=column_list(writable))).rowcount
+        done = conn.execute(_QUERIES.render("put_pending", seam)).rowcount
         check_arrived(conn, seam, pending, heap, "corrections put into the heap", condition=sql.SQL("d._op = 0"))
         check_left(conn, seam, pending, heap, "corrections delete from the heap", condition=sql.SQL("d._op <> 0"))
     return done
 
 
-def within(seam: SeamDefinition, lo: int, hi: int, alias: str | None = None) -> sql.Composed:
-    """The condition that a row lies in a range."""
-    key = sql.Identifier(alias, seam.tier_key) if alias else sql.Identifier(seam.tier_key)
-    below = sql.SQL("{} < {}").format(key, key_expression(seam.key_type, sql.Literal(str(hi))))
-    if lo == AXIS_MIN:
-        return below
-    return sql.SQL("{} >= {} and {}").format(key, key_expression(seam.key_type, sql.Literal(str(lo))), below)
-
-
-def free_name(conn: Connection, wished: TableName) -> TableName:
-    """A name that no relation has, as near to the wished one as can be."""
-    query = (
-        "select from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %s and c.relname = %s"
-    )
-    candidate, number = wished.table, 1
-    while conn.execute(query, [wished.schema, candidate]).fetchone() is not None:
-        number += 1
-        tail = f"_{number}"
-        candidate = wished.table.encode()[: MAX_IDENTIFIER_BYTES - len(tail)].decode(errors="ignore") + tail
-    return TableName(wished.schema, candidate)
-
-
 def _ends(seam: SeamDefinition, lo: int, hi: int) -> dict[str, sql.Composable]:
     low: sql.Composable = sql.SQL("minvalue") if lo == AXIS_MIN else sql.Literal(render_axis(seam.key_type, lo))
     return {"lo": low, "hi": sql.Literal(render_axis(seam.key_type, hi))}
-
-
-def _filled(query: str, seam: SeamDefinition, **more: sql.Composable) -> sql.Composed:
-    objects = seam.objects
-    return sql.SQL(_QUERIES[query]).format(
-        heap=_ident(objects.heap),
-        seam=_ident(objects.seam),
-        delta=_ident(objects.delta),
-        tier_key=sql.Identifier(seam.tier_key),
-        key_columns=column_list([column.name for column in seam.heap.primary_key]),
-        **more,
-    )
-
-
-def _ident(name: TableName) -> sql.Identifier:
-    return sql.Identifier(name.schema, name.table)

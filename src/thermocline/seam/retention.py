@@ -15,11 +15,12 @@ from psycopg import sql
 
 from thermocline.core.axis import KeyType
 from thermocline.core.names import TableName
-from thermocline.runtime.pg import Connection, load_queries
-from thermocline.seam.objects import key_expression
+from thermocline.runtime.pg import Connection, table_identifier
 from thermocline.seam.partitions import short_locks
+from thermocline.seam.row_moves import silence_user_triggers
+from thermocline.seam.templates import Templates, axis_value
 
-_QUERIES = load_queries("thermocline.seam", "queries/retention.sql")
+_QUERIES = Templates.load("retention.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +54,19 @@ def apply_expiry(conn: Connection, table: Expiring) -> str | None:
     """Publish the line and purge what waits below it, in the caller's transaction; why rows stay in the spill, if they
     do."""
     line = read_line(conn, table.table_id)
+    assert line is not None  # every table that expires rows has a retention row
     conn.execute(_QUERIES["publish_line"], {"table_id": table.table_id, "line": line})
     parts = {
-        "delta": sql.Identifier(table.delta.schema, table.delta.table),
-        "spill": sql.Identifier(table.spill.schema, table.spill.table),
+        "delta": table_identifier(table.delta),
+        "spill": table_identifier(table.spill),
         "tier_key": sql.Identifier(table.tier_key),
-        "line": key_expression(table.key_type, sql.Literal(str(line))),
+        "line": axis_value(table.key_type, line),
     }
     reason = None
     try:
         with conn.transaction():
-            conn.execute(_QUERIES["quiet_triggers"])
-            conn.execute(sql.SQL(_QUERIES["purge_spill"]).format(**parts))
+            silence_user_triggers(conn)
+            conn.execute(_QUERIES.render("purge_spill", None, **parts))
     except psycopg.OperationalError:
         raise
     except psycopg.DatabaseError as refused:
@@ -72,5 +74,5 @@ def apply_expiry(conn: Connection, table: Expiring) -> str | None:
             f"expired rows stay in {table.spill}, unseen, for a trigger or a rule of the user's refuses their "
             f"delete: {refused}"
         )
-    conn.execute(sql.SQL(_QUERIES["purge_delta"]).format(**parts))
+    conn.execute(_QUERIES.render("purge_delta", None, **parts))
     return reason

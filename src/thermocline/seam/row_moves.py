@@ -14,33 +14,37 @@ from contextlib import contextmanager
 from psycopg import sql
 
 from thermocline.errors import ChangedByTrigger
-from thermocline.runtime.pg import Connection, load_queries
-from thermocline.seam.objects import SeamDefinition, column_list, key_matches
+from thermocline.runtime.pg import Connection
+from thermocline.seam.objects import SeamDefinition
+from thermocline.seam.templates import Templates
 
-_QUERIES = load_queries("thermocline.seam", "queries/row_moves.sql")
+_QUERIES = Templates.load("row_moves.sql")
 _ALL = sql.SQL("true")
 
 
+def silence_user_triggers(conn: Connection) -> None:
+    """Keep the user's own triggers and foreign keys from firing until the transaction ends, where the role may."""
+    conn.execute(_QUERIES["silence_triggers"])
+
+
 @contextmanager
-def quiet_triggers(conn: Connection) -> Iterator[None]:
-    """Keep the user's own triggers and foreign keys out, where the role may. Inside a transaction, which an error
-    ends."""
-    conn.execute(_QUERIES["quiet_triggers"])
+def user_triggers_silenced(conn: Connection) -> Iterator[None]:
+    """The same for a part of a transaction; an error ends the transaction."""
+    silence_user_triggers(conn)
     yield
-    conn.execute(_QUERIES["loud_triggers"])
+    conn.execute(_QUERIES["restore_triggers"])
 
 
 def hold_lacking(
     conn: Connection, seam: SeamDefinition, filled: sql.Composable, place: sql.Composable
 ) -> tuple[sql.Identifier, int]:
     """Keep the rows whose keys the place lacks, for the rest of the transaction; where, and how many they are."""
-    key_is = key_matches(seam.heap.primary_key, "h", "s")
-    held = conn.execute(sql.SQL(_QUERIES["hold_lacking"]).format(filled=filled, place=place, key_is=key_is)).rowcount
+    held = conn.execute(_QUERIES.render("hold_lacking", seam, filled=filled, place=place)).rowcount
     return sql.Identifier("pg_temp", "thermocline_lacking"), held
 
 
 def count_rows(conn: Connection, place: sql.Composable) -> int:
-    return _read_count(conn, sql.SQL(_QUERIES["count"]).format(place=place))
+    return _read_count(conn, _QUERIES.render("count", None, place=place))
 
 
 def check_arrived(
@@ -58,9 +62,7 @@ def check_arrived(
     Generated columns are computed anew where a row arrives, maybe otherwise than they were: they are not compared.
     """
     conn.execute(_QUERIES["fire_deferred"])
-    names = [column.name for column in seam.heap.columns if not column.generated]
-    columns = {f"{alias}_columns": column_list(names, alias) for alias in ("h", "d")}
-    if missing := _compare(conn, seam, "not_arrived", held, place, condition, columns):
+    if missing := _compare(conn, seam, "not_arrived", held, place, condition):
         raise ChangedByTrigger(
             f"A trigger drops or changes {missing:,} of the rows that {what}, so none of them was moved."
         )
@@ -76,7 +78,7 @@ def check_left(
     condition: sql.Composable = _ALL,
 ) -> None:
     """Refuse while a key that was held is in the place that its row was to leave."""
-    if kept := _compare(conn, seam, "still_there", held, place, condition, {}):
+    if kept := _compare(conn, seam, "still_there", held, place, condition):
         raise ChangedByTrigger(f"A trigger keeps {kept:,} of the rows that {what}, so nothing was changed.")
 
 
@@ -96,12 +98,8 @@ def _compare(
     held: sql.Composable,
     place: sql.Composable,
     condition: sql.Composable,
-    columns: dict[str, sql.Composed],
 ) -> int:
-    key_is = key_matches(seam.heap.primary_key, "h", "d")
-    return _read_count(
-        conn, sql.SQL(_QUERIES[query]).format(held=held, place=place, condition=condition, key_is=key_is, **columns)
-    )
+    return _read_count(conn, _QUERIES.render(query, seam, held=held, place=place, condition=condition))
 
 
 def _read_count(conn: Connection, query: sql.Composed) -> int:

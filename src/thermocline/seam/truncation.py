@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from thermocline.core.names import TableName
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, table_identifier
 from thermocline.seam.objects import SeamDefinition, SeamObjects, fire_always
+from thermocline.seam.row_moves import user_triggers_silenced
+from thermocline.seam.templates import Templates
 
 CAPTURE_TRUNCATE_TRIGGER = "thermocline_capture_truncate"
 NOTICE_TRIGGER = "thermocline_truncate_notice"
 _FUNCTIONS = ("capture_truncate", "truncate_notice")
-_QUERIES = load_queries("thermocline.seam", "queries/emptying.sql")
+_QUERIES = Templates.load("remove_rows.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ def why_not_truncate(conn: Connection, seam: SeamDefinition) -> str | None:
 
 def count_rows(conn: Connection, seam: SeamDefinition) -> tuple[int, int]:
     """Rows of the heap, and corrections that wait."""
-    row = conn.execute(_filled("count", seam)).fetchone()
+    row = conn.execute(_QUERIES.render("count", seam)).fetchone()
     assert row is not None
     return int(row[0]), int(row[1])
 
@@ -47,7 +49,7 @@ def count_rows(conn: Connection, seam: SeamDefinition) -> tuple[int, int]:
 def lock_out_writers(conn: Connection, seam: SeamDefinition) -> None:
     """Wait out every writer and let none begin until the transaction ends; readers go on. The heap and all its
     partitions."""
-    conn.execute(_filled("lock_heap", seam))
+    conn.execute(_QUERIES.render("lock_heap", seam))
 
 
 def apply_emptying(conn: Connection, seam: SeamDefinition) -> Emptied:
@@ -59,22 +61,13 @@ def apply_emptying(conn: Connection, seam: SeamDefinition) -> Emptied:
     _, corrections = count_rows(conn, seam)
     for name in ("raise_epoch", "move_line_row"):
         conn.execute(_QUERIES[name], {"table_id": seam.table_id})
-    conn.execute(_QUERIES["quiet_triggers"])
-    heap_rows = conn.execute(_filled("delete_heap", seam)).rowcount
-    conn.execute(_filled("delete_delta", seam))
-    conn.execute(_QUERIES["loud_triggers"])
+    with user_triggers_silenced(conn):
+        heap_rows = conn.execute(_QUERIES.render("delete_heap", seam)).rowcount
+        conn.execute(_QUERIES.render("delete_delta", seam))
     conn.execute("set constraints all immediate")
     conn.execute(_QUERIES["forget_rows"], {"table_id": seam.table_id})
     kept, _ = count_rows(conn, seam)
     return Emptied(heap_rows=heap_rows, corrections=corrections, kept=kept)
-
-
-def _filled(query: str, seam: SeamDefinition) -> sql.Composed:
-    objects = seam.objects
-    return sql.SQL(_QUERIES[query]).format(
-        heap=sql.Identifier(objects.heap.schema, objects.heap.table),
-        delta=sql.Identifier(objects.delta.schema, objects.delta.table),
-    )
 
 
 def apply_truncation(conn: Connection, seam: SeamDefinition) -> None:
@@ -103,6 +96,6 @@ def remove_truncation(conn: Connection, objects: SeamObjects) -> None:
 def _apply_trigger(conn: Connection, name: str, when: str, relation: TableName, function: sql.Identifier) -> None:
     conn.execute(
         sql.SQL("create or replace trigger {} {} truncate on {} for each statement execute function {}()").format(
-            sql.Identifier(name), sql.SQL(when), sql.Identifier(relation.schema, relation.table), function
+            sql.Identifier(name), sql.SQL(when), table_identifier(relation), function
         )
     )

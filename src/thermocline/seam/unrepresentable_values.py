@@ -6,7 +6,7 @@ from __future__ import annotations
 from psycopg import sql
 
 from thermocline.core.names import TableName
-from thermocline.runtime.pg import Connection
+from thermocline.runtime.pg import Connection, table_identifier
 from thermocline.seam.heap_facts import HeapFacts
 
 
@@ -17,7 +17,7 @@ def read_key_of_value(conn: Connection, heap: HeapFacts, partition: TableName, c
     found = conn.execute(
         sql.SQL("select {keys} from only {partition} where {column}::text = {value} limit 1").format(
             keys=sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in names),
-            partition=sql.Identifier(partition.schema, partition.table),
+            partition=table_identifier(partition),
             column=sql.Identifier(column),
             value=sql.Literal(value),
         )

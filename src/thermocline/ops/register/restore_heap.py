@@ -28,8 +28,9 @@ from thermocline.runtime.pg import Connection
 from thermocline.seam import restore_rows as heap_side
 from thermocline.seam.heap_facts import read_partitions
 from thermocline.seam.partitions import apply_discovery
-from thermocline.seam.restore_rows import FilledRange, within
+from thermocline.seam.restore_rows import FilledRange
 from thermocline.seam.spill import count_unaccounted
+from thermocline.seam.templates import key_between
 from thermocline.spark.kernels.verify_query import plan_hash_query
 from thermocline.spark.kernels.verify_rows import LakeShape, read_file_rows
 
@@ -108,7 +109,7 @@ def _check(conn: Connection, table: SpanningTable, part: RestoreRange, filled: F
     """What was filled, value by value, against the lake's files and the corrections of the range."""
     registered, seam = table.registered, table.seam
     shape = LakeShape(columns=registered.columns, key=registered.pk, tier_key=registered.tier_key)
-    pending = sql.SQL("x._folded is null and {}").format(within(seam, part.lo, part.hi, "x"))
+    pending = sql.SQL("x._folded is null and {}").format(key_between(seam, part.lo, part.hi, "x"))
     corrected = _read_hashes(conn, seam.objects.delta, shape, pending)[:, 1]
     upserts = _read_hashes(conn, seam.objects.delta, shape, sql.SQL("x._op = 0 and {}").format(pending))[:, 0]
     held = sum_of(upserts.copy())
@@ -174,7 +175,7 @@ def _check_spill(conn: Connection, restoring: Restoring) -> None:
     ):
         low = part.lo if line is None else max(part.lo, line)
         if part.into is None and low < part.hi:
-            lost += count_unaccounted(conn, table.seam, within(table.seam, low, part.hi, "h"), filled)
+            lost += count_unaccounted(conn, table.seam, key_between(table.seam, low, part.hi, "h"), filled)
     if lost:
         raise DeltaNotEmpty(
             f"{lost:,} rows in the spill of {table.name} were not captured, and readers do not see them.",

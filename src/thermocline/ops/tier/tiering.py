@@ -61,7 +61,7 @@ from thermocline.seam.partitions import (
 )
 from thermocline.seam.premake import REFUSED_BY_TRIGGERS, apply_premake, read_grid
 from thermocline.seam.retention import read_line
-from thermocline.seam.spill import count_unmirrored
+from thermocline.seam.spill import count_uncaptured
 from thermocline.seam.unrepresentable_values import read_key_of_value
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 from thermocline.spark.kernels.copy_partition import CopyTask
@@ -225,7 +225,7 @@ def _why_not_move(work: Tiering, seen: TableSeen, plan: TierPlan) -> str | None:
     afterwards."""
     if why_spill_not_trusted(work.conn, work.table.registered.id) is None:
         return None
-    if not (hidden := count_unmirrored(work.conn, work.table.seam, seen.cut.t, plan.new_t)):
+    if not (hidden := count_uncaptured(work.conn, work.table.seam, seen.cut.t, plan.new_t)):
         return None
     line = render_axis(seen.key_type, plan.new_t)
     lost = f"{hidden:,} rows of the spill below {line} were not captured and would be hidden"

@@ -13,7 +13,7 @@ emptied or made anew, the lake may have the only copy: those rows stay.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
@@ -25,13 +25,13 @@ from thermocline.errors import NothingToRepairFrom
 from thermocline.ops.spanning_table import SpanningTable, read_spanning
 from thermocline.ops.unjournaled_commits import check_lakes
 from thermocline.ops.verify.verify_table import read_ranges
-from thermocline.runtime.pg import Connection, connect, load_queries
+from thermocline.runtime.pg import Connection, connect, table_identifier
 from thermocline.runtime.settings import Settings
-from thermocline.seam.objects import column_list, key_expression, key_matches
 from thermocline.seam.partitions import short_locks
-from thermocline.seam.spill import apply_mirror
+from thermocline.seam.spill import apply_missing_corrections
+from thermocline.seam.templates import Templates, key_between
 
-_QUERIES = load_queries("thermocline.ops", "queries/repair.sql")
+_QUERIES = Templates.load("repair.sql", "thermocline.ops")
 _ATTEMPTS = 5
 
 
@@ -99,11 +99,11 @@ def _repair_range(conn: Connection, table: SpanningTable, wished: str, lock_time
         try:
             with short_locks(conn, lock_timeout_ms, [table.heap.oid], f"read {table.name}"):
                 conn.execute("set transaction isolation level repeatable read")
-                conn.execute(sql.SQL("lock table {} in access share mode").format(_ident(table.name)))
+                conn.execute(sql.SQL("lock table {} in access share mode").format(table_identifier(table.name)))
                 conn.execute("select set_config('search_path', 'pg_catalog', true)")
                 cut = journal.read_cutline(conn, table.registered.id)
                 if wished == AHEAD:
-                    return apply_mirror(conn, table.seam, cut.t), 0
+                    return apply_missing_corrections(conn, table.seam, cut.t), 0
                 part = next((part for part in read_ranges(conn, table, cut) if part.name == wished), None)
                 if part is None:
                     return 0, 0
@@ -123,30 +123,9 @@ def _repair_range(conn: Connection, table: SpanningTable, wished: str, lock_time
 def _statement(name: str, table: SpanningTable, part: CheckedRange, line: int | None = None) -> sql.Composed:
     """The statement over one range; of the heap's rows those at or above the retention line, for what is below stays
     expired."""
-    seam, key = table.seam, table.heap.primary_key
-    names = [column.name for column in table.heap.columns]
-    return sql.SQL(_QUERIES[name]).format(
-        delta=_ident(seam.objects.delta),
-        heap=_ident(seam.objects.heap),
-        seam=_ident(seam.objects.seam),
-        columns=column_list(names),
-        h_columns=column_list(names, "h"),
-        s_columns=column_list(names, "s"),
-        key_columns=column_list([column.name for column in key]),
-        columns_from_excluded=sql.SQL(", ").join(
-            sql.SQL("{0} = excluded.{0}").format(sql.Identifier(column)) for column in names
-        ),
-        same_key=key_matches(key, "s", "h"),
-        h_within=_within(table, part if line is None else replace(part, lo=max(part.lo, line)), "h"),
-        s_within=_within(table, part, "s"),
-    )
-
-
-def _within(table: SpanningTable, part: CheckedRange, alias: str) -> sql.Composed:
-    key = sql.Identifier(alias, table.seam.tier_key)
-    lo, hi = (key_expression(table.seam.key_type, sql.Literal(str(end))) for end in (part.lo, part.hi))
-    return sql.SQL("{key} >= {lo} and {key} < {hi}").format(key=key, lo=lo, hi=hi)
-
-
-def _ident(name: TableName) -> sql.Identifier:
-    return sql.Identifier(name.schema, name.table)
+    lo = part.lo if line is None else max(part.lo, line)
+    limits = {
+        "h_within": key_between(table.seam, lo, part.hi, "h"),
+        "s_within": key_between(table.seam, part.lo, part.hi, "s"),
+    }
+    return _QUERIES.render(name, table.seam, **limits)

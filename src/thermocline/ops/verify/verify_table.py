@@ -19,7 +19,7 @@ from psycopg import sql
 
 from thermocline.catalog import journal, tables
 from thermocline.catalog.maintenance.lake_tables import read_lake_table_entry
-from thermocline.core.axis import AXIS_MAX, AXIS_MIN, render_axis
+from thermocline.core.axis import AXIS_MAX, render_axis
 from thermocline.core.manifest_entry import EntryProblem
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
@@ -40,9 +40,9 @@ from thermocline.ops.spanning_table import SpanningTable, read_spanning
 from thermocline.parquet.deletes.position_deletes import KnownDeletes
 from thermocline.parquet.values.row_checksum import HASH_VERSION, RowSum, sum_of
 from thermocline.runtime.pg import Connection, connect, load_queries
-from thermocline.seam.objects import key_expression
 from thermocline.seam.partitions import note_compared, note_spill_compared, read_watched
-from thermocline.seam.spill import count_unmirrored
+from thermocline.seam.spill import count_uncaptured
+from thermocline.seam.templates import key_between
 from thermocline.spark.kernels.verify_query import plan_hash_query, plan_key_query
 from thermocline.spark.kernels.verify_rows import U64, FileRows, LakeShape, read_file_rows, read_keys, why_not_whole
 
@@ -328,12 +328,12 @@ def _read_unseen(work: _Verifying, part: CheckedRange, held: _Rows) -> U64:
 
 def _check_ahead(work: _Verifying) -> tuple[RangeVerdict, ...]:
     """A verdict on the spill's rows at or above T, when some have no correction of the same image."""
-    unmirrored = count_unmirrored(work.conn, work.table.seam, work.cut.t)
-    if not unmirrored:
+    uncaptured = count_uncaptured(work.conn, work.table.seam, work.cut.t)
+    if not uncaptured:
         return ()
     part = CheckedRange(name=AHEAD, lo=work.cut.t, hi=AXIS_MAX, in_heap=True)
-    problem = f"{unmirrored} rows were not captured, and would be hidden once the cut-line has passed them"
-    return (_verdict(work, part, RowSum(), problem, drift_rows=unmirrored),)
+    problem = f"{uncaptured} rows were not captured, and would be hidden once the cut-line has passed them"
+    return (_verdict(work, part, RowSum(), problem, drift_rows=uncaptured),)
 
 
 def _verdict(
@@ -374,12 +374,7 @@ def _held(work: _Verifying, part: CheckedRange) -> _Rows:
 
 
 def _within(work: _Verifying, part: CheckedRange) -> sql.Composed:
-    seam = work.table.seam
-    key = sql.Identifier("x", seam.tier_key)
-    below = sql.SQL("{} < {}").format(key, key_expression(seam.key_type, sql.Literal(part.hi)))
-    if part.lo == AXIS_MIN:
-        return below
-    return sql.SQL("{} >= {} and {}").format(key, key_expression(seam.key_type, sql.Literal(part.lo)), below)
+    return key_between(work.table.seam, part.lo, part.hi, "x")
 
 
 def _read_rows(work: _Verifying, relation: TableName, condition: sql.Composable) -> _Rows:

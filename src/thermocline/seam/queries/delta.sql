@@ -21,7 +21,7 @@ update {delta} d set _folded = pg_current_xact_id()
 -- name: mark_and_unspill
 with paired as materialized (
     select m.ctid as at, s.ctid as spill_at, m._op = 0 and s.ctid is not null and record_image_eq(row({s_columns}), row({m_columns})) as goes
-      from {delta} m left join {spill} s on {spill_is_mine}
+      from {delta} m left join {spill} s on {s_is_m}
      where m._folded is null and m._version <@ {versions}::int8multirange),
 mine as materialized (
     select m.ctid as at from {delta} m where m._folded is null and m._version <@ {versions}::int8multirange for update of m skip locked),
@@ -39,9 +39,6 @@ lock table only {spill} in row exclusive mode
 
 -- name: plan_for_many
 select set_config('enable_nestloop', 'off', true)
-
--- name: quiet_triggers
-select set_config('session_replication_role', 'replica', true) from pg_roles r where r.rolname = current_user and r.rolsuper
 
 -- name: purge
 delete from {delta} d where d.ctid = any (array(

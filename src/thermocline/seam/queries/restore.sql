@@ -34,7 +34,7 @@ insert into {filled} ({writable}) select {s_writable} from {seam} s where {condi
 select exists (select 1 from {seam} s where {condition}) or exists (select 1 from {delta} s where s._folded is null and {condition})
 
 -- name: lacking
-select count(*) from {seam} s where {condition} and not exists (select 1 from {heap} h where {key_is})
+select count(*) from {seam} s where {condition} and not exists (select 1 from {heap} h where {h_is_s})
 
 -- name: hold_pending
 create temporary table thermocline_pending on commit drop as
@@ -59,10 +59,10 @@ alter table {heap} attach partition {partition} for values from ({lo}) to ({hi})
 
 -- name: fill_existing
 insert into {partition} ({writable}) overriding system value
-select {s_writable} from {filled} s where not exists (select 1 from {partition} h where {key_is})
+select {s_writable} from {filled} s where not exists (select 1 from {partition} h where {h_is_s})
 
 -- name: take_pending
-delete from {heap} h using pg_temp.thermocline_pending d where {key_is}
+delete from {heap} h using pg_temp.thermocline_pending d where {h_is_d}
 
 -- name: put_pending
 insert into {heap} ({writable}) overriding system value select {writable} from pg_temp.thermocline_pending d where d._op = 0

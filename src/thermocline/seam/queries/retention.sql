@@ -11,9 +11,6 @@ update thermocline.retention set line = %(line)s where table_id = %(table_id)s a
 update thermocline.cutline set r = %(line)s, epoch = epoch + 1, folding_xid = pg_current_xact_id()
  where table_id = %(table_id)s and r is distinct from %(line)s
 
--- name: quiet_triggers
-select set_config('session_replication_role', 'replica', true) from pg_roles r where r.rolname = current_user and r.rolsuper
-
 -- name: purge_spill
 delete from {spill} s where s.{tier_key} < {line}
 

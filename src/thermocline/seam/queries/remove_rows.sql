@@ -15,12 +15,6 @@ update thermocline.cutline set epoch = epoch + 1 where table_id = %(table_id)s
 -- Writers of rows that only the lake holds take a share lock on it: those with an older snapshot are told to run again.
 update thermocline.retention set line = line where table_id = %(table_id)s
 
--- name: quiet_triggers
-select set_config('session_replication_role', 'replica', true) from pg_roles r where r.rolname = current_user and r.rolsuper
-
--- name: loud_triggers
-select set_config('session_replication_role', 'origin', true) from pg_roles r where r.rolname = current_user and r.rolsuper
-
 -- name: delete_heap
 delete from {heap}
 
