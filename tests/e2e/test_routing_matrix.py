@@ -12,7 +12,8 @@ import pytest
 from tests.shapes import spanning_module
 from tests.twin import Spanning
 
-from thermocline.core.routing import ROUTES, Mode, Operation, Path, Side, missing_triples
+from thermocline.core.modes.mode import MODES, TIERED, TIERED_KEEP_HEAP, Mode
+from thermocline.core.modes.routing import ROUTES, Operation, Path, Side, missing_triples
 from thermocline.ops.inspect.explain import explain
 from thermocline.runtime.postgres_server import PostgresServer
 
@@ -34,16 +35,16 @@ def both_modes(
         for spanning in (tiered, kept):
             spanning.tier()
             spanning.tier()
-        yield {Mode.TIERED: tiered, Mode.KEEP_HEAP: kept}
+        yield {TIERED: tiered, TIERED_KEEP_HEAP: kept}
 
 
 @pytest.mark.conforms("C-115")
 def test_every_triple_of_the_contract_has_a_declared_path(both_modes: dict[Mode, Spanning]) -> None:
     assert missing_triples() == ()
-    assert len(ROUTES) == len(Operation) * len(Mode) * len(Side)
-    told = both_modes[Mode.TIERED].query("select operation, mode, side, path, sentence from thermocline.routes")
+    assert len(ROUTES) == len(Operation) * len(MODES) * len(Side)
+    told = both_modes[TIERED].query("select operation, mode, side, path, sentence from thermocline.routes")
     assert {(o, m, s): (path, sentence) for o, m, s, path, sentence in told} == {
-        triple: (route.path, route.sentence) for triple, route in ROUTES.items()
+        (operation, mode.name, side): (route.path, route.sentence) for (operation, mode, side), route in ROUTES.items()
     }
 
 
@@ -89,7 +90,7 @@ def _statement(operation: Operation, side: Side) -> str:
 @pytest.mark.conforms("C-083", "C-084", "C-085", "C-086", "C-087", "C-090", "C-091", "C-094", "C-095", "C-115")
 @pytest.mark.parametrize("side", list(Side))
 @pytest.mark.parametrize("operation", WRITES)
-@pytest.mark.parametrize("mode", [Mode.TIERED, Mode.KEEP_HEAP])
+@pytest.mark.parametrize("mode", [TIERED, TIERED_KEEP_HEAP], ids=str)
 def test_a_write_takes_its_declared_path_and_is_read_back(
     both_modes: dict[Mode, Spanning], mode: Mode, operation: Operation, side: Side
 ) -> None:
@@ -104,7 +105,7 @@ def test_a_write_takes_its_declared_path_and_is_read_back(
 
 @pytest.mark.conforms("C-104", "C-115")
 @pytest.mark.parametrize(
-    ("mode", "side"), [(Mode.TIERED, Side.RECENT), (Mode.KEEP_HEAP, Side.RECENT), (Mode.KEEP_HEAP, Side.HISTORICAL)]
+    ("mode", "side"), [(TIERED, Side.RECENT), (TIERED_KEEP_HEAP, Side.RECENT), (TIERED_KEEP_HEAP, Side.HISTORICAL)]
 )
 def test_a_bulk_load_by_copy_takes_its_declared_path(both_modes: dict[Mode, Spanning], mode: Mode, side: Side) -> None:
     with _rolled_back(both_modes[mode]) as session:
@@ -118,7 +119,7 @@ def test_a_bulk_load_by_copy_takes_its_declared_path(both_modes: dict[Mode, Span
 
 @pytest.mark.conforms("C-111", "C-115")
 @pytest.mark.parametrize("side", list(Side))
-@pytest.mark.parametrize("mode", [Mode.TIERED, Mode.KEEP_HEAP])
+@pytest.mark.parametrize("mode", [TIERED, TIERED_KEEP_HEAP], ids=str)
 def test_a_read_takes_its_declared_path(both_modes: dict[Mode, Spanning], mode: Mode, side: Side) -> None:
     spanning = both_modes[mode]
     (table,) = explain(spanning.dsn, f"select * from public_all.events where ts = '{MOMENTS[side]}'").tables

@@ -11,7 +11,8 @@ import pytest
 from tests.postgres.conftest import Shop
 from tests.postgres.test_register_options import MONTHS
 
-from thermocline.core.advice import Mode, Wishes, advise
+from thermocline.core.modes.advice import Needs, advise
+from thermocline.core.modes.mode import MIRRORED, MIRRORED_HEAP_RETENTION, TIERED, TIERED_KEEP_HEAP, Mode
 from thermocline.core.names import parse_table_name
 from thermocline.ops.inspect.advise import advise_table
 
@@ -26,14 +27,14 @@ _TEXT_KEY = "create table public.texts (id text primary key) partition by range 
 @pytest.mark.parametrize(
     ("table", "keep_everything", "trail_seconds", "mode", "reason"),
     [
-        ("customers", False, False, Mode.MIRRORED, "no axis along which rows age: it is not partitioned"),
-        ("orders", False, False, Mode.MIRRORED, r"PARTITION BY RANGE \(placed\) would make placed one"),
-        ("listed", False, False, Mode.MIRRORED, "not by RANGE"),
-        ("texts", False, False, Mode.MIRRORED, "a type that cannot be a tier key"),
-        ("events", False, False, Mode.TIERED, "it ages along ts, Postgres need not keep what is old"),
-        ("events", True, False, Mode.KEEP_HEAP, "Postgres must keep every row"),
-        ("events", False, True, Mode.MIRRORED_WINDOW, "the lake must trail in seconds"),
-        ("events", True, True, Mode.MIRRORED, "Postgres must keep every row, and the lake must trail in seconds"),
+        ("customers", False, False, MIRRORED, "no axis along which rows age: it is not partitioned"),
+        ("orders", False, False, MIRRORED, r"PARTITION BY RANGE \(placed\) would make placed one"),
+        ("listed", False, False, MIRRORED, "not by RANGE"),
+        ("texts", False, False, MIRRORED, "a type that cannot be a tier key"),
+        ("events", False, False, TIERED, "it ages along ts, Postgres need not keep what is old"),
+        ("events", True, False, TIERED_KEEP_HEAP, "Postgres must keep every row"),
+        ("events", False, True, MIRRORED_HEAP_RETENTION, "the lake must trail in seconds"),
+        ("events", True, True, MIRRORED, "Postgres must keep every row, and the lake must trail in seconds"),
     ],
 )
 def test_each_answer_follows_from_the_table_and_from_what_is_wanted(
@@ -41,20 +42,20 @@ def test_each_answer_follows_from_the_table_and_from_what_is_wanted(
 ) -> None:
     """The mirrored modes themselves come later; until then the advice says so, and what serves today."""
     shop.run(_EVENTS, _ENTITY, _UNPARTITIONED, _LISTED, _TEXT_KEY)
-    wishes = Wishes(keep_everything=keep_everything, trail_seconds=trail_seconds)
-    advice = advise_table(shop.dsn, parse_table_name(f"public.{table}"), wishes)
-    assert advice.mode == mode
+    needs = Needs(keep_everything=keep_everything, trail_seconds=trail_seconds)
+    advice = advise_table(shop.dsn, parse_table_name(f"public.{table}"), needs)
+    assert advice.mode == mode.name
     assert re.search(reason, advice.reason), advice.reason
-    assert (advice.command is not None) == (mode in (Mode.TIERED, Mode.KEEP_HEAP))
+    assert (advice.command is not None) == (mode in (TIERED, TIERED_KEEP_HEAP))
 
 
 def test_what_is_not_built_yet_says_what_serves_today() -> None:
-    advice = advise("public.events", "ts", None, Wishes(trail_seconds=True))
+    advice = advise("public.events", "ts", None, Needs(trail_seconds=True))
     assert advice.lines[-1].endswith(
         "until then tiered serves it with a lake that trails by the tiering lag: "
         "thermocline register public.events --mode tiered"
     )
-    assert "stays in Postgres alone" in advise("public.customers", None, "it is not partitioned", Wishes()).lines[-1]
+    assert "stays in Postgres alone" in advise("public.customers", None, "it is not partitioned", Needs()).lines[-1]
 
 
 def test_the_command_prints_the_mode_the_reason_and_what_to_type(shop: Shop) -> None:
@@ -88,5 +89,5 @@ def test_a_table_that_is_registered_already_is_told_so(
 ) -> None:
     shop.run(*MONTHS)
     shop.register(keep_heap=True)
-    advice = advise_table(shop.dsn, parse_table_name("public.events"), Wishes(keep_everything=keep_everything))
+    advice = advise_table(shop.dsn, parse_table_name("public.events"), Needs(keep_everything=keep_everything))
     assert advice.lines[2:] == said

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
+from thermocline.core.modes.mode import TIERED_KEEP_HEAP
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine, PartitionSeen, PartitionState, TableSeen
 from thermocline.core.plan.tier import TierPlan, plan_tiering, render_plan
@@ -116,7 +117,7 @@ def test_a_tiered_partition_above_the_cut_line_is_not_dropped() -> None:
 def test_a_kept_heap_drops_nothing() -> None:
     at = seen(10, partition(0, 10, "tiered", reclaim=True), partition(10, 20, behind=False))
     assert plan_tiering(at).drop
-    assert plan_tiering(dataclasses.replace(at, keep_heap=True)).drop == ()
+    assert plan_tiering(dataclasses.replace(at, mode=TIERED_KEEP_HEAP)).drop == ()
 
 
 def test_an_interrupted_move_is_taken_up_again() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.core.axis import KeyType
+from thermocline.core.modes.mode import Mode
+from thermocline.core.modes.options import choose_mode
 from thermocline.core.names import TableName
 from thermocline.core.types import LakeColumn
 from thermocline.errors import NotRegistered
@@ -23,7 +25,7 @@ class NewTable:
 
     name: TableName
     heap_oid: int
-    mode: str
+    mode: Mode
     pk: tuple[str, ...]
     tier_key: str
     key_type: KeyType
@@ -37,16 +39,11 @@ class NewTable:
     seam_schema: str
     object_name: str
     spill: TableName
-    keep_heap: bool = False
     lake_retention: int | None = None
     partition_width: int | None = None
     premake: int = 2
     profile: str | None = None
     lake_until: int | None = None
-
-    @property
-    def mode_label(self) -> str:
-        return f"{self.mode} keep-heap" if self.keep_heap else self.mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +91,7 @@ def insert_table(
             "schema": table.name.schema,
             "table": table.name.table,
             "heap_oid": table.heap_oid,
-            "mode": table.mode,
+            "mode": table.mode.option,
             "pk": list(table.pk),
             "tier_key": table.tier_key,
             "key_type": table.key_type.value,
@@ -109,7 +106,7 @@ def insert_table(
             "object_name": table.object_name,
             "spill_schema": table.spill.schema,
             "spill_name": table.spill.table,
-            "keep_heap": table.keep_heap,
+            "keep_heap": table.mode.with_keep_heap,
             "lake_retention": table.lake_retention,
             "partition_width": table.partition_width,
             "premake": table.premake,
@@ -194,7 +191,7 @@ def _table(conn: Connection, row: tuple[Any, ...]) -> RegisteredTable:
         id=id_,
         name=TableName(schema, table),
         heap_oid=heap_oid,
-        mode=mode,
+        mode=choose_mode(mode, keep_heap=keep_heap),
         pk=tuple(pk),
         tier_key=tier_key,
         key_type=KeyType(key_type),
@@ -208,7 +205,6 @@ def _table(conn: Connection, row: tuple[Any, ...]) -> RegisteredTable:
         seam_schema=seam_schema,
         object_name=object_name,
         spill=TableName(spill_schema, spill_name),
-        keep_heap=keep_heap,
         lake_retention=lake_retention,
         partition_width=partition_width,
         premake=premake,

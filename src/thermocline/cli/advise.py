@@ -36,11 +36,11 @@ def advise(
     json: JsonOption = False,
 ) -> None:
     """Say which mode suits a table, and why; nothing is changed."""
-    from thermocline.core.advice import Wishes
+    from thermocline.core.modes.advice import Needs
     from thermocline.ops.inspect.advise import advise_table
 
-    wishes = Wishes(keep_everything=keep_everything, trail_seconds=trail_seconds)
-    advice = advise_table(require_dsn(read_settings(dir=directory, dsn=dsn)), parse_table_name(table), wishes)
+    needs = Needs(keep_everything=keep_everything, trail_seconds=trail_seconds)
+    advice = advise_table(require_dsn(read_settings(dir=directory, dsn=dsn)), parse_table_name(table), needs)
     if json:
         print_json(advice)
     else:

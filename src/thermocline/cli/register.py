@@ -9,6 +9,7 @@ import typer
 from thermocline.cli.confirm import check_name_typed
 from thermocline.cli.options import DirOption, DryRunOption, DsnOption, JsonOption, TableArgument, read_settings
 from thermocline.cli.output import print_json, print_lines, tell
+from thermocline.core.modes.options import DEFAULT_OPTION, render_heap_retention_help, render_mode_help
 from thermocline.core.names import parse_column_names, parse_table_name
 from thermocline.stack.locate import require_dsn
 
@@ -25,7 +26,7 @@ def _option(flag: str, text: str) -> Any:
     return typer.Option(flag, help=text, show_default=False)
 
 
-ModeOption = Annotated[str, _option("--mode", "tiered; mirrored is not built yet. [default: tiered]")]
+ModeOption = Annotated[str, _option("--mode", render_mode_help())]
 KeepHeapOption = Annotated[
     bool, _option("--keep-heap", "Copy to the lake and drop nothing from the heap. [default: off]")
 ]
@@ -53,7 +54,7 @@ LakeRetentionOption = Annotated[
     str | None,
     _option("--lake-retention", "How far below T the lake keeps rows; older ones are deleted. [default: for ever]"),
 ]
-HeapRetentionOption = Annotated[str | None, _option("--heap-retention", "For mode mirrored only. [default: none]")]
+HeapRetentionOption = Annotated[str | None, _option("--heap-retention", render_heap_retention_help())]
 LakePartitionOption = Annotated[
     str | None,
     _option(
@@ -93,7 +94,7 @@ def register(
     table: TableArgument,
     directory: DirOption = None,
     dsn: DsnOption = None,
-    mode: ModeOption = "tiered",
+    mode: ModeOption = DEFAULT_OPTION,
     keep_heap: KeepHeapOption = False,
     pk: PkOption = None,
     tier_key: TierKeyOption = None,

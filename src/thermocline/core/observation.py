@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from thermocline.core.axis import KeyType
+from thermocline.core.modes.mode import DEFAULT_MODE, Mode
 from thermocline.core.names import TableName
 
 PartitionState = Literal["hot", "sealing", "tiering", "tiered", "dropped"]
@@ -54,7 +55,7 @@ class TableSeen:
     key_type: KeyType
     cut: CutLine
     partitions: tuple[PartitionSeen, ...]
-    keep_heap: bool = False
+    mode: Mode = DEFAULT_MODE
     now: int | None = None
     tiering_lag: int = 0
     reclaim_lag: int = 0

@@ -9,6 +9,7 @@ from typing import Literal
 
 from thermocline.core.axis import AXIS_MIN
 from thermocline.core.manifest_entry import EntryProblem
+from thermocline.core.modes.mode import Mode
 
 MAX_KEYS = 10
 AHEAD = "the spill above the cut-line"
@@ -18,7 +19,7 @@ passed it."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRange:
-    """Keys lo <= k < hi on the axis; `in_heap` when the heap holds the range whole, or keep-heap wants it to, and so is
+    """Keys lo <= k < hi on the axis; `in_heap` when the heap holds the range whole, or the mode wants it to, and so is
     the yardstick.
 
     `proves_deletes`: the heap holds the range whole, unbroken since its seal, so that a row it lacks was deleted.
@@ -104,7 +105,7 @@ class ManifestReport:
         )
 
 
-def plan_ranges(partitions: Sequence[CheckedRange], t: int, *, keep_heap: bool) -> tuple[CheckedRange, ...]:
+def plan_ranges(partitions: Sequence[CheckedRange], t: int, mode: Mode) -> tuple[CheckedRange, ...]:
     """The partitions' ranges and whatever lies between them, so that every key below the cut-line is in exactly one."""
     planned: list[CheckedRange] = []
     at = AXIS_MIN
@@ -112,9 +113,9 @@ def plan_ranges(partitions: Sequence[CheckedRange], t: int, *, keep_heap: bool) 
         if partition.hi <= at:
             continue
         if partition.lo > at:
-            planned.append(CheckedRange(name=_between(planned), lo=at, hi=partition.lo, in_heap=keep_heap))
+            planned.append(CheckedRange(name=_between(planned), lo=at, hi=partition.lo, in_heap=mode.heap_is_complete))
         whole = partition.lo >= at
-        in_heap = keep_heap or (partition.in_heap and whole)
+        in_heap = mode.heap_is_complete or (partition.in_heap and whole)
         planned.append(
             CheckedRange(
                 name=partition.name,
@@ -127,7 +128,7 @@ def plan_ranges(partitions: Sequence[CheckedRange], t: int, *, keep_heap: bool) 
         )
         at = partition.hi
     if at < t:
-        planned.append(CheckedRange(name=_between(planned), lo=at, hi=t, in_heap=keep_heap))
+        planned.append(CheckedRange(name=_between(planned), lo=at, hi=t, in_heap=mode.heap_is_complete))
     return tuple(planned)
 
 

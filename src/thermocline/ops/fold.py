@@ -330,7 +330,9 @@ def _mark(work: Folding, done: FoldResult) -> None:
     except SchemaNotFollowed as changed:
         work.report.notes.append(f"nothing was marked as folded: {str(changed).rstrip('.')}")
         return
-    if reason := apply_marks(work.conn, work.table.seam, done.version_runs, keep_spill=work.table.registered.keep_heap):
+    if reason := apply_marks(
+        work.conn, work.table.seam, done.version_runs, keep_spill=work.table.registered.mode.heap_is_complete
+    ):
         work.report.notes.append(reason)
 
 

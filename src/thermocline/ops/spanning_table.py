@@ -51,7 +51,7 @@ def read_spanning(conn: Connection, name: TableName) -> SpanningTable:
         lake_columns=registered.columns,
         lake_schema=registered.lake_namespace,
         lake_table=registered.lake_name,
-        keep_heap=registered.keep_heap,
+        mode=registered.mode,
         expires=registered.lake_retention is not None,
     )
     return SpanningTable(registered=registered, heap=heap, seam=seam)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from thermocline.core.axis import KeyType
+from thermocline.core.modes.mode import DEFAULT_MODE, Mode
 from thermocline.core.names import TableName
 from thermocline.core.types import LakeColumn
 from thermocline.runtime.pg import Connection, load_queries, table_identifier
@@ -58,7 +59,7 @@ class SeamDefinition:
     lake_columns: tuple[LakeColumn, ...]
     lake_schema: str
     lake_table: str
-    keep_heap: bool = False
+    mode: Mode = DEFAULT_MODE
     expires: bool = False
 
 

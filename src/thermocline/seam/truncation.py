@@ -75,7 +75,7 @@ def apply_truncation(conn: Connection, seam: SeamDefinition) -> None:
     the seam's."""
     objects = seam.objects
     apply_truncate_capture(conn, objects, objects.spill)
-    if not seam.keep_heap:
+    if not seam.mode.heap_is_complete:
         _apply_trigger(conn, NOTICE_TRIGGER, "after", objects.heap, objects.function("truncate_notice"))
 
 

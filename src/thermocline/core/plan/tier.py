@@ -47,7 +47,7 @@ def plan_tiering(seen: TableSeen) -> TierPlan:
         capture=tuple(p for p in seen.partitions if p.lo < seen.cut.t and p.state == "hot"),
         move=move,
         new_t=new_t,
-        drop=() if seen.keep_heap else tuple(p for p in seen.partitions if _is_droppable(seen, p)),
+        drop=tuple(p for p in seen.partitions if _is_droppable(seen, p)) if seen.mode.drops_partitions else (),
         notes=tuple(notes),
     )
 

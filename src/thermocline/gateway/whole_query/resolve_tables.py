@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from thermocline.core.axis import KeyType
+from thermocline.core.modes.mode import mode_named
 from thermocline.core.names import TableName
 from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
 from thermocline.gateway.sql.column_mapping import TableFacts
@@ -19,7 +20,6 @@ from thermocline.runtime.pg import load_queries
 
 QUERIES = load_queries("thermocline.gateway", "queries/resolve_tables.sql")
 MAX_PLAIN_ROWS = 5_000_000
-_MODES = ("tiered",)
 _TYPES = (16, 17, 20, 21, 23, 25, 700, 701, 1043, 1082, 1083, 1114, 1184, 1700, 2950)
 
 
@@ -60,7 +60,7 @@ def _source(row: tuple[Any, ...], columns: list[tuple[Any, ...]], directory: Lak
         return SourceTable(
             name=name, heap=name, columns=_columns(columns, None), readable=_readable(columns), tiers=None
         )
-    if row[17] not in _MODES:
+    if not mode_named(row[17]).splits_reads_at_t:
         raise NotProvable(f"{name} is of mode {row[17]}")
     lake, s = TableName(row[12], row[13]), row[19]
     facts = directory.facts(lake)

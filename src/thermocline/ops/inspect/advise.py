@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from thermocline.catalog.tables import read_table
-from thermocline.core.advice import Advice, Wishes, advise
 from thermocline.core.axis import KeyType
+from thermocline.core.modes.advice import Advice, Needs, advise
 from thermocline.core.names import TableName
 from thermocline.core.refusals import why_not_partitioned
 from thermocline.runtime.pg import connect
@@ -16,7 +16,7 @@ _KEY_TYPES = frozenset(kind.value for kind in KeyType)
 _TIMES = frozenset(kind.value for kind in KeyType if not kind.is_integer)
 
 
-def advise_table(dsn: str, name: TableName, wishes: Wishes) -> Advice:
+def advise_table(dsn: str, name: TableName, needs: Needs) -> Advice:
     """Look at the table and decide; nothing is changed."""
     with connect(dsn, autocommit=True, application_name="thermocline advise") as conn:
         heap = read_heap(conn, name)
@@ -24,8 +24,8 @@ def advise_table(dsn: str, name: TableName, wishes: Wishes) -> Advice:
         registered = read_table(conn, name) if has_catalog else None
     why = why_no_axis(heap)
     column = heap.partition_column
-    advice = advise(str(name), column.name if why is None and column is not None else None, why, wishes)
-    return replace(advice, registered_as=registered.mode_label) if registered else advice
+    advice = advise(str(name), column.name if why is None and column is not None else None, why, needs)
+    return replace(advice, registered_as=registered.mode.name) if registered else advice
 
 
 def why_no_axis(heap: HeapFacts) -> str | None:

@@ -142,7 +142,7 @@ def read_detail(dsn: str, name: TableName, *, connect_timeout_seconds: int = 5) 
                 EventLine(at=at, sentence=sentence)
                 for at, sentence in conn.execute(_QUERIES["recent_events"], [table.id])
             ),
-            keep_heap=table.keep_heap,
+            keep_heap=table.mode.heap_is_complete,
             lake_retention=table.lake_retention,
             premake=table.premake,
             cycle=read_cycle(conn, table.id),
@@ -161,7 +161,7 @@ def _overview(conn: pg.Connection, table: RegisteredTable) -> TableOverview:
     assert pending is not None
     return TableOverview(
         table=str(table.name),
-        mode=table.mode_label,
+        mode=table.mode.name,
         seam=str(TableName(table.seam_schema, table.name.table)),
         tier_key=table.tier_key,
         cut_line=render_axis(table.key_type, t),

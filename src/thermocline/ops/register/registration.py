@@ -190,7 +190,7 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
     new = tables.NewTable(
         name=heap.name,
         heap_oid=heap.oid,
-        mode="tiered",
+        mode=plan.mode,
         pk=tuple(c.name for c in heap.primary_key),
         tier_key=plan.key,
         key_type=plan.key_type,
@@ -204,7 +204,6 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
         seam_schema=objects.seam.schema,
         object_name=objects.functions,
         spill=objects.spill,
-        keep_heap=plan.keep_heap,
         lake_retention=plan.lake_retention,
         partition_width=plan.partition_width,
         premake=plan.premake,
@@ -228,7 +227,7 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
         lake_columns=plan.columns,
         lake_schema=new.lake_namespace,
         lake_table=new.lake_name,
-        keep_heap=new.keep_heap,
+        mode=new.mode,
         expires=new.lake_retention is not None,
     )
     apply_retention_row(conn, table_id, heap.owner)
@@ -239,7 +238,7 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
     apply_grants(conn, objects, heap.grants)
     _apply_constraint_exclusion(conn)
     tables.insert_event(
-        conn, table_id, "register", f"{heap.name} is registered in mode {new.mode_label}; its seam is {objects.seam}."
+        conn, table_id, "register", f"{heap.name} is registered in mode {new.mode}; its seam is {objects.seam}."
     )
 
 
@@ -324,7 +323,7 @@ def _already(
         ("--premake", request.premake, int, existing.premake),
         ("--profile", request.profile, str, existing.profile),
         ("--preset", request.preset, parse_preset, read_policy(conn, Owner(table_id=existing.id)).preset),
-        ("--keep-heap", request.keep_heap or None, bool, existing.keep_heap),
+        ("--keep-heap", request.keep_heap or None, bool, existing.mode.with_keep_heap),
     )
     for option, asked, read, held in wished:
         if asked is not None and read(asked) != held:

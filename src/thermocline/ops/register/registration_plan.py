@@ -9,6 +9,8 @@ from itertools import pairwise
 from thermocline.catalog import tables
 from thermocline.catalog.profiles import StorageProfile, find_profile
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, parse_duration, render_axis
+from thermocline.core.modes.mode import Mode
+from thermocline.core.modes.options import DEFAULT_OPTION, choose_mode
 from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName, joined_name, suffixed
 from thermocline.core.partition_layout import parse_layout, plan_layout
 from thermocline.core.plan.tier import render_gap
@@ -21,7 +23,6 @@ from thermocline.errors import (
     CannotRegister,
     LakeNotAdoptable,
     MissingPrivilege,
-    ModeNotBuilt,
     NoSuchColumn,
     UsageError,
     WrongCombination,
@@ -40,7 +41,7 @@ class RegisterRequest:
     """What a person asked for; `None` is the default."""
 
     table: TableName
-    mode: str = "tiered"
+    mode: str = DEFAULT_OPTION
     keep_heap: bool = False
     pk: tuple[str, ...] | None = None
     tier_key: str | None = None
@@ -73,7 +74,7 @@ class RegisterPlan:
     lake_retention: int | None
     partition_width: int | None
     premake: int
-    keep_heap: bool
+    mode: Mode
     layout: str
     profile: StorageProfile | None
     preset: Preset | None
@@ -84,9 +85,9 @@ class RegisterPlan:
 
 def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterRequest, settings: Settings) -> RegisterPlan:
     """Check everything that can be checked without writing; refuse with the first reason."""
-    check_options(request)
+    mode = check_options(request)
     check_columns(heap, request)
-    check_heap(heap, keep_heap=request.keep_heap)
+    check_heap(heap, mode)
     key, key_type = _tier_key(heap)
     partitions = read_partitions(conn, heap, key_type)
     if not partitions:
@@ -117,7 +118,7 @@ def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterReques
         )
     objects = plan_objects(heap.name, request.seam_schema)
     check_names_free(conn, heap, objects, adopts=request.adopt_lake)
-    adoption = _plan_adoption(conn, heap, key.name, key_type, partitions, request) if request.adopt_lake else None
+    adoption = _plan_adoption(conn, heap, key.name, key_type, partitions, request, mode) if request.adopt_lake else None
     return RegisterPlan(
         heap=heap,
         partitions=partitions,
@@ -132,7 +133,7 @@ def plan_registration(conn: Connection, heap: HeapFacts, request: RegisterReques
         partition_width=width,
         preset=None if request.preset is None else parse_preset(request.preset),
         premake=settings.premake_partitions if request.premake is None else request.premake,
-        keep_heap=request.keep_heap,
+        mode=mode,
         layout=adoption.layout if adoption else _layout(key_type, bounds, width, request.lake_partition),
         profile=_profile(conn, request, adoption),
         objects=objects,
@@ -165,6 +166,7 @@ def _plan_adoption(
     key_type: KeyType,
     partitions: tuple[HeapPartition, ...],
     request: RegisterRequest,
+    mode: Mode,
 ) -> Adoption:
     adoption = plan_adoption(conn, heap, key, key_type, partitions, request.incarnation)
     if request.lake_partition is not None and parse_layout(key_type, request.lake_partition) != adoption.layout:
@@ -175,7 +177,7 @@ def _plan_adoption(
         raise LakeNotAdoptable(
             f"The lake of {heap.name} lies in {adoption.lake.location}.", hint="Leave --profile out."
         )
-    if request.keep_heap and (lacking := find_rows_the_heap_lacks(heap.name, adoption, key)) is not None:
+    if mode.heap_is_complete and (lacking := find_rows_the_heap_lacks(heap.name, adoption, key)) is not None:
         raise LakeNotAdoptable(
             (
                 "With --keep-heap the heap holds every row, and only the lake holds those at "
@@ -200,33 +202,15 @@ def _layout(key_type: KeyType, bounds: list[tuple[int, int]], width: int | None,
     return plan_layout(key_type, bounds if width is None else [(0, width)])
 
 
-def check_options(request: RegisterRequest) -> None:
-    """Refuse options that do not go together, before anything is looked at."""
-    if request.mode == "mirrored" and request.keep_heap:
-        raise WrongCombination(
-            "--keep-heap belongs to mode tiered; a mirrored heap is complete anyway.", hint="Leave --keep-heap out."
-        )
-    if request.mode == "mirrored" and request.lake_retention is not None:
-        raise WrongCombination(
-            "--lake-retention belongs to mode tiered: a mirror deletes nothing from the lake by itself."
-        )
-    if request.mode == "mirrored":
-        raise ModeNotBuilt("Mode mirrored is not built yet.")
-    if request.mode != "tiered":
-        raise UsageError(f"{request.mode!r} is not a mode.", hint="The modes are tiered and mirrored.")
-    if request.heap_retention is not None:
-        raise WrongCombination(
-            "--heap-retention belongs to mode mirrored.",
-            hint="In mode tiered, --tiering-lag and --reclaim-lag say what stays in the heap.",
-        )
-    if request.keep_heap and request.lake_retention is not None:
-        raise WrongCombination(
-            "--lake-retention does not go with --keep-heap: keep-heap means nothing is deleted anywhere."
-        )
-    if request.keep_heap and request.reclaim_lag is not None:
-        raise WrongCombination(
-            "--reclaim-lag does not go with --keep-heap: no partition is ever dropped.", hint="Leave it out."
-        )
+def check_options(request: RegisterRequest) -> Mode:
+    """The mode that the options choose; refuse options that do not go together, before anything is read."""
+    mode = choose_mode(
+        request.mode,
+        keep_heap=request.keep_heap,
+        heap_retention=request.heap_retention,
+        lake_retention=request.lake_retention,
+        reclaim_lag=request.reclaim_lag,
+    )
     if request.incarnation is not None and not request.adopt_lake:
         raise WrongCombination("--incarnation belongs to --adopt-lake.")
     if request.preset is not None:
@@ -235,6 +219,7 @@ def check_options(request: RegisterRequest) -> None:
         raise UsageError(
             f"--premake {request.premake} is out of range.", hint=f"Give a number from 0 (off) to {MAX_PREMAKE}."
         )
+    return mode
 
 
 def check_columns(heap: HeapFacts, request: RegisterRequest) -> None:
@@ -301,9 +286,9 @@ def check_names_free(conn: Connection, heap: HeapFacts, objects: SeamObjects, *,
         )
 
 
-def check_heap(heap: HeapFacts, *, keep_heap: bool = False) -> None:
+def check_heap(heap: HeapFacts, mode: Mode) -> None:
     """Refuse a table that cannot span, with the reason and what to do."""
-    for reason, hint in (*_reasons_of_kind(heap), *_reasons_of_shape(heap, keep_heap), *_reasons_of_columns(heap)):
+    for reason, hint in (*_reasons_of_kind(heap), *_reasons_of_shape(heap, mode), *_reasons_of_columns(heap)):
         raise CannotRegister(f"{heap.name} {reason}.", hint=hint)
 
 
@@ -320,7 +305,7 @@ def _reasons_of_kind(heap: HeapFacts) -> Iterator[tuple[str, str]]:
         yield f"cannot be tiered: {reason}", "Tiering moves whole partitions: PARTITION BY RANGE on one plain column."
 
 
-def _reasons_of_shape(heap: HeapFacts, keep_heap: bool) -> Iterator[tuple[str, str]]:
+def _reasons_of_shape(heap: HeapFacts, mode: Mode) -> Iterator[tuple[str, str]]:
     if heap.has_row_security:
         yield "has row-level security, which the lake cannot apply", "Disable it, or keep this table in Postgres alone."
     if heap.default_partition:
@@ -332,12 +317,12 @@ def _reasons_of_shape(heap: HeapFacts, keep_heap: bool) -> Iterator[tuple[str, s
         yield "has no primary key", "Row identity is the primary key: ALTER TABLE … ADD PRIMARY KEY (…, tier key)."
     if heap.primary_key_is_deferrable:
         yield "has a deferrable primary key, on which ON CONFLICT cannot work", "Make the primary key NOT DEFERRABLE."
-    if heap.inbound_foreign_keys and not keep_heap:
+    if heap.inbound_foreign_keys and mode.drops_partitions:
         yield (
             f"is referenced by {heap.inbound_foreign_keys[0]}, and its partitions will be dropped",
             "Drop the foreign key, or register with --keep-heap, which drops no partition.",
         )
-    if heap.acting_foreign_keys and not keep_heap:
+    if heap.acting_foreign_keys and not mode.heap_is_complete:
         yield (
             (
                 f"has the foreign key {heap.acting_foreign_keys[0]} (CASCADE, SET NULL or SET DEFAULT): it would "

@@ -171,7 +171,11 @@ def _look_at_heap(work: Leaving) -> _Kept:
     """
     conn, table = work.conn, work.table
     drops = work.drop_lake and _exists(conn, work.objects.seam)
-    if not table.keep_heap or journal.read_cutline(conn, table.id).s is None or (work.drop_lake and not drops):
+    if (
+        not table.mode.heap_is_complete
+        or journal.read_cutline(conn, table.id).s is None
+        or (work.drop_lake and not drops)
+    ):
         return _Kept(has_every_row=False)
     try:
         # Only a look: a dry run leaves no partition discovered.
@@ -334,7 +338,7 @@ def _check_nothing_pending(work: Leaving) -> None:
             sql.Identifier(table.tier_key), sql.Literal(cut.t)
         )
         # With keep-heap the heap has them too; where it is restored, they are applied to it.
-        pending = 0 if table.keep_heap or work.restore_heap else _count(conn, objects.delta, condition)
+        pending = 0 if table.mode.heap_is_complete or work.restore_heap else _count(conn, objects.delta, condition)
     if _exists(conn, objects.spill):
         ahead = sql.SQL("thermocline.axis(d.{}) >= {}").format(sql.Identifier(table.tier_key), sql.Literal(cut.t))
         spilled = _count(conn, objects.spill, ahead if work.restore_heap else sql.SQL("true"))

@@ -166,7 +166,7 @@ def observe(work: Tiering) -> TableSeen:
         key_type=registered.key_type,
         cut=cut,
         partitions=read_passed(conn, work.table.seam, found, lags, None if jump is None else jump.to),
-        keep_heap=registered.keep_heap,
+        mode=registered.mode,
         now=read_now(conn, registered.key_type),
         tiering_lag=registered.tiering_lag,
         reclaim_lag=registered.reclaim_lag,

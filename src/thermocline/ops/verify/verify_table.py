@@ -275,7 +275,7 @@ def read_ranges(conn: Connection, table: SpanningTable, cut: CutLine) -> tuple[C
         )
         for schema, name, lo, hi, is_whole, is_doubted in rows
     ]
-    return plan_ranges(partitions, cut.t, keep_heap=registered.keep_heap)
+    return plan_ranges(partitions, cut.t, registered.mode)
 
 
 def _check_range(work: _Verifying, part: CheckedRange) -> RangeVerdict:

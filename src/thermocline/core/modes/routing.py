@@ -1,13 +1,23 @@
-"""Where every kind of statement goes: one declared path for each operation, mode and side of the cut-line.
+"""The declared path of every operation, in every mode, on either side of the cut-line.
 
-Pure data. `thermocline explain` and the SQL function `thermocline.explain` print these sentences, and the routing
-matrix test runs each cell that is built and looks where the row went.
+Pure data. The reference table `thermocline.routes` is filled from it, `thermocline explain` and the SQL function
+`thermocline.explain` print its sentences, and the routing matrix test runs each cell that is built and checks where the
+row went.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+from thermocline.core.modes.mode import (
+    MIRRORED,
+    MIRRORED_HEAP_RETENTION,
+    MODES,
+    TIERED,
+    TIERED_KEEP_HEAP,
+    Mode,
+)
 
 
 class Operation(StrEnum):
@@ -17,13 +27,6 @@ class Operation(StrEnum):
     BULK_LOAD = "bulk load"
     LABELLED_BATCH = "labelled batch"
     READ = "read"
-
-
-class Mode(StrEnum):
-    TIERED = "tiered"
-    KEEP_HEAP = "tiered keep-heap"
-    MIRRORED = "mirrored"
-    HEAP_RETENTION = "mirrored with heap retention"
 
 
 class Side(StrEnum):
@@ -45,7 +48,7 @@ class Path(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """What becomes of a row; `item` names the line of the contract that says so."""
+    """Where a row goes; `item` is the id of the contract item that says so."""
 
     path: Path
     sentence: str
@@ -63,7 +66,7 @@ _HEAP_ONLY = {
     ),
     Operation.DELETE: Route(path=Path.HEAP, sentence="deleted from the heap; the delta is not touched", item="C-085"),
 }
-_BELOW = {
+_BELOW_T = {
     Operation.INSERT: Route(
         path=Path.SPILL,
         sentence="into the heap's spill, where every constraint is checked, and from there into the delta",
@@ -86,7 +89,7 @@ _CAPTURED = "the trigger on the partition carries it into the delta"
 
 def _tiered() -> dict[tuple[Operation, Side], Route]:
     routes = {(operation, Side.RECENT): route for operation, route in _HEAP_ONLY.items()}
-    routes |= {(operation, Side.HISTORICAL): route for operation, route in _BELOW.items()}
+    routes |= {(operation, Side.HISTORICAL): route for operation, route in _BELOW_T.items()}
     routes[Operation.BULK_LOAD, Side.RECENT] = Route(
         path=Path.HEAP, sentence="COPY into the heap; `thermocline ingest` refuses rows at or above T", item="C-103"
     )
@@ -158,16 +161,16 @@ def _heap_retention() -> dict[tuple[Operation, Side], Route]:
 ROUTES: dict[Triple, Route] = {
     (operation, mode, side): route
     for mode, cells in (
-        (Mode.TIERED, _tiered()),
-        (Mode.KEEP_HEAP, _keep_heap()),
-        (Mode.MIRRORED, _mirrored()),
-        (Mode.HEAP_RETENTION, _heap_retention()),
+        (TIERED, _tiered()),
+        (TIERED_KEEP_HEAP, _keep_heap()),
+        (MIRRORED, _mirrored()),
+        (MIRRORED_HEAP_RETENTION, _heap_retention()),
     )
     for (operation, side), route in cells.items()
 }
 
 
 def missing_triples() -> tuple[Triple, ...]:
-    """Triples of the contract that nobody declared a path for."""
-    wanted = ((operation, mode, side) for operation in Operation for mode in Mode for side in Side)
+    """Triples without a declared path."""
+    wanted = ((operation, mode, side) for operation in Operation for mode in MODES for side in Side)
     return tuple(triple for triple in wanted if triple not in ROUTES)
