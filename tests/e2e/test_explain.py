@@ -20,7 +20,7 @@ from tests.twin import Spanning
 from thermocline.core.explain import Explanation, TableExplained, render_explanation
 from thermocline.errors import NotExplainable
 from thermocline.gateway import metrics
-from thermocline.gateway.lake_arm.scan_cost import with_costs
+from thermocline.gateway.lake_arm.scan_cost import add_lake_costs
 from thermocline.ops.inspect.explain import explain
 from thermocline.runtime.pg import connect
 from thermocline.runtime.postgres_server import PostgresServer
@@ -262,7 +262,7 @@ def test_the_heaps_own_name_means_the_heap_whatever_the_search_path(tiered: Span
     ],
 )
 def test_the_cost_is_what_the_gateway_then_reads(tiered: Spanning, statement: str) -> None:
-    report = with_costs(tiered.dsn, _said(tiered, statement))
+    report = add_lake_costs(tiered.dsn, _said(tiered, statement))
     (table,) = report.tables
     counters = (metrics.FILES_SCANNED, metrics.FILES_SKIPPED, metrics.BYTES_READ)
     before = [counter._value.get() for counter in counters]
@@ -332,7 +332,7 @@ def test_a_role_hears_of_the_tables_it_has_a_right_on_alone(tiered: Spanning) ->
 def test_a_statement_with_parameters_is_explained(tiered: Spanning) -> None:
     table = _table(tiered, "select * from events where ts > $1 and id = $2")
     assert table.verdict == "may touch both"
-    (costed,) = with_costs(
+    (costed,) = add_lake_costs(
         tiered.dsn, _said(tiered, "select * from events where ts < $1 and id = $2 and v = any($3)")
     ).tables
     assert costed.cost is not None

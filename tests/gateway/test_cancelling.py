@@ -7,13 +7,13 @@ import threading
 import psycopg
 import pytest
 
-from thermocline.gateway.lake_arm.cancellable_connection import HeldConnection
+from thermocline.gateway.lake_arm.cancellable_connection import CancellableConnection
 from thermocline.runtime.postgres_server import PostgresServer
 
 
 def test_a_cancel_stops_what_runs(postgres: PostgresServer) -> None:
     with psycopg.connect(postgres.dsn(), autocommit=True) as conn:
-        held = HeldConnection(conn)
+        held = CancellableConnection(conn)
         threading.Timer(0.05, held.cancel).start()
         with pytest.raises(psycopg.errors.QueryCanceled):
             conn.execute("select pg_sleep(60)")
@@ -24,7 +24,7 @@ def test_a_cancel_stops_what_runs(postgres: PostgresServer) -> None:
 def test_a_cancel_that_comes_late_hits_nobody_else(postgres: PostgresServer) -> None:
     with psycopg.connect(postgres.dsn(), autocommit=True) as conn:
         for _ in range(60):
-            held = HeldConnection(conn)
+            held = CancellableConnection(conn)
             late = [threading.Thread(target=held.cancel) for _ in range(2)]
             for thread in late:
                 thread.start()

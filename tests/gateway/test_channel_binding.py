@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from psycopg.conninfo import make_conninfo
 from tests.gateway.conftest import PASSWORD
 
-from thermocline.gateway.config import Certificate, GatewayConfig, end_point_of, read_certificate
+from thermocline.gateway.config import Certificate, GatewayConfig, hash_end_point, read_certificate
 from thermocline.gateway.server import start_in_thread
 from thermocline.gateway.wire.scram import BOUND_MECHANISM, MECHANISM, ScramExchange, WrongCredentials, make_verifier
 from thermocline.runtime.certificates import keep_certificate
@@ -118,11 +118,11 @@ def test_the_bound_mechanism_takes_its_own_binding_only(first: bytes) -> None:
 def test_the_binding_is_the_hash_that_other_implementations_compute(tmp_path: Path) -> None:
     cert, _ = keep_certificate(tmp_path, "gateway", ("localhost",), now=NOW)
     der = x509.load_pem_x509_certificate(cert.read_bytes()).public_bytes(Encoding.DER)
-    assert end_point_of(cert.read_bytes()) == hashlib.sha256(der).digest()
+    assert hash_end_point(cert.read_bytes()) == hashlib.sha256(der).digest()
     binding = ("tls-server-end-point", hashlib.sha256(der).digest())
     client = scramp.ScramClient([BOUND_MECHANISM], "ann", PASSWORD, channel_binding=binding)
     exchange = ScramExchange(
-        "ann", make_verifier(PASSWORD), mechanism=BOUND_MECHANISM, end_point=end_point_of(cert.read_bytes())
+        "ann", make_verifier(PASSWORD), mechanism=BOUND_MECHANISM, end_point=hash_end_point(cert.read_bytes())
     )
     client.set_server_first(exchange.first(client.get_client_first().encode()).decode())
     client.set_server_final(exchange.final(client.get_client_final().encode()).decode())

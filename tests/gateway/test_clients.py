@@ -38,7 +38,7 @@ from pyiceberg.types import (
 )
 from tests.gateway.jdbc import java_command
 
-from thermocline.gateway.lake_arm.postgres_evaluation import awaited
+from thermocline.gateway.lake_arm.postgres_evaluation import wait_for_result
 
 TYPES: dict[str, tuple[str, Any, pa.DataType, list[Any]]] = {
     "id": ("bigint", LongType(), pa.int64(), [1, 2, 3, -(2**63)]),
@@ -141,9 +141,9 @@ def test_what_postgres_evaluates_arrives_in_the_format_asked_for(
 
 @pytest.mark.parametrize("text", NUMERICS)
 def test_numerics_have_postgres_own_binary_form(wide: Any, text: str) -> None:
-    from thermocline.gateway.wire.binary_format import numeric_binary
+    from thermocline.gateway.wire.binary_format import encode_numeric
 
-    assert numeric_binary(Decimal(text)) == wide.conn.execute("select numeric_send(%s::numeric)", (text,)).fetchone()[0]
+    assert encode_numeric(Decimal(text)) == wide.conn.execute("select numeric_send(%s::numeric)", (text,)).fetchone()[0]
 
 
 def test_copy_of_a_query_gives_the_lines_that_postgres_gives(wide: Any, direct: psycopg.Connection[Any]) -> None:
@@ -164,9 +164,9 @@ def test_a_statement_is_described_with_the_types_that_postgres_infers(
 ) -> None:
     sql = b"select id, s, upper(s) from public.wide where _snapshot = $1 and tz < $2 and u = $3"
     direct.pgconn.send_prepare(b"one", sql)
-    awaited(direct)
+    wait_for_result(direct)
     direct.pgconn.send_describe_prepared(b"one")
-    described = awaited(direct)
+    described = wait_for_result(direct)
     assert [described.param_type(at) for at in range(described.nparams)] == [20, 1184, 2950]
     assert [described.ftype(at) for at in range(described.nfields)] == [20, 25, 25]
 

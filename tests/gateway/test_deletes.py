@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thermocline.gateway.lake_arm.scan_sql import source_of
-from thermocline.gateway.sql.column_mapping import ColumnFacts, column_facts
+from thermocline.gateway.lake_arm.scan_sql import render_scan
+from thermocline.gateway.sql.column_mapping import MappedColumn, map_column
 from thermocline.lake.read.scan import ScanPlan, plan_scan
 from thermocline.lake.read.table_metadata import LakeField, LakeFile, LakeTable, SnapshotFiles
 
 ID = LakeField(name="id", field_id=1, kind="long")
 KIND = LakeField(name="kind", field_id=2, kind="string")
-COLUMNS = cast(tuple[ColumnFacts, ...], (column_facts(ID, None), column_facts(KIND, None)))
+COLUMNS = cast(tuple[MappedColumn, ...], (map_column(ID, None), map_column(KIND, None)))
 
 Row = tuple[int | None, str | None]
 
@@ -171,6 +171,6 @@ def test_what_random_deletes_leave_is_what_iceberg_says(
 def _read(plan: ScanPlan) -> list[Row]:
     if not plan.data:
         return []
-    source = source_of(plan, COLUMNS)
+    source = render_scan(plan, COLUMNS)
     with duckdb.connect(":memory:") as conn:
         return sorted(conn.execute("SELECT c1, c2 FROM " + source.text, list(source.parameters)).fetchall(), key=repr)

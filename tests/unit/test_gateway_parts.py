@@ -20,19 +20,19 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from thermocline.errors import StatementRefused
-from thermocline.gateway.lake_arm.postgres_evaluation import check_harmless
-from thermocline.gateway.sessions.query_interceptor import Conversation
-from thermocline.gateway.sessions.relay_link import Line, LineClosed
-from thermocline.gateway.sessions.statement_control import Stopping
-from thermocline.gateway.sessions.upstream import Place, Upstream
+from thermocline.gateway.lake_arm.postgres_evaluation import check_functions
+from thermocline.gateway.sessions.query_interceptor import QueryInterceptor
+from thermocline.gateway.sessions.relay_link import LinkClosed, RelayLink
+from thermocline.gateway.sessions.statement_control import StatementControl
+from thermocline.gateway.sessions.upstream import PostgresEndpoint, UpstreamConnection
 from thermocline.gateway.sql.pushdown.select import parse_select
 from thermocline.gateway.sql.query import parsing
-from thermocline.gateway.sql.query.candidates import Candidate, read_candidate
-from thermocline.gateway.sql.statements import parse_statement, sample_of, split_statements
-from thermocline.gateway.sql.syntax_tree import chained, fold
+from thermocline.gateway.sql.query.candidates import Candidate, parse_candidate
+from thermocline.gateway.sql.statements import parse_sample, parse_statement, split_statements
+from thermocline.gateway.sql.syntax_tree import flatten_operator, fold_identifier
 from thermocline.gateway.sql.values import Constant, Infinity, NotProvable, parse_array, parse_value
-from thermocline.gateway.whole_query.whole_query_service import WholeQueries
-from thermocline.gateway.wire.frames import ClientFrames, Frame, ServerPieces
+from thermocline.gateway.whole_query.whole_query_service import WholeQueryService
+from thermocline.gateway.wire.frames import ClientFrameReader, Frame, ServerFrameReader
 from thermocline.gateway.wire.frontend_messages import SYNC
 from thermocline.gateway.wire.row_encoding import encode_copy, encode_rows, render_date, render_timestamp, to_text
 from thermocline.gateway.wire.scram import ScramExchange, WrongCredentials, make_verifier
@@ -110,7 +110,7 @@ def test_statements_are_cut_at_semicolons_outside_quotes() -> None:
 
 def test_functions_that_do_more_than_compute_are_refused() -> None:
     functions = frozenset({"upper", "length", "sum"})
-    check_harmless("select upper(a), sum(length(b)) from x.y where a in ('b') and (c = any ('{1}'))", functions)
+    check_functions("select upper(a), sum(length(b)) from x.y where a in ('b') and (c = any ('{1}'))", functions)
     for bad in (
         "select pg_read_file('/etc/passwd')",
         "select set_config('a', 'b', false)",
@@ -121,7 +121,7 @@ def test_functions_that_do_more_than_compute_are_refused() -> None:
         "select a operator(evil.+) b",
     ):
         with pytest.raises(StatementRefused):
-            check_harmless(bad, functions)
+            check_functions(bad, functions)
 
 
 @given(
@@ -345,7 +345,7 @@ def test_the_end_of_a_day_is_a_time_and_what_lies_behind_is_none() -> None:
 @given(st.lists(st.integers(1, 700_000), max_size=20))
 def test_a_large_message_of_a_client_passes_in_parts_however_its_bytes_are_cut(cuts: list[int]) -> None:
     small, large = b"Q" + struct.pack(">i", 9) + b"abcd\0", b"Q" + struct.pack(">i", 3_000_004) + b"x" * 3_000_000
-    stream, frames, passed = small + large + small, ClientFrames(), []
+    stream, frames, passed = small + large + small, ClientFrameReader(), []
     for size in [*cuts, len(stream)]:
         frames.feed(stream[:size])
         stream = stream[size:]
@@ -359,12 +359,12 @@ def test_a_large_message_of_a_client_passes_in_parts_however_its_bytes_are_cut(c
 def test_names_are_folded_and_cut_as_postgres_does() -> None:
     names = {"Orders": "orders", '"Orders"': "Orders", "ÄRGER": "Ärger", "a" * 70: "a" * 63, "ä" * 40: "ä" * 31}
     for spelled, meant in names.items():
-        assert fold(parse_select(f"select {spelled} from t").expressions[0].this) == meant
+        assert fold_identifier(parse_select(f"select {spelled} from t").expressions[0].this) == meant
 
 
 def test_a_chain_of_conditions_is_taken_apart_without_recursion() -> None:
     tree = parse_select("select 1 from t where " + " or ".join(f"a = {number}" for number in range(5000)))
-    assert len(chained(tree.args["where"].this, exp.Or)) == 5000
+    assert len(flatten_operator(tree.args["where"].this, exp.Or)) == 5000
 
 
 @pytest.mark.parametrize(
@@ -385,8 +385,8 @@ def test_a_chain_of_conditions_is_taken_apart_without_recursion() -> None:
 def test_no_pattern_tries_the_same_characters_again_from_every_place(text: str) -> None:
     """Each took from seconds to minutes, in which no thread of the gateway runs."""
     assert len(split_statements(text)) == 1
-    assert sample_of(text) is None
-    read_candidate(text)
+    assert parse_sample(text) is None
+    parse_candidate(text)
     with pytest.raises(NotProvable):
         parse_value("double", Constant(text, "unknown"))
 
@@ -401,7 +401,7 @@ def test_a_comment_or_dollar_quote_without_an_end_reaches_to_the_end_of_the_text
 def test_no_nesting_is_parsed_in_more_steps_than_its_tokens_allow(word: str) -> None:
     """Some of these doubled the parser's steps with each level: thirty levels never ended."""
     close = {"[": "]", "(": ")"}[word[-1]]
-    read_candidate(f"select count(*) from events where id = {word * 30}1{close * 30}")
+    parse_candidate(f"select count(*) from events where id = {word * 30}1{close * 30}")
     text = f"select count(*) from events where id = {word * 3}1{close * 3}"
     assert parsing.parse(text, parsing.read_tokens(text))
 
@@ -409,27 +409,27 @@ def test_no_nesting_is_parsed_in_more_steps_than_its_tokens_allow(word: str) -> 
 def test_a_part_of_a_statement_is_cut_in_its_own_words() -> None:
     text = "select max( ts )-interval '1 day ago' , shop  +1 /* a */ *2 from events"
     tree = parsing.parse(text, parsing.read_tokens(text))
-    assert [parsing.cut(text, part) for part in tree.expressions] == [
+    assert [parsing.source_text(text, part) for part in tree.expressions] == [
         "max( ts )-interval '1 day ago'",
         "shop  +1 /* a */ *2",
     ]
     with pytest.raises(NotProvable):
-        parsing.cut(text.replace("shop", "snow"), tree.expressions[1])
+        parsing.source_text(text.replace("shop", "snow"), tree.expressions[1])
     with pytest.raises(NotProvable):
-        parsing.cut(text, exp.Literal.number(1))
+        parsing.source_text(text, exp.Literal.number(1))
 
 
 @pytest.mark.parametrize("words", ["sum(a) is not null", "a + 1 is null", "(a) is not null", "(max(a) - 1) is null"])
 def test_a_test_for_null_is_cut_with_its_operand(words: str) -> None:
     text = f"select {words}, 1 from events"
-    assert parsing.cut(text, parsing.parse(text, parsing.read_tokens(text)).expressions[0]) == words
+    assert parsing.source_text(text, parsing.parse(text, parsing.read_tokens(text)).expressions[0]) == words
 
 
 @pytest.mark.parametrize("words", ["1 day 02:00", "1 day ago", ".5 day", "1 day 2", "@ 1 day", "1.5' hour + '1"])
 def test_a_literal_that_the_tree_does_not_hold_as_written_is_not_followed(words: str) -> None:
-    found = read_candidate(f"select max(ts) - interval '{words}' from events")
+    found = parse_candidate(f"select max(ts) - interval '{words}' from events")
     assert isinstance(found, Candidate)
-    assert found.unfollowed is not None
+    assert found.unsupported_reason is not None
     assert found.constants == ()
 
 
@@ -437,9 +437,9 @@ def test_a_literal_that_the_tree_does_not_hold_as_written_is_not_followed(words:
     "words", ["+'1'", "+ ('1')", "+$$1$$", "(+'1')", "+ +'1'", "- +'1'", "case when ok then +'1' end"]
 )
 def test_a_plus_sign_before_something_without_a_type_is_not_followed(words: str) -> None:
-    found = read_candidate(f"select count(*) from events where id = {words}")
+    found = parse_candidate(f"select count(*) from events where id = {words}")
     assert isinstance(found, Candidate)
-    assert found.unfollowed is not None
+    assert found.unsupported_reason is not None
 
 
 @pytest.mark.parametrize(
@@ -464,9 +464,9 @@ def test_a_plus_sign_before_something_without_a_type_is_not_followed(words: str)
     ],
 )
 def test_a_plus_sign_before_something_with_a_type_is_followed(words: str) -> None:
-    found = read_candidate(f"select count(*) from events where id = {words}")
+    found = parse_candidate(f"select count(*) from events where id = {words}")
     assert isinstance(found, Candidate)
-    assert found.unfollowed is None
+    assert found.unsupported_reason is None
 
 
 async def _discard(_: bytes | memoryview) -> None:
@@ -477,13 +477,17 @@ async def _run_blocking(work: Callable[[], object]) -> object:
     return await asyncio.to_thread(work)
 
 
-async def _with_silent_postgres(test: Callable[[Line, asyncio.StreamReader], Awaitable[None]]) -> None:
+async def _with_silent_postgres(test: Callable[[RelayLink, asyncio.StreamReader], Awaitable[None]]) -> None:
     """A line to a Postgres that takes everything and answers nothing."""
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
     try:
         await test(
-            Line(Upstream(reader, writer, Place(host="", port=0, database="", tls=None)), ServerPieces(), _discard),
+            RelayLink(
+                UpstreamConnection(reader, writer, PostgresEndpoint(host="", port=0, database="", tls=None)),
+                ServerFrameReader(),
+                _discard,
+            ),
             reader,
         )
     finally:
@@ -492,16 +496,16 @@ async def _with_silent_postgres(test: Callable[[Line, asyncio.StreamReader], Awa
 
 
 def test_a_session_that_ends_while_it_is_kept_awake_waits_for_nothing() -> None:
-    async def check(line: Line, _: asyncio.StreamReader) -> None:
-        stopping = Stopping(_run_blocking, timeout_seconds=0, slow_seconds=0)
-        talk = Conversation(cast(WholeQueries, None), line, _discard, stopping)
+    async def check(link: RelayLink, _: asyncio.StreamReader) -> None:
+        control = StatementControl(_run_blocking, timeout_seconds=0, slow_seconds=0)
+        interceptor = QueryInterceptor(cast(WholeQueryService, None), link, _discard, control)
 
         async def compute() -> None:
-            async with talk.awake(0.04):
+            async with interceptor.keep_awake(0.04):
                 await asyncio.sleep(60)
 
         computing = asyncio.create_task(compute())
-        while line.is_quiet:
+        while link.is_idle:
             await asyncio.sleep(0.01)
         computing.cancel()
         done, _pending = await asyncio.wait({computing}, timeout=5)
@@ -512,15 +516,15 @@ def test_a_session_that_ends_while_it_is_kept_awake_waits_for_nothing() -> None:
 
 
 def test_a_question_ends_when_the_network_does() -> None:
-    async def check(line: Line, reader: asyncio.StreamReader) -> None:
-        listening, asking = asyncio.create_task(line.listen()), asyncio.create_task(line.ask(SYNC))
-        while line.is_quiet:
+    async def check(link: RelayLink, reader: asyncio.StreamReader) -> None:
+        listening, asking = asyncio.create_task(link.listen()), asyncio.create_task(link.exchange(SYNC))
+        while link.is_idle:
             await asyncio.sleep(0.01)
         reader.set_exception(OSError(113, "No route to host"))
         await asyncio.wait({listening, asking}, timeout=5)
         assert listening.done()
         assert listening.exception() is None
         assert asking.done()
-        assert isinstance(asking.exception(), LineClosed)
+        assert isinstance(asking.exception(), LinkClosed)
 
     asyncio.run(_with_silent_postgres(check))

@@ -36,9 +36,9 @@ def explain(
     where = require_dsn(read_settings(dir=directory, dsn=dsn))
     report = plan(where, statement, search_path=search_path)
     if any(table.questions for table in report.tables):
-        from thermocline.gateway.lake_arm.scan_cost import with_costs  # loads the engine's libraries
+        from thermocline.gateway.lake_arm.scan_cost import add_lake_costs  # loads the engine's libraries
 
-        report = with_costs(where, report)
+        report = add_lake_costs(where, report)
     if json:
         print_json(report)
     else:

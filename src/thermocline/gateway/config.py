@@ -29,14 +29,14 @@ class Certificate:
         """Reads the files again; connections made from now on get the new certificate."""
         try:
             self.context.load_cert_chain(self.cert, self.key)
-            self.end_point = end_point_of(self.cert.read_bytes())
+            self.end_point = hash_end_point(self.cert.read_bytes())
         except (OSError, ValueError, ssl.SSLError) as problem:
             raise GatewayNotStarted(
                 f"The certificate {self.cert} with key {self.key} cannot be used: {problem}."
             ) from problem
 
 
-def end_point_of(pem: bytes) -> bytes | None:
+def hash_end_point(pem: bytes) -> bytes | None:
     """The hash of a certificate that RFC 5929 calls tls-server-end-point; `None` where it defines none."""
     certificate = x509.load_pem_x509_certificate(pem)
     algorithm = certificate.signature_hash_algorithm
@@ -77,7 +77,7 @@ class GatewayConfig:
     tls_required: bool = False
 
 
-def config_of(settings: Settings) -> GatewayConfig:
+def build_config(settings: Settings) -> GatewayConfig:
     """The configuration that the settings say."""
     if settings.dsn is None:
         raise NoStack

@@ -19,14 +19,14 @@ import psycopg
 
 from thermocline.errors import GatewayNotStarted, ThermoclineError
 from thermocline.gateway import metrics
-from thermocline.gateway.config import Certificate, GatewayConfig, config_of
+from thermocline.gateway.config import Certificate, GatewayConfig, build_config
 from thermocline.gateway.health import HealthServer
-from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
-from thermocline.gateway.lake_arm.duckdb_engine import LakeEngine
-from thermocline.gateway.lake_arm.lake_query_service import Answers
-from thermocline.gateway.sessions.client_connection import Connection, hang_up
-from thermocline.gateway.sessions.upstream import Place, read_place
-from thermocline.gateway.whole_query.whole_query_service import WholeQueries
+from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
+from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
+from thermocline.gateway.lake_arm.lake_query_service import LakeQueryService
+from thermocline.gateway.sessions.client_connection import ClientConnection, close_writer
+from thermocline.gateway.sessions.upstream import PostgresEndpoint, read_endpoint
+from thermocline.gateway.whole_query.whole_query_service import WholeQueryService
 from thermocline.runtime.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -40,18 +40,20 @@ class GatewayServer:
     ) -> None:
         self.config = config or GatewayConfig(dsn=dsn, host=host, port=port)
         self.port = self.config.port
-        self._directory = LakeDirectory(self.config.dsn, evaluations=self.config.evaluations)
-        self._engine = LakeEngine(
+        self._directory = CatalogReader(self.config.dsn, evaluations=self.config.evaluations)
+        self._engine = DuckDbEngine(
             threads=self.config.duckdb_threads, memory=self.config.memory, at_once=self.config.workers
         )
-        self._answers = Answers(self._engine, self._directory)
-        self._whole = WholeQueries(self.config.dsn, self._engine, self._directory, at_once=self.config.workers)
+        self._lake_queries = LakeQueryService(self._engine, self._directory)
+        self._whole_queries = WholeQueryService(
+            self.config.dsn, self._engine, self._directory, at_once=self.config.workers
+        )
         # Statements that wait for Postgres wait in threads of their own number, so the workers are never all taken by
         # them.
         threads = self.config.workers + self.config.evaluations.queued
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="gateway")
         self._health: HealthServer | None = None
-        self._connections: dict[tuple[int, int], Connection] = {}
+        self._connections: dict[tuple[int, int], ClientConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._next_pid = 1
@@ -84,12 +86,12 @@ class GatewayServer:
         try:
             self._server = await asyncio.start_server(self._accept, self.config.host, self.config.port, backlog=2048)
         except OSError as problem:
-            place = f"{self.config.host}:{self.config.port}"
+            endpoint = f"{self.config.host}:{self.config.port}"
             raise GatewayNotStarted(
-                f"The gateway cannot listen on {place}: {problem.strerror or problem}."
+                f"The gateway cannot listen on {endpoint}: {problem.strerror or problem}."
             ) from problem
         self._directory.open()
-        self._whole.open()
+        self._whole_queries.open()
         self.port = int(self._server.sockets[0].getsockname()[1])
         if self.config.http_port is not None:
             self._health = HealthServer(self.config.http_host, self.config.http_port, self.why_not_ready)
@@ -107,7 +109,7 @@ class GatewayServer:
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections.values()):
-            connection.leave_when_idle()
+            connection.close_when_idle()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
         for task in list(self._tasks):
@@ -120,7 +122,7 @@ class GatewayServer:
 
     def _close(self) -> None:
         self._threads.shutdown(wait=True, cancel_futures=True)
-        self._whole.close()
+        self._whole_queries.close()
         self._directory.close()
         self._engine.close()
 
@@ -129,7 +131,7 @@ class GatewayServer:
         if task is not None:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        connection = Connection(self, reader, writer)
+        connection = ClientConnection(self, reader, writer)
         metrics.CONNECTIONS.inc()
         try:
             await connection.serve()
@@ -142,9 +144,9 @@ class GatewayServer:
             self._connections.pop(connection.key, None)
             with contextlib.suppress(RuntimeError):
                 await asyncio.shield(asyncio.wrap_future(self._threads.submit(connection.session.close)))
-            await hang_up(writer)
+            await close_writer(writer)
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: ClientConnection) -> bool:
         """Gives the connection its number and secret, unless there are too many."""
         if len(self._connections) >= self.config.max_connections:
             return False
@@ -167,20 +169,20 @@ class GatewayServer:
         verifier = await self.blocking(lambda: self._directory.read_verifier(user))
         return verifier if isinstance(verifier, str) else None
 
-    async def read_place(self) -> Place:
+    async def read_endpoint(self) -> PostgresEndpoint:
         """Where Postgres is."""
-        place = await self.blocking(lambda: read_place(self._directory, self.config.dsn))
-        if not isinstance(place, Place):
-            raise TypeError(place)
-        return place
+        endpoint = await self.blocking(lambda: read_endpoint(self._directory, self.config.dsn))
+        if not isinstance(endpoint, PostgresEndpoint):
+            raise TypeError(endpoint)
+        return endpoint
 
     @property
-    def answers(self) -> Answers:
-        return self._answers
+    def lake_queries(self) -> LakeQueryService:
+        return self._lake_queries
 
     @property
-    def whole(self) -> WholeQueries:
-        return self._whole
+    def whole_queries(self) -> WholeQueryService:
+        return self._whole_queries
 
     @property
     def draining(self) -> bool:
@@ -189,7 +191,7 @@ class GatewayServer:
 
 def run_gateway(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT, then drain; SIGHUP reads the certificate again."""
-    config = config_of(settings)
+    config = build_config(settings)
     _allow_open_files(2 * config.max_connections + 512)
     asyncio.run(_serve(config))
 

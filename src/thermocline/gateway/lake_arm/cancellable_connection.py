@@ -9,23 +9,23 @@ from typing import Any
 
 import psycopg
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+PgConnection = psycopg.Connection[tuple[Any, ...]]
 _CANCEL_SECONDS = 5.0
 
 
-class HeldConnection:
+class CancellableConnection:
     """A connection for the time a statement has it."""
 
-    def __init__(self, conn: Connection | None = None) -> None:
+    def __init__(self, conn: PgConnection | None = None) -> None:
         self._lock = threading.Lock()
         self._conn = conn
         self._cancelling: threading.Thread | None = None
 
     @property
-    def conn(self) -> Connection | None:
+    def conn(self) -> PgConnection | None:
         return self._conn
 
-    def take(self, conn: Connection) -> None:
+    def take(self, conn: PgConnection) -> None:
         with self._lock:
             self._conn = conn
 
@@ -37,7 +37,7 @@ class HeldConnection:
             self._cancelling = threading.Thread(target=_cancel, args=(self._conn,), name="gateway-cancel", daemon=True)
             self._cancelling.start()
 
-    def let_go(self) -> Connection | None:
+    def let_go(self) -> PgConnection | None:
         """The connection, once no cancel is on its way to it any more; None when it was let go before."""
         with self._lock:
             conn, self._conn = self._conn, None
@@ -46,6 +46,6 @@ class HeldConnection:
         return conn
 
 
-def _cancel(conn: Connection) -> None:
+def _cancel(conn: PgConnection) -> None:
     with contextlib.suppress(psycopg.Error):
         conn.cancel_safe(timeout=_CANCEL_SECONDS)

@@ -20,7 +20,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
 from thermocline.core.names import TableName
 from thermocline.errors import GatewayBusy, PostgresUnreachable, UnknownLakeTable
 from thermocline.gateway.lake_arm.row_sources import Cancelled
-from thermocline.gateway.sql.column_mapping import ColumnsByName, DeclaredColumn, TableFacts, column_facts
+from thermocline.gateway.sql.column_mapping import ColumnsByName, DeclaredColumn, MappedTable, map_column
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.runtime.pg import SESSION_SETTINGS, load_queries
 
@@ -69,11 +69,11 @@ def _pool(
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    facts: TableFacts
+    facts: MappedTable
     asked_at: float
 
 
-class LakeDirectory:
+class CatalogReader:
     """The gateway's view of Postgres, over a small pool that heals itself when Postgres restarts."""
 
     def __init__(
@@ -157,14 +157,14 @@ class LakeDirectory:
             self._functions = frozenset(str(row[0]) for row in self._rows("immutable_functions", ()))
         return self._functions
 
-    def facts(self, name: TableName) -> TableFacts:
+    def facts(self, name: TableName) -> MappedTable:
         """The table as last seen, asked again after a minute."""
         known = self._known.get(name)
         if known is not None and time.monotonic() - known.asked_at < _FRESH_SECONDS:
             return known.facts
         return self.read_facts(name)
 
-    def read_facts(self, name: TableName) -> TableFacts:
+    def read_facts(self, name: TableName) -> MappedTable:
         """The table as it is now."""
         try:
             rows = self._rows("metadata_location", (name.schema, name.table))
@@ -179,8 +179,8 @@ class LakeDirectory:
         # numbers never do.
         by_number = {number[1]: column for column in declared if (number := _NUMBERED.fullmatch(column.name))}
         table = read_lake_table(str(rows[0][0]))
-        found = (column_facts(f, by_number.get(str(f.field_id)) or by_name.get(f.name)) for f in table.fields)
-        facts = TableFacts(name=name, table=table, columns=ColumnsByName(column for column in found if column))
+        found = (map_column(f, by_number.get(str(f.field_id)) or by_name.get(f.name)) for f in table.fields)
+        facts = MappedTable(name=name, table=table, columns=ColumnsByName(column for column in found if column))
         self._known[name] = _Known(facts, time.monotonic())
         return facts
 

@@ -8,8 +8,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
-from thermocline.gateway.lake_arm.postgres_evaluation import awaited, create_temporary, fields_of, renamed
+from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
+from thermocline.gateway.lake_arm.postgres_evaluation import (
+    create_scan_table,
+    render_over_scan_tables,
+    result_fields,
+    wait_for_result,
+)
 from thermocline.gateway.sql.pushdown.select import LakeQuery, PostgresQuery, parse_select, plan_select
 from thermocline.gateway.sql.values import Constant
 from thermocline.gateway.wire.messages import Field
@@ -23,24 +28,24 @@ class Description:
     fields: tuple[Field, ...]
 
 
-def read_description(sql: str, oids: Sequence[int], directory: LakeDirectory) -> Description:
+def describe_select(sql: str, oids: Sequence[int], directory: CatalogReader) -> Description:
     """What Postgres makes of the statement; parameters whose type the client left open get the type Postgres infers."""
     count = max((int(str(node.this.this)) for node in parse_select(sql).find_all(exp.Parameter)), default=0)
     nothing = [Constant(None, "unknown")] * max(count, len(oids))
-    query = plan_select(sql, nothing, directory.facts, snapshot_if_unsaid=lambda _: None)
+    query = plan_select(sql, nothing, directory.facts, default_snapshot=lambda _: None)
     asked = PostgresQuery(sql=sql, scans=(query.scan,), reason="described") if isinstance(query, LakeQuery) else query
     conn = directory.take_evaluation(lambda: False)
     try:
         conn.autocommit = False
         for number, scan in enumerate(asked.scans):
-            create_temporary(conn, number, scan)
-        conn.pgconn.send_prepare(b"", renamed(asked).encode(), list(oids) or None)
-        awaited(conn)
+            create_scan_table(conn, number, scan)
+        conn.pgconn.send_prepare(b"", render_over_scan_tables(asked).encode(), list(oids) or None)
+        wait_for_result(conn)
         conn.pgconn.send_describe_prepared(b"")
-        described = awaited(conn)
+        described = wait_for_result(conn)
         return Description(
             parameter_oids=tuple(described.param_type(at) for at in range(described.nparams)),
-            fields=fields_of(described),
+            fields=result_fields(described),
         )
     finally:
         if not conn.closed:

@@ -9,18 +9,18 @@ import duckdb
 import pyarrow as pa
 
 from thermocline.errors import LakeFileUnreadable, StatementTooLarge
-from thermocline.gateway.lake_arm.invalid_utf8 import bad_text
+from thermocline.gateway.lake_arm.invalid_utf8 import find_invalid_utf8
 from thermocline.gateway.lake_arm.memory_limits import ConnectionMemory
 from thermocline.gateway.lake_arm.row_sources import Cancelled
 from thermocline.gateway.sql.fragments import Fragment, Parameter
 from thermocline.gateway.wire.messages import Field
-from thermocline.gateway.wire.row_encoding import EncodedRows, Shape, encode_rows
+from thermocline.gateway.wire.row_encoding import EncodedRows, ResultFormat, encode_rows
 
 MAX_BATCH_ROWS = 32_768
 _TURN_SECONDS = 0.2
 
 
-class DuckBatches:
+class DuckDbBatches:
     """Arrow batches of one DuckDB statement; so many statements compute at once, others wait for their turn."""
 
     def __init__(
@@ -85,7 +85,7 @@ class DuckBatches:
             self._cursor.close()
 
 
-class HeldBatches(DuckBatches):
+class LimitedBatches(DuckDbBatches):
     """Batches of a statement that holds rows, under its connection's own limit."""
 
     def __init__(
@@ -115,17 +115,17 @@ class HeldBatches(DuckBatches):
             self._memory.give_back(cursor)
 
 
-class DuckRows:
+class DuckDbRows:
     """A DuckDB statement as a row source."""
 
-    def __init__(self, fields: tuple[Field, ...], batches: DuckBatches) -> None:
+    def __init__(self, fields: tuple[Field, ...], batches: DuckDbBatches) -> None:
         self._fields = fields
         self._batches = batches
 
     def fields(self) -> tuple[Field, ...]:
         return self._fields
 
-    def next_rows(self, shape: Shape) -> EncodedRows | None:
+    def next_rows(self, shape: ResultFormat) -> EncodedRows | None:
         batch = self._batches.next_batch()
         return None if batch is None else encode_rows(batch, shape, [field.type_oid for field in self._fields])
 
@@ -143,6 +143,6 @@ def translate_duckdb_error(problem: BaseException) -> Exception:
         return Cancelled()
     if isinstance(problem, duckdb.OutOfMemoryException) or "Out of Memory" in text:
         return MemoryError(text)
-    if (told := bad_text(text)) is not None:
+    if (told := find_invalid_utf8(text)) is not None:
         return told
     return LakeFileUnreadable(f"The lake cannot be read: {text}")

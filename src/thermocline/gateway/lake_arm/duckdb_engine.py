@@ -12,17 +12,17 @@ from thermocline.errors import LakeFileUnreadable, UnknownSnapshot
 from thermocline.gateway import metrics
 from thermocline.gateway.lake_arm.duckdb_batches import (
     MAX_BATCH_ROWS,
-    DuckBatches,
-    DuckRows,
-    HeldBatches,
+    DuckDbBatches,
+    DuckDbRows,
+    LimitedBatches,
     translate_duckdb_error,
 )
-from thermocline.gateway.lake_arm.duckdb_object_store import connect_store
-from thermocline.gateway.lake_arm.memory_limits import ConnectionMemory, Databases, MemoryLimits
+from thermocline.gateway.lake_arm.duckdb_object_store import configure_object_store
+from thermocline.gateway.lake_arm.memory_limits import ConnectionMemory, DatabaseFactory, MemoryLimits
 from thermocline.gateway.lake_arm.row_sources import ConstantRows, RowSource
-from thermocline.gateway.lake_arm.scan_sql import source_of
-from thermocline.gateway.sql.column_mapping import ColumnFacts
-from thermocline.gateway.sql.fragments import Fragment, join
+from thermocline.gateway.lake_arm.scan_sql import render_scan
+from thermocline.gateway.sql.column_mapping import MappedColumn
+from thermocline.gateway.sql.fragments import Fragment, join_fragments
 from thermocline.gateway.sql.pushdown.select import LakeQuery
 from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.lake.read.scan import ScanPlan, plan_scan, thin_scan
@@ -38,13 +38,13 @@ _LITTLE_BYTES = 32 << 20
 _MAX_VERIFIED_FILES = 200_000
 
 
-class LakeEngine:
+class DuckDbEngine:
     """Runs scans."""
 
     def __init__(self, *, threads: int, memory: MemoryLimits, at_once: int = 16) -> None:
         self.turns = threading.BoundedSemaphore(at_once)
         self.ahead = ThreadPoolExecutor(at_once, thread_name_prefix="gateway-ahead")
-        self._databases = Databases(memory, threads=threads)
+        self._databases = DatabaseFactory(memory, threads=threads)
         self._root = self._databases.open(memory.whole_bytes)
         # DuckDB looks for pandas at its first parameter, which takes seconds: now, not in somebody's first statement.
         self._root.execute("SELECT ?, ?", [1, ["x"]]).to_arrow_reader(1).read_all()
@@ -63,7 +63,7 @@ class LakeEngine:
 
     def _prepare(self, database: duckdb.DuckDBPyConnection) -> None:
         if self._store is not None:
-            connect_store(database, self._store)
+            configure_object_store(database, self._store)
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         with self._lock:
@@ -101,16 +101,16 @@ class LakeEngine:
             tail.append(Fragment("OFFSET CAST(? AS BIGINT)", (query.offset,)))
         statement = self._statement(outputs, plan, query.scan, tail)
         if memory is not None and _holds_much(query, plan):
-            return DuckRows(fields, HeldBatches(memory, statement, self.turns, batch_rows(plan)))
-        return DuckRows(fields, DuckBatches(self.cursor(), statement, self.turns, batch_rows(plan)))
+            return DuckDbRows(fields, LimitedBatches(memory, statement, self.turns, batch_rows(plan)))
+        return DuckDbRows(fields, DuckDbBatches(self.cursor(), statement, self.turns, batch_rows(plan)))
 
-    def open_columns(self, scan: TableScan, columns: tuple[ColumnFacts, ...]) -> DuckBatches | None:
+    def open_columns(self, scan: TableScan, columns: tuple[MappedColumn, ...]) -> DuckDbBatches | None:
         """Whole columns of a scan's candidate rows, or `None` when there are none."""
         plan = self.plan(scan)
         if plan is None:
             return None
         outputs = _listed(tuple(Fragment(column.sql) for column in columns) or (Fragment("NULL"),))
-        return DuckBatches(self.cursor(), self._statement(outputs, plan, scan, []), self.turns, batch_rows(plan))
+        return DuckDbBatches(self.cursor(), self._statement(outputs, plan, scan, []), self.turns, batch_rows(plan))
 
     def _statement(self, outputs: Fragment, plan: ScanPlan, scan: TableScan, tail: list[Fragment]) -> Fragment:
         parts = [Fragment("SELECT"), outputs, Fragment("FROM"), self.source(plan, scan)]
@@ -118,7 +118,7 @@ class LakeEngine:
         if scan.sampled_rows is not None:
             condition = (*condition, Fragment("random() < CAST(? AS DOUBLE)", (scan.sampled_rows / plan.row_count,)))
         if condition:
-            parts += [Fragment("WHERE"), join(" AND ", condition)]
+            parts += [Fragment("WHERE"), join_fragments(" AND ", condition)]
         parts += tail
         return Fragment(
             " ".join(part.text for part in parts), tuple(value for part in parts for value in part.parameters)
@@ -130,14 +130,14 @@ class LakeEngine:
         paths = [readable_path(file.path) for file in files]
         self._connect_store(paths)
         self._check_field_ids(paths)
-        return source_of(plan, tuple(scan.facts.columns.values()))
+        return render_scan(plan, tuple(scan.facts.columns.values()))
 
     def _connect_store(self, paths: list[str]) -> None:
         """Reaches the object store when the first of its files is read, and again when its keys changed."""
         if not any(map(is_object_location, paths)) or self._store == (store := current_store()):
             return
         with self._lock:
-            connect_store(self._root, store)
+            configure_object_store(self._root, store)
             self._store = store
 
     def _check_field_ids(self, paths: list[str]) -> None:

@@ -10,7 +10,7 @@ import duckdb
 from thermocline.runtime.object_store import ObjectStore
 
 
-def connect_store(connection: duckdb.DuckDBPyConnection, store: ObjectStore) -> None:
+def configure_object_store(connection: duckdb.DuckDBPyConnection, store: ObjectStore) -> None:
     """From now on every cursor of this database reads `s3://` locations; nothing is fetched from anywhere."""
     extension = next(files("duckdb_extension_httpfs").joinpath("extensions").iterdir()) / "httpfs.duckdb_extension"
     with as_file(extension) as path:

@@ -14,7 +14,7 @@ from thermocline.runtime.file_io import open_location
 _SAID = re.compile(r'Invalid string encoding found in Parquet file "(.+?)"')
 
 
-def bad_text(message: str) -> LakeTextUnreadable | None:
+def find_invalid_utf8(message: str) -> LakeTextUnreadable | None:
     """The problem with its column, when the message is about such text."""
     found = _SAID.search(message)
     if found is None:

@@ -9,16 +9,16 @@ from dataclasses import replace
 from thermocline.core.names import TableName
 from thermocline.errors import StatementRefused
 from thermocline.gateway import metrics
-from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
-from thermocline.gateway.lake_arm.describe import Description, read_description
-from thermocline.gateway.lake_arm.duckdb_engine import LakeEngine
+from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
+from thermocline.gateway.lake_arm.describe import Description, describe_select
+from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
 from thermocline.gateway.lake_arm.memory_limits import ConnectionMemory
 from thermocline.gateway.lake_arm.postgres_evaluation import PostgresRows
 from thermocline.gateway.lake_arm.result_stream import ResultStream
 from thermocline.gateway.lake_arm.row_sources import ConstantRows
-from thermocline.gateway.sql.column_mapping import TableFacts
+from thermocline.gateway.sql.column_mapping import MappedTable
 from thermocline.gateway.sql.pushdown.select import LakeQuery, PostgresQuery, parse_select, plan_select, table_names
-from thermocline.gateway.sql.statements import sample_of
+from thermocline.gateway.sql.statements import parse_sample
 from thermocline.gateway.sql.values import Constant
 from thermocline.gateway.wire.messages import Field
 
@@ -40,10 +40,10 @@ PARAMETERS = {
 }
 
 
-class Answers:
+class LakeQueryService:
     """Opens answers, over one engine and one directory."""
 
-    def __init__(self, engine: LakeEngine, directory: LakeDirectory) -> None:
+    def __init__(self, engine: DuckDbEngine, directory: CatalogReader) -> None:
         self._engine = engine
         self._directory = directory
 
@@ -68,7 +68,7 @@ class Answers:
         memory: ConnectionMemory | None = None,
     ) -> ResultStream:
         """The answer of a SELECT. Tables in `analyzed` are read whole, at the published snapshot, as ANALYZE does."""
-        sample = sample_of(sql) if analyzed else None
+        sample = parse_sample(sql) if analyzed else None
         query = self._plan(sample.sql if sample else sql, constants, analyzed)
         if isinstance(query, LakeQuery):
             if sample:
@@ -83,12 +83,12 @@ class Answers:
     ) -> LakeQuery | PostgresQuery:
         whole = bool(analyzed) and set(table_names(parse_select(sql))) <= analyzed
         unsaid = self._directory.read_published_snapshot if whole else None
-        query = plan_select(sql, constants, self._directory.facts, snapshot_if_unsaid=unsaid)
+        query = plan_select(sql, constants, self._directory.facts, default_snapshot=unsaid)
         if self._is_current(query):
             return query
         for name in set(table_names(parse_select(sql))):
             self._directory.read_facts(name)
-        return plan_select(sql, constants, self._directory.facts, snapshot_if_unsaid=unsaid)
+        return plan_select(sql, constants, self._directory.facts, default_snapshot=unsaid)
 
     @staticmethod
     def _is_current(query: LakeQuery | PostgresQuery) -> bool:
@@ -102,12 +102,12 @@ class Answers:
         """The parameters and columns of a SELECT, as Postgres itself understands it."""
         for name in set(table_names(parse_select(sql))):
             self._directory.read_facts(name)
-        return read_description(sql, oids, self._directory)
+        return describe_select(sql, oids, self._directory)
 
     def open_explain(self, sql: str, constants: Sequence[Constant]) -> ResultStream:
         """One line in EXPLAIN's form, with rows estimated from file statistics, for `use_remote_estimate`."""
         query = plan_select(
-            sql, constants, self._directory.read_facts, snapshot_if_unsaid=self._directory.read_published_snapshot
+            sql, constants, self._directory.read_facts, default_snapshot=self._directory.read_published_snapshot
         )
         scans = (query.scan,) if isinstance(query, LakeQuery) else query.scans
         plans = [self._engine.plan(scan) for scan in scans]
@@ -138,7 +138,7 @@ class Answers:
         return ResultStream(ConstantRows([known[name][0] for name in columns], [[known[name][1] for name in columns]]))
 
     def _size(self, name: TableName) -> tuple[int, int]:
-        facts: TableFacts = self._directory.read_facts(name)
+        facts: MappedTable = self._directory.read_facts(name)
         snapshot_id = self._directory.read_published_snapshot(name)
         if snapshot_id is None or not facts.table.has_snapshot(snapshot_id):
             return 0, 0

@@ -36,7 +36,7 @@ class MemoryLimits:
         return max(1, self.whole_bytes // self.connection_bytes)
 
 
-class Databases:
+class DatabaseFactory:
     """Opens DuckDB databases under the limits; their spill files lie in one directory, removed at the end."""
 
     def __init__(self, limits: MemoryLimits, *, threads: int) -> None:
@@ -83,7 +83,7 @@ class Databases:
 class ConnectionMemory:
     """What one connection holds: a database that all its open answers share, and so its limit too."""
 
-    def __init__(self, databases: Databases, prepare: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
+    def __init__(self, databases: DatabaseFactory, prepare: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
         self._databases = databases
         self._prepare = prepare
         self._lock = threading.Lock()

@@ -18,18 +18,18 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import Token, TokenType
 
 from thermocline.errors import CandidatesTooLarge, StatementRefused, UnknownSnapshot
-from thermocline.gateway.lake_arm.cancellable_connection import HeldConnection
-from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
-from thermocline.gateway.lake_arm.duckdb_batches import DuckBatches
-from thermocline.gateway.lake_arm.duckdb_engine import LakeEngine
+from thermocline.gateway.lake_arm.cancellable_connection import CancellableConnection
+from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
+from thermocline.gateway.lake_arm.duckdb_batches import DuckDbBatches
+from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
 from thermocline.gateway.lake_arm.row_sources import Cancelled
-from thermocline.gateway.lake_arm.text_rows import encode_texts, encoded
-from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN, ColumnFacts
+from thermocline.gateway.lake_arm.text_rows import concatenate_messages, encode_text_rows
+from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN, MappedColumn
 from thermocline.gateway.sql.pushdown.select import PostgresQuery, parse_select
-from thermocline.gateway.sql.syntax_tree import fold
+from thermocline.gateway.sql.syntax_tree import fold_identifier
 from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.gateway.wire.messages import Field, data_row
-from thermocline.gateway.wire.row_encoding import EncodedRows, Shape, encode_copy
+from thermocline.gateway.wire.row_encoding import EncodedRows, ResultFormat, encode_copy
 
 _FETCH_ROWS = 2_000
 _WORDS_BEFORE_PARENTHESIS = frozenset(
@@ -101,7 +101,7 @@ _WORDS_BEFORE_PARENTHESIS = frozenset(
 )
 
 
-def check_harmless(text: str, functions: frozenset[str]) -> None:
+def check_functions(text: str, functions: frozenset[str]) -> None:
     """Refuses a statement that calls anything but computing functions of pg_catalog."""
     tokens: list[Token] = Postgres().tokenize(text)
     for at, token in enumerate(tokens):
@@ -127,14 +127,14 @@ class PostgresRows:
     """The answer of such a statement."""
 
     def __init__(
-        self, query: PostgresQuery, parameters: Sequence[bytes | None], engine: LakeEngine, directory: LakeDirectory
+        self, query: PostgresQuery, parameters: Sequence[bytes | None], engine: DuckDbEngine, directory: CatalogReader
     ) -> None:
         self._query = query
         self._parameters = list(parameters)
         self._engine = engine
         self._directory = directory
-        self._held = HeldConnection()
-        self._loading: DuckBatches | None = None
+        self._held = CancellableConnection()
+        self._loading: DuckDbBatches | None = None
         self._fields: tuple[Field, ...] | None = None
         self._stopped = False
 
@@ -143,10 +143,10 @@ class PostgresRows:
             self._begin()
             conn = self._open_connection()
             conn.pgconn.send_describe_portal(b"tc_answer")
-            self._fields = fields_of(awaited(conn))
+            self._fields = result_fields(wait_for_result(conn))
         return self._fields
 
-    def next_rows(self, shape: Shape) -> EncodedRows | None:
+    def next_rows(self, shape: ResultFormat) -> EncodedRows | None:
         fields = self.fields()
         if self._held.conn is None:
             return None
@@ -159,7 +159,9 @@ class PostgresRows:
             return None
         columns = range(result.nfields)
         rows = [[result.get_value(row, at) for at in columns] for row in range(result.ntuples)]
-        return encoded([data_row(row) for row in rows]) if binary else encode_texts(rows, fields, shape)
+        return (
+            concatenate_messages([data_row(row) for row in rows]) if binary else encode_text_rows(rows, fields, shape)
+        )
 
     def interrupt(self) -> None:
         self._stopped = True
@@ -186,20 +188,22 @@ class PostgresRows:
         return conn
 
     def _begin(self) -> None:
-        check_harmless(self._query.sql, self._directory.immutable_functions())
+        check_functions(self._query.sql, self._directory.immutable_functions())
         for scan in self._query.scans:
             if scan.snapshot_id is not None and not scan.facts.table.has_snapshot(scan.snapshot_id):
                 raise UnknownSnapshot(f"The lake table of {scan.facts.name} has no snapshot {scan.snapshot_id}.")
         conn = self._directory.take_evaluation(lambda: self._stopped)
         self._held.take(conn)
         conn.autocommit = False
-        named = _named_columns(self._query.sql)
+        named = _columns_named(self._query.sql)
         budget = self._directory.candidate_limit_bytes
         for number, scan in enumerate(self._query.scans):
-            create_temporary(self._open_connection(), number, scan)
+            create_scan_table(self._open_connection(), number, scan)
             budget -= self._load(number, scan, named, budget)
         self._open_connection().execute("set transaction read only")
-        self._execute(b"declare tc_answer no scroll cursor for " + renamed(self._query).encode(), self._parameters)
+        self._execute(
+            b"declare tc_answer no scroll cursor for " + render_over_scan_tables(self._query).encode(), self._parameters
+        )
 
     def _load(self, number: int, scan: TableScan, named: frozenset[str] | None, budget: int) -> int:
         """Copies a scan's candidate rows into its temporary table; returns their bytes."""
@@ -229,23 +233,25 @@ class PostgresRows:
         return copied
 
     def _execute(self, statement: bytes, parameters: list[bytes | None], *, binary: bool = False) -> pq.abc.PGresult:
-        return checked(self._open_connection().pgconn.exec_params(statement, parameters, result_format=int(binary)))
+        return check_result(
+            self._open_connection().pgconn.exec_params(statement, parameters, result_format=int(binary))
+        )
 
 
-def checked(result: pq.abc.PGresult) -> pq.abc.PGresult:
+def check_result(result: pq.abc.PGresult) -> pq.abc.PGresult:
     """The result, unless Postgres refused."""
     if result.status in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
         return result
     raise psycopg.errors.error_from_result(result, encoding="utf-8")
 
 
-def awaited(conn: psycopg.Connection[tuple[Any, ...]]) -> pq.abc.PGresult:
+def wait_for_result(conn: psycopg.Connection[tuple[Any, ...]]) -> pq.abc.PGresult:
     """The result of what was sent. libpq's own waiting would hold the interpreter, and with it every other session."""
     results = conn.wait(generators.execute(conn.pgconn))
-    return checked(results[-1])
+    return check_result(results[-1])
 
 
-def fields_of(result: pq.abc.PGresult) -> tuple[Field, ...]:
+def result_fields(result: pq.abc.PGresult) -> tuple[Field, ...]:
     """The columns of a result."""
     return tuple(
         Field(
@@ -258,7 +264,7 @@ def fields_of(result: pq.abc.PGresult) -> tuple[Field, ...]:
     )
 
 
-def create_temporary(conn: psycopg.Connection[tuple[Any, ...]], number: int, scan: TableScan) -> None:
+def create_scan_table(conn: psycopg.Connection[tuple[Any, ...]], number: int, scan: TableScan) -> None:
     """An empty temporary table with the declared types of a lake table; its snapshot column says the scan's
     snapshot."""
     declared = [_declaration(column) for column in scan.facts.columns.values()]
@@ -274,21 +280,23 @@ def _temporary(number: int) -> sql.Identifier:
     return sql.Identifier("pg_temp", f"tc_scan_{number}")
 
 
-def _declaration(column: ColumnFacts) -> sql.Composed:
+def _declaration(column: MappedColumn) -> sql.Composed:
     # The type's text comes from format_type(), which quotes what needs quoting.
     declared = sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(column.type_name))
     return declared + sql.SQL(" collate {}").format(sql.Identifier(*column.collation)) if column.collation else declared
 
 
-def _named_columns(text: str) -> frozenset[str] | None:
+def _columns_named(text: str) -> frozenset[str] | None:
     """The columns a statement names, or `None` when it may mean all."""
     tree = parse_select(text)
     if any(not (isinstance(star.parent, exp.Count)) for star in tree.find_all(exp.Star)):
         return None
-    return frozenset(fold(node.this) for node in tree.find_all(exp.Column) if isinstance(node.this, exp.Identifier))
+    return frozenset(
+        fold_identifier(node.this) for node in tree.find_all(exp.Column) if isinstance(node.this, exp.Identifier)
+    )
 
 
-def renamed(query: PostgresQuery) -> str:
+def render_over_scan_tables(query: PostgresQuery) -> str:
     """The statement with each lake table replaced by its temporary table, by position, every other byte as it was."""
     pieces: list[str] = []
     at = 0

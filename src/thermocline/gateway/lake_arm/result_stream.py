@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future, wait
 from thermocline.errors import StatementRefused
 from thermocline.gateway.lake_arm.row_sources import RowSource
 from thermocline.gateway.wire.messages import Field
-from thermocline.gateway.wire.row_encoding import TEXT, EncodedRows, Shape
+from thermocline.gateway.wire.row_encoding import TEXT_FORMAT, EncodedRows, ResultFormat
 
 _WORTH_AHEAD_ROWS = 8_192
 
@@ -19,7 +19,7 @@ class ResultStream:
         """With `ahead` the next rows are read and encoded there while the last ones are sent: never more than one batch
         in advance."""
         self._source = source
-        self._shape: Shape | None = None
+        self._shape: ResultFormat | None = None
         self._rows: EncodedRows | None = None
         self._at = 0
         self._ahead = ahead
@@ -38,7 +38,7 @@ class ResultStream:
         self._at += count
         return piece, count
 
-    def advance(self, shape: Shape = TEXT) -> bool:
+    def advance(self, shape: ResultFormat = TEXT_FORMAT) -> bool:
         """Reads the next rows; False at the end. All pieces of an answer have one shape."""
         if self._shape not in (None, shape):
             raise StatementRefused("The gateway sends all rows of a cursor in one format.")

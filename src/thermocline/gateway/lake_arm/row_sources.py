@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from thermocline.gateway.lake_arm.text_rows import encode_texts
+from thermocline.gateway.lake_arm.text_rows import encode_text_rows
 from thermocline.gateway.wire.messages import Field
-from thermocline.gateway.wire.row_encoding import EncodedRows, Shape
+from thermocline.gateway.wire.row_encoding import EncodedRows, ResultFormat
 
 
 class Cancelled(Exception):
@@ -21,7 +21,7 @@ class RowSource(Protocol):
     def fields(self) -> tuple[Field, ...]:
         """The columns of the answer."""
 
-    def next_rows(self, shape: Shape) -> EncodedRows | None:
+    def next_rows(self, shape: ResultFormat) -> EncodedRows | None:
         """The next rows, or `None` at the end."""
 
     def interrupt(self) -> None:
@@ -41,11 +41,11 @@ class ConstantRows:
     def fields(self) -> tuple[Field, ...]:
         return self._fields
 
-    def next_rows(self, shape: Shape) -> EncodedRows | None:
+    def next_rows(self, shape: ResultFormat) -> EncodedRows | None:
         if not self._rows:
             return None
         rows, self._rows = self._rows, []
-        return encode_texts(rows, self._fields, shape)
+        return encode_text_rows(rows, self._fields, shape)
 
     def interrupt(self) -> None:
         return None

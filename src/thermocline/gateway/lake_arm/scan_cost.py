@@ -9,33 +9,35 @@ from dataclasses import replace
 from sqlglot import exp
 
 from thermocline.core.explain import Explanation, LakeCost, TableExplained, total_cost
-from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
+from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
 from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN
 from thermocline.gateway.sql.pushdown.select import LakeQuery, parse_select, plan_select
-from thermocline.gateway.sql.syntax_tree import fold
+from thermocline.gateway.sql.syntax_tree import fold_identifier
 from thermocline.lake.read.scan import plan_scan
 
 
-def with_costs(dsn: str, report: Explanation) -> Explanation:
+def add_lake_costs(dsn: str, report: Explanation) -> Explanation:
     """The report, each table that asks the lake with its cost."""
     if not any(table.questions for table in report.tables):
         return report
-    directory = LakeDirectory(dsn)
+    directory = CatalogReader(dsn)
     directory.open()
     with closing(directory):
         return replace(report, tables=tuple(_with_cost(directory, table) for table in report.tables))
 
 
-def _with_cost(directory: LakeDirectory, table: TableExplained) -> TableExplained:
+def _with_cost(directory: CatalogReader, table: TableExplained) -> TableExplained:
     if not table.questions:
         return table
     snapshot = table.s
     if snapshot is None:
         return replace(table, cost=LakeCost())
-    return replace(table, cost=total_cost([_cost(directory, with_values(q, table, snapshot)) for q in table.questions]))
+    return replace(
+        table, cost=total_cost([_cost(directory, bind_known_values(q, table, snapshot)) for q in table.questions])
+    )
 
 
-def _cost(directory: LakeDirectory, question: str) -> LakeCost:
+def _cost(directory: CatalogReader, question: str) -> LakeCost:
     planned = plan_select(question, (), directory.facts)
     cost = LakeCost()
     for scan in (planned.scan,) if isinstance(planned, LakeQuery) else planned.scans:
@@ -52,13 +54,13 @@ def _cost(directory: LakeDirectory, question: str) -> LakeCost:
     return cost
 
 
-def with_values(question: str, table: TableExplained, snapshot: int) -> str:
+def bind_known_values(question: str, table: TableExplained, snapshot: int) -> str:
     """The question with S and T in their places; a condition on a value that only the running statement knows is left
     out."""
     tree = parse_select(question).copy()
     for parameter in list(tree.find_all(exp.Parameter)):
         whole = _condition_of(parameter)
-        columns = {fold(column.this) for column in whole.find_all(exp.Column)}
+        columns = {fold_identifier(column.this) for column in whole.find_all(exp.Column)}
         if columns == {SNAPSHOT_COLUMN}:
             parameter.replace(exp.Literal.number(snapshot))
         elif columns == {table.tier_key} and isinstance(whole.unnest(), exp.LT):

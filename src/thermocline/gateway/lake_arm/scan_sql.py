@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from thermocline.errors import LakeFileUnreadable
-from thermocline.gateway.sql.column_mapping import ColumnFacts
+from thermocline.gateway.sql.column_mapping import MappedColumn
 from thermocline.gateway.sql.fragments import Fragment
 from thermocline.lake.read.scan import ScanPlan
 from thermocline.lake.read.storage import FILE_URI_PATTERN, readable_path
@@ -25,7 +25,7 @@ _POSITIONS = """ANTI JOIN (
 ) gone ON gone.here = d.tc_file AND gone.pos = d.file_row_number"""
 
 
-def source_of(plan: ScanPlan, columns: Sequence[ColumnFacts]) -> Fragment:
+def render_scan(plan: ScanPlan, columns: Sequence[MappedColumn]) -> Fragment:
     """What stands after FROM."""
     paths = [readable_path(file.path) for file in plan.data]
     if not plan.deletes:
@@ -46,7 +46,7 @@ def source_of(plan: ScanPlan, columns: Sequence[ColumnFacts]) -> Fragment:
     return Fragment(" ".join(part.text for part in parts), tuple(value for part in parts for value in part.parameters))
 
 
-def _options(columns: Sequence[ColumnFacts]) -> str:
+def _options(columns: Sequence[MappedColumn]) -> str:
     types = ", ".join(
         f"{c.field.field_id}: {{name: '{c.sql}', type: '{c.duckdb_type}', default_value: {_missing(c)}}}"
         for c in columns
@@ -54,7 +54,7 @@ def _options(columns: Sequence[ColumnFacts]) -> str:
     return f"hive_partitioning = false, union_by_name = false, schema = MAP {{{types}}}"
 
 
-def _missing(column: ColumnFacts) -> str:
+def _missing(column: MappedColumn) -> str:
     """What rows of a file without the column read as, in DuckDB's text form."""
     text = column.field.missing
     if text is None:
@@ -64,7 +64,7 @@ def _missing(column: ColumnFacts) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _equality_joins(plan: ScanPlan, columns: Sequence[ColumnFacts], paths: list[str]) -> list[Fragment]:
+def _equality_joins(plan: ScanPlan, columns: Sequence[MappedColumn], paths: list[str]) -> list[Fragment]:
     """One anti join for each set of compared columns, and one more for those that know no partition."""
     groups: dict[tuple[tuple[int, ...], bool], list[LakeFile]] = defaultdict(list)
     for delete in plan.deletes:
@@ -88,7 +88,7 @@ def _numbered(files: Sequence[LakeFile]) -> dict[tuple[object, ...], int]:
     return {partition: number for number, partition in enumerate(dict.fromkeys(file.partition for file in files))}
 
 
-def _compared(ids: tuple[int, ...], columns: Sequence[ColumnFacts], plan: ScanPlan) -> list[ColumnFacts]:
+def _compared(ids: tuple[int, ...], columns: Sequence[MappedColumn], plan: ScanPlan) -> list[MappedColumn]:
     known = {column.field.field_id: column for column in columns}
     missing = [field_id for field_id in ids if field_id not in known]
     if missing:
@@ -99,7 +99,7 @@ def _compared(ids: tuple[int, ...], columns: Sequence[ColumnFacts], plan: ScanPl
 
 
 def _equality_join(
-    name: str, deletes: list[LakeFile], keys: list[ColumnFacts], places: dict[tuple[object, ...], int], *, within: bool
+    name: str, deletes: list[LakeFile], keys: list[MappedColumn], places: dict[tuple[object, ...], int], *, within: bool
 ) -> Fragment:
     listed = ", ".join(f"e.{key.sql}" for key in keys)
     same = " AND ".join(f"{name}.{key.sql} IS NOT DISTINCT FROM d.{key.sql}" for key in keys)

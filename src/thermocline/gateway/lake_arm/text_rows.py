@@ -14,21 +14,23 @@ from thermocline.gateway.wire.binary_format import (
     MICROS_TO_2000,
     NUMBER_FORMATS,
     TEXT_OIDS,
-    numeric_binary,
+    encode_numeric,
     refuse_type,
 )
 from thermocline.gateway.wire.messages import Field, data_row
-from thermocline.gateway.wire.row_encoding import EncodedRows, Shape, copy_line, copy_message
+from thermocline.gateway.wire.row_encoding import EncodedRows, ResultFormat, copy_line, copy_message
 
 
-def encode_texts(rows: Sequence[Sequence[bytes | None]], fields: Sequence[Field], shape: Shape) -> EncodedRows:
+def encode_text_rows(
+    rows: Sequence[Sequence[bytes | None]], fields: Sequence[Field], shape: ResultFormat
+) -> EncodedRows:
     """Rows given in text form, in the shape the client wants."""
     if shape.is_copy:
         return copy_message(b"".join(copy_line(row) for row in rows), len(rows))
     binary = [at for at in range(len(fields)) if shape.is_binary(at)]
     if binary:
         rows = [_with_binary(list(row), fields, binary) for row in rows]
-    return encoded([data_row(row) for row in rows])
+    return concatenate_messages([data_row(row) for row in rows])
 
 
 def _with_binary(row: list[bytes | None], fields: Sequence[Field], binary: Sequence[int]) -> list[bytes | None]:
@@ -38,7 +40,7 @@ def _with_binary(row: list[bytes | None], fields: Sequence[Field], binary: Seque
     return row
 
 
-def encoded(messages: Sequence[bytes]) -> EncodedRows:
+def concatenate_messages(messages: Sequence[bytes]) -> EncodedRows:
     """Single messages as one piece."""
     offsets = np.cumsum([0, *(len(message) for message in messages)], dtype=np.int64)
     return EncodedRows(memoryview(b"".join(messages)), offsets)
@@ -56,7 +58,7 @@ def text_to_binary(text: bytes, oid: int) -> bytes:
     if oid == 2950:
         return uuid.UUID(text.decode()).bytes
     if oid == 1700:
-        return numeric_binary(Decimal(text.decode()))
+        return encode_numeric(Decimal(text.decode()))
     if oid == 16:
         return b"\x01" if text == b"t" else b"\0"
     if oid not in NUMBER_FORMATS:

@@ -11,18 +11,18 @@ from typing import Protocol
 
 from thermocline.errors import ThermoclineError
 from thermocline.gateway.config import GatewayConfig
-from thermocline.gateway.lake_arm.lake_query_service import PARAMETERS, Answers
-from thermocline.gateway.sessions.error_responses import fatal
-from thermocline.gateway.sessions.lake_session import Session
-from thermocline.gateway.sessions.login import Login, Visitor
-from thermocline.gateway.sessions.query_interceptor import Conversation
-from thermocline.gateway.sessions.relay_link import Line
-from thermocline.gateway.sessions.relay_session import Relay
-from thermocline.gateway.sessions.statement_control import Stopping
-from thermocline.gateway.sessions.upstream import Place, Upstream
-from thermocline.gateway.whole_query.whole_query_service import WholeQueries
+from thermocline.gateway.lake_arm.lake_query_service import PARAMETERS, LakeQueryService
+from thermocline.gateway.sessions.error_responses import render_fatal
+from thermocline.gateway.sessions.lake_session import LakeSession
+from thermocline.gateway.sessions.login import LoginClient, UpstreamLogin
+from thermocline.gateway.sessions.query_interceptor import QueryInterceptor
+from thermocline.gateway.sessions.relay_link import RelayLink
+from thermocline.gateway.sessions.relay_session import RelaySession
+from thermocline.gateway.sessions.statement_control import StatementControl
+from thermocline.gateway.sessions.upstream import PostgresEndpoint, UpstreamConnection
+from thermocline.gateway.whole_query.whole_query_service import WholeQueryService
 from thermocline.gateway.wire import messages as wire
-from thermocline.gateway.wire.frames import ClientFrames, Frame, ServerPieces
+from thermocline.gateway.wire.frames import ClientFrameReader, Frame, ServerFrameReader
 from thermocline.gateway.wire.messages import (
     CancelRequest,
     FrontendMessage,
@@ -46,46 +46,46 @@ _READ_BYTES = 65_536
 _WRITE_BYTES = 262_144
 
 
-class Host(Protocol):
+class GatewayServices(Protocol):
     """What a connection needs of the server it belongs to."""
 
     config: GatewayConfig
 
     @property
-    def answers(self) -> Answers: ...
+    def lake_queries(self) -> LakeQueryService: ...
     @property
-    def whole(self) -> WholeQueries: ...
-    def admit(self, connection: Connection) -> bool: ...
+    def whole_queries(self) -> WholeQueryService: ...
+    def admit(self, connection: ClientConnection) -> bool: ...
     def cancel(self, pid: int, secret: int) -> None: ...
     async def blocking(self, work: Callable[[], object]) -> object: ...
     async def read_verifier(self, user: str) -> str | None: ...
-    async def read_place(self) -> Place: ...
+    async def read_endpoint(self) -> PostgresEndpoint: ...
 
 
-class Connection:
+class ClientConnection:
     """One client's socket."""
 
-    def __init__(self, server: Host, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, server: GatewayServices, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.key = (0, 0)
         self._server = server
         self._reader = reader
         self._writer = writer
         self._protocol = ServerProtocol()
-        self._arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
+        self._received: asyncio.Queue[bytes] = asyncio.Queue(maxsize=16)
         self._idle = False
-        self._leaving = False
+        self._is_closing = False
         self._main: asyncio.Task[None] | None = None
-        self._relay: Relay | None = None
+        self._relay: RelaySession | None = None
         self._sending = asyncio.Lock()
         self._cancelling: asyncio.Task[None] | None = None
         self._end_point: bytes | None = None
         config = server.config
-        self._stopping = Stopping(
+        self._control = StatementControl(
             server.blocking,
             timeout_seconds=config.statement_timeout_seconds,
             slow_seconds=config.slow_statement_seconds,
         )
-        self.session = Session(server.answers, self._send, self._stopping)
+        self.session = LakeSession(server.lake_queries, self._send, self._control)
 
     async def serve(self) -> None:
         """Log in, then answer until the client leaves."""
@@ -100,7 +100,7 @@ class Connection:
             if self._relay is not None:
                 await self._relay.converse()
                 return
-            reading = asyncio.create_task(self._read_on())
+            reading = asyncio.create_task(self._read_ahead())
             try:
                 await self._converse()
             finally:
@@ -109,11 +109,11 @@ class Connection:
             log.debug("protocol violation: %s", bad)
             await self._say_goodbye("08P01", f"protocol violation: {bad}")
 
-    def leave_when_idle(self) -> None:
+    def close_when_idle(self) -> None:
         """Ends the connection as soon as no statement runs."""
-        self._leaving = True
+        self._is_closing = True
         if self._relay is not None:
-            self._relay.leave_when_idle()
+            self._relay.close_when_idle()
         if self._idle and self._main is not None:
             self._main.cancel()
 
@@ -160,12 +160,12 @@ class Connection:
             return True
         return (
             await self._server.read_verifier(user) is None
-            and (await self._server.read_place()).database == LAKE_DATABASE
+            and (await self._server.read_endpoint()).database == LAKE_DATABASE
         )
 
     async def _log_in_person(self, startup: Startup, user: str) -> bool:
         """Postgres itself decides; from then on the session is relayed to it."""
-        frames = ClientFrames()
+        frames = ClientFrameReader()
         frames.feed(self._protocol.take_unread())
 
         async def next_frame() -> Frame | None:
@@ -178,23 +178,27 @@ class Connection:
                 raise ProtocolViolation("message of an impossible length")
             return frame
 
-        upstream, pieces = await Upstream.open(await self._server.read_place()), ServerPieces()
+        upstream, pieces = await UpstreamConnection.open(await self._server.read_endpoint()), ServerFrameReader()
         encrypted = self._writer.get_extra_info("ssl_object") is not None
-        visitor = Visitor(user=user, encrypted=encrypted, read=next_frame, send=self._send)
+        visitor = LoginClient(user=user, encrypted=encrypted, read=next_frame, send=self._send)
         try:
             await upstream.start([(name, value) for name, value in startup.parameters if not name.startswith("_pq_.")])
-            login = Login(upstream, pieces, visitor)
+            login = UpstreamLogin(upstream, pieces, visitor)
             if await login.run(self.key):
-                line = Line(upstream, pieces, self._send_whole)
+                link = RelayLink(upstream, pieces, self._send_whole)
                 for frame in login.parameters:
-                    line.note_parameter(frame)
-                talk = Conversation(self._server.whole, line, self._send_whole, self._stopping)
+                    link.record_parameter(frame)
+                interceptor = QueryInterceptor(self._server.whole_queries, link, self._send_whole, self._control)
                 is_here = (
-                    startup.parameter("database") == upstream.place.database
+                    startup.parameter("database") == upstream.endpoint.database
                     and startup.parameter("replication") is None
                 )
-                self._relay = Relay(
-                    line, frames, lambda: self._reader.read(_READ_BYTES), self._send_whole, talk if is_here else None
+                self._relay = RelaySession(
+                    link,
+                    frames,
+                    lambda: self._reader.read(_READ_BYTES),
+                    self._send_whole,
+                    interceptor if is_here else None,
                 )
         finally:
             if self._relay is None:
@@ -258,23 +262,23 @@ class Connection:
             self._protocol.feed(data)
         return message
 
-    async def _read_on(self) -> None:
+    async def _read_ahead(self) -> None:
         """Takes bytes off the socket while a statement runs, so that a client that left is noticed at once."""
         with contextlib.suppress(ConnectionError):
             while data := await self._reader.read(_READ_BYTES):
-                await self._arrived.put(data)
+                await self._received.put(data)
         self.session.cancel()
-        await self._arrived.put(b"")
+        await self._received.put(b"")
 
     async def _converse(self) -> None:
         while True:
             message = self._protocol.next_message()
             if message is None:
-                if self._leaving:
+                if self._is_closing:
                     await self._say_goodbye("57P01", "the gateway is shutting down")
                     return
                 self._idle = True
-                data = await self._arrived.get()
+                data = await self._received.get()
                 self._idle = False
                 if not data:
                     return
@@ -297,10 +301,10 @@ class Connection:
 
     async def _say_goodbye(self, sqlstate: str, message: str) -> None:
         with contextlib.suppress(ConnectionError):
-            await self._send(fatal(sqlstate, message))
+            await self._send(render_fatal(sqlstate, message))
 
 
-async def hang_up(writer: asyncio.StreamWriter) -> None:
+async def close_writer(writer: asyncio.StreamWriter) -> None:
     """Closes a socket; a client that does not take its last bytes within a second loses them."""
     writer.close()
     try:

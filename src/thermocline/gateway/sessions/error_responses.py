@@ -47,7 +47,7 @@ class SessionError(Exception):
         self.sqlstate = sqlstate
 
 
-def render_problem(problem: Exception) -> bytes:
+def render_error(problem: Exception) -> bytes:
     """The ErrorResponse for whatever went wrong; what nobody foresaw is logged and named an internal error."""
     match problem:
         case SessionError():
@@ -81,6 +81,6 @@ def _error(sqlstate: str, message: str, hint: str = "", detail: str = "") -> byt
     return error_response(severity="ERROR", sqlstate=sqlstate, message=message, hint=hint, detail=detail)
 
 
-def fatal(sqlstate: str, message: str) -> bytes:
+def render_fatal(sqlstate: str, message: str) -> bytes:
     """The last message of a connection."""
     return error_response(severity="FATAL", sqlstate=sqlstate, message=message)

@@ -12,14 +12,14 @@ from typing import assert_never
 
 from thermocline.errors import StatementRefused
 from thermocline.gateway import metrics
-from thermocline.gateway.lake_arm.lake_query_service import Answers
+from thermocline.gateway.lake_arm.lake_query_service import LakeQueryService
 from thermocline.gateway.lake_arm.result_stream import ResultStream
-from thermocline.gateway.sessions.error_responses import SessionError, render_problem
-from thermocline.gateway.sessions.open_portal import ROWS, open_portal, tag_of
-from thermocline.gateway.sessions.statement_control import Stopping
-from thermocline.gateway.sessions.transaction import Cursor, Portal, Prepared, Transaction
+from thermocline.gateway.sessions.error_responses import SessionError, render_error
+from thermocline.gateway.sessions.open_portal import ROW_STATEMENTS, command_tag, open_portal
+from thermocline.gateway.sessions.statement_control import StatementControl
+from thermocline.gateway.sessions.transaction import Cursor, Portal, PreparedStatement, Transaction
 from thermocline.gateway.sql import statements
-from thermocline.gateway.sql.parameters import constants_of, texts_of
+from thermocline.gateway.sql.parameters import decode_parameters, parse_parameters
 from thermocline.gateway.wire import messages as wire
 from thermocline.gateway.wire.messages import (
     Bind,
@@ -34,7 +34,7 @@ from thermocline.gateway.wire.messages import (
     Sync,
     Unsupported,
 )
-from thermocline.gateway.wire.row_encoding import Shape, shape_of
+from thermocline.gateway.wire.row_encoding import ResultFormat, result_format_of
 
 Send = Callable[[bytes | memoryview], Awaitable[None]]
 
@@ -48,19 +48,19 @@ _FIXED_SETTINGS = {
 }
 
 
-class Session:
+class LakeSession:
     """Answers one client."""
 
-    def __init__(self, answers: Answers, send: Send, stopping: Stopping) -> None:
-        self._answers = answers
+    def __init__(self, lake_queries: LakeQueryService, send: Send, control: StatementControl) -> None:
+        self._lake_queries = lake_queries
         self._send_now = send
-        self._stopping = stopping
+        self._control = control
         self._transaction = Transaction()
         self._cursors: dict[str, Cursor] = {}
-        self._prepared: dict[str, Prepared] = {}
+        self._prepared: dict[str, PreparedStatement] = {}
         self._portals: dict[str, Portal] = {}
         self._out = bytearray()
-        self._memory = answers.connection_memory()
+        self._memory = lake_queries.connection_memory()
 
     async def answer(self, message: FrontendMessage) -> bool:
         """Answers one message; False when the rest up to Sync must be skipped."""
@@ -80,7 +80,7 @@ class Session:
 
     def cancel(self) -> None:
         """Stops the statement that runs now, if one does."""
-        self._stopping.cancel()
+        self._control.cancel()
 
     def close(self) -> None:
         """Lets go of everything; called from a thread."""
@@ -94,16 +94,16 @@ class Session:
                 self._put(wire.EMPTY_QUERY)
             for piece in pieces:
                 portal = Portal(statement=statements.parse_statement(piece), parameters=(), oids=(), text=piece)
-                with self._stopping.statement(piece):
+                with self._control.statement(piece):
                     await self._perform(portal, describe=True, max_rows=None)
         except Exception as problem:
             await self._fail(problem)
-        await self._ready()
+        await self._send_ready()
 
     async def _answer_extended(self, message: FrontendMessage) -> None:
         match message:
             case Parse():
-                self._prepared[message.name] = Prepared(sql=message.sql, oids=message.parameter_oids)
+                self._prepared[message.name] = PreparedStatement(sql=message.sql, oids=message.parameter_oids)
                 self._put(wire.PARSE_COMPLETE)
             case Bind():
                 self._bind(message)
@@ -111,10 +111,10 @@ class Session:
                 await self._describe(message)
             case Execute():
                 portal = self._portal(message.portal)
-                with self._stopping.statement(portal.text):
+                with self._control.statement(portal.text):
                     await self._perform(portal, describe=False, max_rows=max(0, message.max_rows) or None)
             case Close():
-                await self._stopping.letting_go(partial(self._forget_named, message))
+                await self._control.run_cleanup(partial(self._forget_named, message))
                 self._put(wire.CLOSE_COMPLETE)
             case Flush():
                 await self._flush()
@@ -129,7 +129,7 @@ class Session:
         if len(pieces) > 1:
             raise SessionError("42601", "cannot insert multiple commands into a prepared statement")
         statement = statements.parse_statement(pieces[0]) if pieces else None
-        values = texts_of(message.parameters, message.parameter_formats, prepared.oids)
+        values = decode_parameters(message.parameters, message.parameter_formats, prepared.oids)
         self._portals[message.portal] = Portal(
             statement=statement,
             parameters=values,
@@ -149,7 +149,7 @@ class Session:
             await self._describe_prepared(message.name)
             return
         portal = self._portal(message.name)
-        with self._stopping.statement(portal.text, counted=False):
+        with self._control.statement(portal.text, counted=False):
             fields = await self._fields(portal)
         self._put(wire.NO_DATA if fields is None else wire.row_description(fields, portal.formats))
 
@@ -161,9 +161,9 @@ class Session:
         statement = statements.parse_statement(pieces[0]) if pieces else None
         if isinstance(statement, statements.Select):
             sql, oids = statement.sql, prepared.oids
-            with self._stopping.statement(sql, counted=False):
-                described = await self._stopping.blocking(lambda: self._answers.describe(sql, oids))
-            self._prepared[name] = Prepared(sql=prepared.sql, oids=described.parameter_oids)
+            with self._control.statement(sql, counted=False):
+                described = await self._control.blocking(lambda: self._lake_queries.describe(sql, oids))
+            self._prepared[name] = PreparedStatement(sql=prepared.sql, oids=described.parameter_oids)
             self._put(wire.parameter_description(described.parameter_oids) + wire.row_description(described.fields))
             return
         nothing = (None,) * len(prepared.oids)
@@ -176,16 +176,16 @@ class Session:
     async def _fields(self, portal: Portal) -> tuple[Field, ...] | None:
         if isinstance(portal.statement, statements.Fetch):
             stream = self._cursor(portal.statement.name).stream
-        elif isinstance(portal.statement, ROWS) and not isinstance(portal.statement, statements.CopyOut):
-            stream = await self._opened(portal)
+        elif isinstance(portal.statement, ROW_STATEMENTS) and not isinstance(portal.statement, statements.CopyOut):
+            stream = await self._open(portal)
         else:
             return None
-        return await self._stopping.blocking(stream.fields, stream)
+        return await self._control.blocking(stream.fields, stream)
 
-    async def _opened(self, portal: Portal) -> ResultStream:
+    async def _open(self, portal: Portal) -> ResultStream:
         if portal.stream is None:
-            portal.stream = await self._stopping.blocking(
-                partial(open_portal, self._answers, portal, self._transaction.analyzed, self._memory)
+            portal.stream = await self._control.blocking(
+                partial(open_portal, self._lake_queries, portal, self._transaction.analyzed, self._memory)
             )
         return portal.stream
 
@@ -205,25 +205,25 @@ class Session:
                 await self._fetch(statement, describe=describe, formats=portal.formats)
             case statements.CopyOut():
                 await self._copy_out(portal)
-            case _ if isinstance(statement, ROWS):
+            case _ if isinstance(statement, ROW_STATEMENTS):
                 await self._stream(portal, describe=describe, max_rows=max_rows)
             case _:
-                await self._stopping.letting_go(lambda: self._control(statement))
+                await self._control.run_cleanup(lambda: self._run_command(statement))
 
     async def _declare(self, statement: statements.DeclareCursor, portal: Portal) -> None:
         if self._transaction.status == "I":
             raise SessionError("25P01", "DECLARE CURSOR can only be used in transaction blocks")
         if statement.name in self._cursors:
             raise SessionError("42P03", f'cursor "{statement.name}" already exists')
-        constants = constants_of(portal.parameters, portal.oids)
+        constants = parse_parameters(portal.parameters, portal.oids)
         analyzed = frozenset(self._transaction.analyzed)
 
         def open_stream() -> ResultStream:
-            return self._answers.open_select(
+            return self._lake_queries.open_select(
                 statement.sql, constants, portal.parameters, analyzed=analyzed, memory=self._memory
             )
 
-        stream = await self._stopping.blocking(open_stream)
+        stream = await self._control.blocking(open_stream)
         self._cursors[statement.name] = Cursor(open=open_stream, stream=stream)
         self._put(wire.command_complete("DECLARE CURSOR"))
 
@@ -234,45 +234,51 @@ class Session:
 
     async def _fetch(self, statement: statements.Fetch, *, describe: bool, formats: tuple[int, ...]) -> None:
         stream = self._cursor(statement.name).stream
-        sent = await self._send_rows(stream, describe=describe, max_rows=statement.count, shape=shape_of(formats))
+        sent = await self._send_rows(
+            stream, describe=describe, max_rows=statement.count, shape=result_format_of(formats)
+        )
         self._put(wire.command_complete(f"FETCH {sent}"))
 
     async def _stream(self, portal: Portal, *, describe: bool, max_rows: int | None) -> None:
-        stream = await self._opened(portal)
+        stream = await self._open(portal)
         try:
-            sent = await self._send_rows(stream, describe=describe, max_rows=max_rows, shape=shape_of(portal.formats))
+            sent = await self._send_rows(
+                stream, describe=describe, max_rows=max_rows, shape=result_format_of(portal.formats)
+            )
             if max_rows is not None and sent == max_rows:
                 self._put(wire.PORTAL_SUSPENDED)
                 return
         except BaseException:
-            await self._stopping.letting_go(stream.close)
+            await self._control.run_cleanup(stream.close)
             raise
-        await self._stopping.letting_go(stream.close)
-        self._put(wire.command_complete(tag_of(portal.statement, sent)))
+        await self._control.run_cleanup(stream.close)
+        self._put(wire.command_complete(command_tag(portal.statement, sent)))
 
     async def _copy_out(self, portal: Portal) -> None:
-        stream = await self._opened(portal)
+        stream = await self._open(portal)
         try:
-            fields = await self._stopping.blocking(stream.fields, stream)
+            fields = await self._control.blocking(stream.fields, stream)
             self._put(wire.copy_out_response(len(fields)))
-            sent = await self._send_rows(stream, describe=False, max_rows=None, shape=Shape(is_copy=True))
+            sent = await self._send_rows(stream, describe=False, max_rows=None, shape=ResultFormat(is_copy=True))
         finally:
-            await self._stopping.letting_go(stream.close)
-        self._put(wire.COPY_DONE + wire.command_complete(tag_of(portal.statement, sent)))
+            await self._control.run_cleanup(stream.close)
+        self._put(wire.COPY_DONE + wire.command_complete(command_tag(portal.statement, sent)))
 
-    async def _send_rows(self, stream: ResultStream, *, describe: bool, max_rows: int | None, shape: Shape) -> int:
+    async def _send_rows(
+        self, stream: ResultStream, *, describe: bool, max_rows: int | None, shape: ResultFormat
+    ) -> int:
         """Sends up to `max_rows` rows, never holding more than one batch: the socket sets the pace."""
         sent = 0
         if describe:
-            fields = await self._stopping.blocking(stream.fields, stream)
+            fields = await self._control.blocking(stream.fields, stream)
             self._put(wire.row_description(fields, shape.formats))
         while max_rows is None or sent < max_rows:
             piece = stream.buffered(None if max_rows is None else max_rows - sent)
             if piece is None:
-                if not await self._stopping.blocking(partial(stream.advance, shape), stream):
+                if not await self._control.blocking(partial(stream.advance, shape), stream):
                     break
                 continue
-            self._stopping.check()
+            self._control.check()
             data, rows = piece
             sent += rows
             await self._flush()
@@ -281,7 +287,7 @@ class Session:
             metrics.BYTES_SENT.inc(len(data))
         return sent
 
-    def _control(self, statement: statements.Statement) -> None:
+    def _run_command(self, statement: statements.Statement) -> None:
         match statement:
             case statements.SetParameter():
                 self._set(statement)
@@ -296,7 +302,7 @@ class Session:
                 self._put(wire.command_complete("COMMIT" if kept else "ROLLBACK"))
             case statements.Savepoint() | statements.Release() | statements.RollbackTo():
                 self._savepoint(statement)
-            case statements.Rewind():
+            case statements.RewindCursor():
                 cursor = self._cursor(statement.name)
                 cursor.stream.close()
                 cursor.stream = cursor.open()
@@ -307,7 +313,7 @@ class Session:
                 )
                 self._close_cursors(names)
                 self._put(wire.command_complete("CLOSE CURSOR"))
-            case statements.Forget():
+            case statements.Deallocate():
                 if statement.everything:
                     self._prepared.clear()
                 self._put(wire.command_complete(statement.tag))
@@ -368,15 +374,15 @@ class Session:
         """Whatever happens, a Sync is answered by ReadyForQuery, or the client waits for ever."""
         try:
             if self._transaction.status == "I":
-                await self._stopping.letting_go(self._close_portals)
+                await self._control.run_cleanup(self._close_portals)
         except Exception as problem:
             await self._fail(problem)
-        await self._ready()
+        await self._send_ready()
 
     async def _fail(self, problem: Exception) -> None:
         if self._transaction.status == "T":
             self._transaction.status = "E"
-        self._put(render_problem(problem))
+        self._put(render_error(problem))
 
     def _put(self, data: bytes) -> None:
         self._out += data
@@ -386,6 +392,6 @@ class Session:
             data, self._out = bytes(self._out), bytearray()
             await self._send_now(data)
 
-    async def _ready(self) -> None:
+    async def _send_ready(self) -> None:
         self._put(wire.ready_for_query(self._transaction.status))
         await self._flush()

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from scramp import ScramClient, ScramException
 
 from thermocline.errors import PostgresUnreachable
-from thermocline.gateway.sessions.error_responses import fatal
-from thermocline.gateway.sessions.upstream import Upstream
+from thermocline.gateway.sessions.error_responses import render_fatal
+from thermocline.gateway.sessions.upstream import UpstreamConnection
 from thermocline.gateway.wire import messages as wire
-from thermocline.gateway.wire.frames import Frame, Rows, ServerPieces
+from thermocline.gateway.wire.frames import DataChunk, Frame, ServerFrameReader
 from thermocline.gateway.wire.scram import MECHANISM
 
 _OK, _CLEARTEXT, _MD5, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 3, 5, 10, 11, 12
@@ -29,7 +29,7 @@ Send = Callable[[bytes | memoryview], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visitor:
+class LoginClient:
     """The client that logs in."""
 
     user: str
@@ -38,13 +38,13 @@ class Visitor:
     send: Send
 
 
-class Login:
+class UpstreamLogin:
     """One login on one connection to Postgres."""
 
-    def __init__(self, upstream: Upstream, pieces: ServerPieces, visitor: Visitor) -> None:
+    def __init__(self, upstream: UpstreamConnection, pieces: ServerFrameReader, client: LoginClient) -> None:
         self._upstream = upstream
         self._pieces = pieces
-        self._visitor = visitor
+        self._client = client
         self._waiting: list[Frame] = []
         self._asked = False
         self.parameters: list[Frame] = []
@@ -52,7 +52,7 @@ class Login:
 
     async def run(self, key: tuple[int, int]) -> bool:
         """True when Postgres let the client in; its greeting is passed on with the gateway's own cancel key."""
-        asks_itself = self._visitor.encrypted and self._upstream.place.tls is not None
+        asks_itself = self._client.encrypted and self._upstream.endpoint.tls is not None
         while True:
             frame = await self._next()
             match frame.tag:
@@ -60,28 +60,28 @@ class Login:
                     (code,) = struct.unpack_from(">i", frame.body)
                     if code == _OK:
                         if not self._asked:
-                            await self._visitor.send(fatal("28000", _NO_PASSWORD))
+                            await self._client.send(render_fatal("28000", _NO_PASSWORD))
                             return False
-                        await self._visitor.send(frame.data)
+                        await self._client.send(frame.data)
                         return await self._greeted(key)
                     if not await (self._prove() if asks_itself and code == _SASL else self._pass_on(code, frame)):
                         return False
                 case b"E":
-                    await self._visitor.send(frame.data)
+                    await self._client.send(frame.data)
                     return False
                 case _:
-                    await self._visitor.send(frame.data)
+                    await self._client.send(frame.data)
 
     async def _greeted(self, key: tuple[int, int]) -> bool:
         while True:
             frame = await self._next()
             if frame.tag == b"K":
                 self._upstream.key = frame.body
-                await self._visitor.send(wire.backend_key_data(*key))
+                await self._client.send(wire.backend_key_data(*key))
                 continue
             if frame.tag == b"S":
                 self.parameters.append(frame)
-            await self._visitor.send(frame.data)
+            await self._client.send(frame.data)
             if frame.tag in (b"Z", b"E"):
                 return frame.tag == b"Z"
 
@@ -89,17 +89,17 @@ class Login:
         """Hands Postgres' question to the client and the client's answer to Postgres."""
         if code == _SASL:
             # Channel binding ends at the gateway, so it is not offered.
-            await self._visitor.send(wire.authentication_sasl([MECHANISM]))
+            await self._client.send(wire.authentication_sasl([MECHANISM]))
         elif code in (_CLEARTEXT, _MD5, _SASL_CONTINUE, _SASL_FINAL):
-            await self._visitor.send(frame.data)
+            await self._client.send(frame.data)
         else:
-            await self._visitor.send(
-                fatal("28000", "Postgres asks for a way to log in that the gateway does not pass on")
+            await self._client.send(
+                render_fatal("28000", "Postgres asks for a way to log in that the gateway does not pass on")
             )
             return False
         if code == _SASL_FINAL:
             return True
-        answer = await self._visitor.read()
+        answer = await self._client.read()
         if answer is None or answer.tag != b"p":
             return False
         self._asked = True
@@ -108,24 +108,26 @@ class Login:
 
     async def _prove(self) -> bool:
         """Asks the client for its password, over TLS, and proves it to Postgres; it is not kept."""
-        await self._visitor.send(wire.encode(b"R", struct.pack(">i", _CLEARTEXT)))
-        answer = await self._visitor.read()
+        await self._client.send(wire.encode(b"R", struct.pack(">i", _CLEARTEXT)))
+        answer = await self._client.read()
         if answer is None or answer.tag != b"p":
             return False
         self._asked = True
         password = answer.body.rstrip(b"\0").decode("utf-8", "replace")
-        client = ScramClient([MECHANISM], self._visitor.user, password)
-        first = client.get_client_first().encode()
+        scram_client = ScramClient([MECHANISM], self._client.user, password)
+        first = scram_client.get_client_first().encode()
         await self._upstream.send(wire.encode(b"p", wire.text(MECHANISM) + struct.pack(">i", len(first)) + first))
         try:
-            client.set_server_first(await self._sasl(_SASL_CONTINUE))
-            await self._upstream.send(wire.encode(b"p", client.get_client_final().encode()))
-            client.set_server_final(await self._sasl(_SASL_FINAL))
+            scram_client.set_server_first(await self._sasl(_SASL_CONTINUE))
+            await self._upstream.send(wire.encode(b"p", scram_client.get_client_final().encode()))
+            scram_client.set_server_final(await self._sasl(_SASL_FINAL))
         except ScramException:
-            await self._visitor.send(fatal("28P01", f'password authentication failed for user "{self._visitor.user}"'))
+            await self._client.send(
+                render_fatal("28P01", f'password authentication failed for user "{self._client.user}"')
+            )
             return False
         except _Refused as refused:
-            await self._visitor.send(refused.frame.data)
+            await self._client.send(refused.frame.data)
             return False
         return True
 
@@ -143,7 +145,7 @@ class Login:
             data = await self._upstream.read()
             if not data:
                 raise PostgresUnreachable("Postgres hung up during the login.")
-            self._waiting += [piece for piece in self._pieces.feed(data) if not isinstance(piece, Rows)]
+            self._waiting += [piece for piece in self._pieces.feed(data) if not isinstance(piece, DataChunk)]
         return self._waiting.pop(0)
 
 

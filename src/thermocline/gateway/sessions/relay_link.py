@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from thermocline.gateway.sessions.upstream import Upstream
-from thermocline.gateway.wire.frames import Frame, Part, Rows, ServerPieces
+from thermocline.gateway.sessions.upstream import UpstreamConnection
+from thermocline.gateway.wire.frames import DataChunk, Frame, FramePart, ServerFrameReader
 
 _ALWAYS_PASSED = (b"A", b"N", b"S")
 
@@ -22,7 +22,7 @@ Send = Callable[[bytes | memoryview], Awaitable[None]]
 Status = Literal["I", "T", "E"]
 
 
-class LineClosed(Exception):
+class LinkClosed(Exception):
     """Postgres hung up."""
 
 
@@ -35,10 +35,10 @@ class _Held:
     frames: list[Frame] = field(default_factory=list)
 
 
-class Line:
+class RelayLink:
     """One client's connection to Postgres."""
 
-    def __init__(self, upstream: Upstream, pieces: ServerPieces, send: Send) -> None:
+    def __init__(self, upstream: UpstreamConnection, pieces: ServerFrameReader, send: Send) -> None:
         self._upstream = upstream
         self._pieces = pieces
         self._send = send
@@ -47,16 +47,16 @@ class Line:
         self._syncs = 0
         self._copying = False
         self.status: Status = "I"
-        self.saved = False
+        self.has_savepoint = False
         self._parameters: dict[str, str] = {}
 
     @property
-    def speaks_utf8(self) -> bool:
+    def is_utf8(self) -> bool:
         """Whether client, database and gateway mean the same by the bytes of a text, as Postgres itself reported."""
         return self._parameters.get("client_encoding") == self._parameters.get("server_encoding") == "UTF8"
 
     @property
-    def is_quiet(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether Postgres has answered everything that was sent."""
         return self._queries + self._syncs == 0
 
@@ -77,7 +77,7 @@ class Line:
                 await self._send(self._held.frames[-1].data)
         finally:
             if self._held is not None and not self._held.done.done():
-                self._held.done.set_exception(LineClosed())
+                self._held.done.set_exception(LinkClosed())
 
     async def forward(self, *frames: Frame) -> None:
         """Sends the client's messages on, as they are."""
@@ -85,18 +85,18 @@ class Line:
             self._count(frame.tag)
         await self._upstream.send(b"".join(frame.data for frame in frames))
 
-    async def forward_part(self, part: Part) -> None:
+    async def forward_part(self, part: FramePart) -> None:
         """Sends a part of a large message on, as it is."""
         if part.tag is not None:
             self._count(part.tag)
         await self._upstream.send(part.data)
 
-    def note_parameter(self, frame: Frame) -> None:
+    def record_parameter(self, frame: Frame) -> None:
         """Remembers a ParameterStatus."""
         name, _, rest = frame.body.partition(b"\0")
         self._parameters[name.decode("utf-8", "replace")] = rest.rstrip(b"\0").decode("utf-8", "replace")
 
-    async def ask(self, data: bytes, passed: frozenset[bytes] = frozenset()) -> list[Frame]:
+    async def exchange(self, data: bytes, passed: frozenset[bytes] = frozenset()) -> list[Frame]:
         """Sends messages of the gateway's own, a Sync at their end, and waits for the answers."""
         self._held = held = _Held(passed=passed, done=asyncio.get_running_loop().create_future())
         self._syncs += 1
@@ -122,9 +122,9 @@ class Line:
             case b"c" | b"f":
                 self._copying = False
 
-    def _passes(self, piece: Frame | Rows) -> bool:
+    def _passes(self, piece: Frame | DataChunk) -> bool:
         held = self._held
-        if isinstance(piece, Rows):
+        if isinstance(piece, DataChunk):
             if held is None or b"D" in held.passed:
                 return True
             held.frames += _row_frames(piece)
@@ -145,11 +145,11 @@ class Line:
                     self._syncs -= 1
                 self._copying = False
                 if self.status == "I":
-                    self.saved = False
+                    self.has_savepoint = False
             case b"S":
-                self.note_parameter(frame)
+                self.record_parameter(frame)
             case b"C" if frame.body.startswith(b"SAVEPOINT") and self._held is None:
-                self.saved = True
+                self.has_savepoint = True
             case b"G" | b"W":
                 # Postgres drops a Sync that comes while it takes rows.
                 self._copying, self._syncs = True, 0
@@ -164,7 +164,7 @@ class Line:
             self._held.done.set_result(None)
 
 
-def _row_frames(rows: Rows) -> list[Frame]:
+def _row_frames(rows: DataChunk) -> list[Frame]:
     """The rows of the gateway's own small questions come whole."""
     frames, at = [], 0
     while at < len(rows.data):

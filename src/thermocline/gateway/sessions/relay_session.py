@@ -12,12 +12,18 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from thermocline.errors import WholeQueryRefused
 from thermocline.gateway import metrics
-from thermocline.gateway.sessions.error_responses import render_problem
-from thermocline.gateway.sessions.query_interceptor import Conversation, Declined, Refusal, Send, Wish
-from thermocline.gateway.sessions.relay_link import Line, LineClosed
+from thermocline.gateway.sessions.error_responses import render_error
+from thermocline.gateway.sessions.query_interceptor import (
+    ClientStatement,
+    LeftToPostgres,
+    QueryInterceptor,
+    RejectedByPostgres,
+    Send,
+)
+from thermocline.gateway.sessions.relay_link import LinkClosed, RelayLink
 from thermocline.gateway.wire import frontend_messages
-from thermocline.gateway.wire.extended_batch import Batch, read_batch, read_prepared
-from thermocline.gateway.wire.frames import ClientFrames, Frame, Part
+from thermocline.gateway.wire.extended_batch import ExtendedBatch, decode_prepared, read_batch
+from thermocline.gateway.wire.frames import ClientFrameReader, Frame, FramePart
 from thermocline.gateway.wire.frontend_messages import SYNC
 from thermocline.gateway.wire.messages import ProtocolViolation, notice, ready_for_query
 
@@ -31,31 +37,36 @@ _MAX_PREPARED = 10_000
 _READ_AHEAD = 16
 
 
-class Relay:
+class RelaySession:
     """One client after its login."""
 
     def __init__(
-        self, line: Line, frames: ClientFrames, read: ReadClient, send: Send, talk: Conversation | None
+        self,
+        link: RelayLink,
+        frames: ClientFrameReader,
+        read: ReadClient,
+        send: Send,
+        interceptor: QueryInterceptor | None,
     ) -> None:
-        self._line = line
+        self._link = link
         self._frames = frames
         self._read = read
         self._send = send
-        self._talk_about = talk
-        self._arrived: asyncio.Queue[bytes] = asyncio.Queue(maxsize=_READ_AHEAD)
+        self._interceptor = interceptor
+        self._received: asyncio.Queue[bytes] = asyncio.Queue(maxsize=_READ_AHEAD)
         self._held: list[Frame] = []
         self._held_bytes = 0
-        self._passing = False
+        self._is_passthrough = False
         self._prepared: dict[str, str] = {}
         self._is_idle = False
-        self._leaving = False
-        self._talking: asyncio.Task[None] | None = None
+        self._is_closing = False
+        self._processing: asyncio.Task[None] | None = None
 
     async def converse(self) -> None:
         """Until the client or Postgres leaves."""
-        reading = asyncio.create_task(self._read_on())
-        self._talking = asyncio.create_task(self._talk())
-        ends = {asyncio.create_task(self._line.listen()), self._talking}
+        reading = asyncio.create_task(self._read_ahead())
+        self._processing = asyncio.create_task(self._process_messages())
+        ends = {asyncio.create_task(self._link.listen()), self._processing}
         try:
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -65,38 +76,38 @@ class Relay:
             for task in (reading, *ends):
                 task.cancel()
             await asyncio.gather(reading, *ends, return_exceptions=True)
-            self._line.close()
+            self._link.close()
 
-    def leave_when_idle(self) -> None:
+    def close_when_idle(self) -> None:
         """Ends the session as soon as nothing runs and no transaction is open."""
-        self._leaving = True
-        if self._is_idle and self._talking is not None:
-            self._talking.cancel()
+        self._is_closing = True
+        if self._is_idle and self._processing is not None:
+            self._processing.cancel()
 
     async def cancel(self) -> None:
         """Stops what runs now, wherever it runs."""
-        if self._talk_about is not None and self._talk_about.is_computing:
-            self._talk_about.cancel()
-        if not self._line.is_quiet:
-            await self._line.cancel()
+        if self._interceptor is not None and self._interceptor.is_computing:
+            self._interceptor.cancel()
+        if not self._link.is_idle:
+            await self._link.cancel()
 
-    async def _read_on(self) -> None:
+    async def _read_ahead(self) -> None:
         """Takes bytes off the socket while a statement runs, so that a client that left is noticed at once."""
         with contextlib.suppress(ConnectionError):
             while data := await self._read():
-                await self._arrived.put(data)
-        if self._talk_about is not None:
-            self._talk_about.cancel()
-        await self._arrived.put(b"")
+                await self._received.put(data)
+        if self._interceptor is not None:
+            self._interceptor.cancel()
+        await self._received.put(b"")
 
-    async def _talk(self) -> None:
+    async def _process_messages(self) -> None:
         while True:
             frame = self._frames.next_frame()
             if frame is None:
-                self._is_idle = self._line.is_quiet and self._line.status == "I"
-                if self._is_idle and self._leaving:
+                self._is_idle = self._link.is_idle and self._link.status == "I"
+                if self._is_idle and self._is_closing:
                     return
-                data = await self._arrived.get()
+                data = await self._received.get()
                 self._is_idle = False
                 if not data:
                     return
@@ -105,140 +116,140 @@ class Relay:
             if frame.tag == _TERMINATE:
                 return
             try:
-                if isinstance(frame, Part):
-                    await self._pass_on(frame)
+                if isinstance(frame, FramePart):
+                    await self._forward_part(frame)
                 else:
-                    await self._take(frame)
-            except LineClosed:
+                    await self._process(frame)
+            except LinkClosed:
                 return
 
-    async def _take(self, frame: Frame) -> None:
-        if frame.tag in _EXTENDED and not self._passing:
+    async def _process(self, frame: Frame) -> None:
+        if frame.tag in _EXTENDED and not self._is_passthrough:
             self._held.append(frame)
             self._held_bytes += len(frame.data)
             if self._held_bytes > _MAX_HELD_BYTES:
-                await self._release()
-                self._passing = True
+                await self._forward_held()
+                self._is_passthrough = True
             return
         match frame.tag:
             case b"Q":
-                await self._release()
+                await self._forward_held()
                 await self._query(frame)
             case b"S":
-                if self._passing or not await self._batch():
-                    await self._release(frame)
-                self._passing = False
+                if self._is_passthrough or not await self._batch():
+                    await self._forward_held(frame)
+                self._is_passthrough = False
             case b"H":
-                await self._release(frame)
-                self._passing = True
+                await self._forward_held(frame)
+                self._is_passthrough = True
             case b"d" | b"c" | b"f" | b"F" | b"P" | b"B" | b"D" | b"E" | b"C":
-                await self._release(frame)
+                await self._forward_held(frame)
             case _:
                 raise ProtocolViolation(f"message type {frame.tag!r} is unknown")
 
-    async def _pass_on(self, part: Part) -> None:
+    async def _forward_part(self, part: FramePart) -> None:
         """A part of a message that is too large to be judged, behind what is held; so is all that follows up to its
         Sync."""
-        await self._release()
-        self._passing = self._passing or part.tag in _EXTENDED
-        await self._line.forward_part(part)
+        await self._forward_held()
+        self._is_passthrough = self._is_passthrough or part.tag in _EXTENDED
+        await self._link.forward_part(part)
 
-    async def _release(self, *more: Frame) -> None:
+    async def _forward_held(self, *more: Frame) -> None:
         """Sends on what is held."""
         frames, self._held, self._held_bytes = [*self._held, *more], [], 0
         if frames:
-            self._remember(frames)
-            await self._line.forward(*frames)
+            self._record_prepared(frames)
+            await self._link.forward(*frames)
 
-    def _remember(self, frames: Sequence[Frame]) -> None:
+    def _record_prepared(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
-            if (made := read_prepared(frame)) is not None and len(self._prepared) < _MAX_PREPARED:
+            if (made := decode_prepared(frame)) is not None and len(self._prepared) < _MAX_PREPARED:
                 self._prepared[made[0]] = made[1]
 
     async def _query(self, frame: Frame) -> None:
         self._prepared.pop("", None)
-        talk, sql = self._talk_about, _text_of(frame)
-        candidate = await talk.candidate(sql) if talk is not None and sql is not None else None
-        if talk is None or sql is None or candidate is None:
-            await self._line.forward(frame)
+        interceptor, sql = self._interceptor, _text_of(frame)
+        candidate = await interceptor.candidate(sql) if interceptor is not None and sql is not None else None
+        if interceptor is None or sql is None or candidate is None:
+            await self._link.forward(frame)
             return
         text = candidate.sql if candidate.is_explained else sql
-        wish = Wish(candidate=candidate, text=text, prepared=frontend_messages.parse("", text), name="")
+        statement = ClientStatement(candidate=candidate, text=text, prepared=frontend_messages.parse("", text), name="")
         try:
-            await self._ready(await talk.answer(wish))
-        except Refusal as refused:
-            if self._line.status == "I" and not refused.is_cancelled:
-                await self._line.forward(frame)  # nothing has happened yet: Postgres says it itself
+            await self._send_ready(await interceptor.answer(statement))
+        except RejectedByPostgres as refused:
+            if self._link.status == "I" and not refused.is_cancelled:
+                await self._link.forward(frame)  # nothing has happened yet: Postgres says it itself
             else:
-                await self._refuse(refused, wish)
-        except Declined as declined:
-            if not await self._is_refused(declined, wish):
-                await self._line.forward(frame)
-        except (LineClosed, ConnectionError, asyncio.CancelledError):
+                await self._refuse(refused, statement)
+        except LeftToPostgres as declined:
+            if not await self._is_refused(declined, statement):
+                await self._link.forward(frame)
+        except (LinkClosed, ConnectionError, asyncio.CancelledError):
             raise
         except Exception as problem:
-            await self._ready(render_problem(problem))
+            await self._send_ready(render_error(problem))
 
     async def _batch(self) -> bool:
         """Answers what is held; False when it has to be relayed as it is."""
-        talk = self._talk_about
-        batch = read_batch(self._held, self._prepared) if talk is not None else None
-        candidate = await talk.candidate(batch.sql) if talk is not None and batch is not None else None
-        if talk is None or batch is None or candidate is None:
+        interceptor = self._interceptor
+        batch = read_batch(self._held, self._prepared) if interceptor is not None else None
+        candidate = await interceptor.candidate(batch.sql) if interceptor is not None and batch is not None else None
+        if interceptor is None or batch is None or candidate is None:
             return False
-        self._remember(self._held)
+        self._record_prepared(self._held)
         self._held, self._held_bytes = [], 0
-        wish = Wish(
+        statement = ClientStatement(
             candidate=candidate,
             text=batch.sql,
             prepared=batch.prepared,
             name=batch.bind.statement,
             bind=batch.bind,
-            answers=batch.answers,
-            is_older=batch.is_older,
+            response_count=batch.response_count,
+            is_prepared_earlier=batch.is_prepared_earlier,
         )
         try:
-            await self._ready(await talk.answer(wish))
-        except Refusal as refused:
-            await self._refuse(refused, wish)
-        except Declined as declined:
-            if not await self._is_refused(declined, wish):
-                await self._run_after_all(batch, declined)
-        except (LineClosed, ConnectionError, asyncio.CancelledError):
+            await self._send_ready(await interceptor.answer(statement))
+        except RejectedByPostgres as refused:
+            await self._refuse(refused, statement)
+        except LeftToPostgres as declined:
+            if not await self._is_refused(declined, statement):
+                await self._run_in_postgres(batch, declined)
+        except (LinkClosed, ConnectionError, asyncio.CancelledError):
             raise
         except Exception as problem:
-            await self._ready(render_problem(problem))
+            await self._send_ready(render_error(problem))
         return True
 
-    async def _run_after_all(self, batch: Batch, declined: Declined) -> None:
+    async def _run_in_postgres(self, batch: ExtendedBatch, declined: LeftToPostgres) -> None:
         """The statement is prepared and bound already: Postgres runs it, and says once what it has said before."""
-        await self._send(b"".join(frame.data for frame in declined.own))
+        await self._send(b"".join(frame.data for frame in declined.client_responses))
         again = batch.close_portal + batch.bind_frame.data + batch.execute_frame.data + SYNC
-        await self._line.ask(again, _ANSWERS)
-        await self._ready(b"")
+        await self._link.exchange(again, _ANSWERS)
+        await self._send_ready(b"")
 
-    async def _is_refused(self, declined: Declined, wish: Wish) -> bool:
+    async def _is_refused(self, declined: LeftToPostgres, statement: ClientStatement) -> bool:
         """Refuses what DuckDB was asked for by name and cannot do; tells why where EXPLAIN asked."""
         if declined.silent:
             return False
         metrics.WHOLE_QUERIES.labels("postgres").inc()
         if declined.engine == "duckdb":
             refusal = WholeQueryRefused(f"DuckDB does not answer this statement: {declined.reason}.")
-            await self._send(b"".join(frame.data for frame in declined.own))
-            await self._ready(render_problem(refusal))
+            await self._send(b"".join(frame.data for frame in declined.client_responses))
+            await self._send_ready(render_error(refusal))
             return True
-        if wish.candidate.is_explained:
+        if statement.candidate.is_explained:
             await self._send(notice(f"engine: postgres, because {declined.reason}"))
         return False
 
-    async def _refuse(self, refused: Refusal, wish: Wish) -> None:
+    async def _refuse(self, refused: RejectedByPostgres, statement: ClientStatement) -> None:
         """Postgres' own error, with what it said to the client's own messages before."""
         at = next((number for number, frame in enumerate(refused.frames) if frame.tag == b"E"), None)
-        said = [] if at is None else [*refused.frames[: min(at, wish.answers)], refused.frames[at]]
-        await self._ready(b"".join(frame.data for frame in said))
+        said = [] if at is None else [*refused.frames[: min(at, statement.response_count)], refused.frames[at]]
+        await self._send_ready(b"".join(frame.data for frame in said))
 
-    async def _ready(self, data: bytes) -> None:
-        await self._send(data + ready_for_query(self._line.status))
+    async def _send_ready(self, data: bytes) -> None:
+        await self._send(data + ready_for_query(self._link.status))
 
 
 def _text_of(frame: Frame) -> str | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from thermocline.gateway.sql.query.constants import Given
+from thermocline.gateway.sql.query.constants import TypedValue
 from thermocline.gateway.sql.query.source_tables import Role
 from thermocline.gateway.sql.values import NotProvable, parse_array
-from thermocline.gateway.whole_query.session_state import SessionFacts
+from thermocline.gateway.whole_query.session_state import SessionState
 
 # Every name is qualified: a session's own search path must not decide what its rights are.
 PROBE = (
@@ -44,12 +44,12 @@ _UTC = frozenset(
 )
 
 
-def facts_of(row: Sequence[bytes | None]) -> SessionFacts:
+def parse_probe_row(row: Sequence[bytes | None]) -> SessionState:
     """The probe's answer."""
     values = [None if value is None else value.decode("utf-8", "replace") for value in row]
     said = [value or "" for value in values]
     schemas = tuple(name for name in parse_array(said[1]) if name is not None)
-    return SessionFacts(
+    return SessionState(
         role=Role(name=said[0], path=schemas),
         utc=said[2].lower() in _UTC,
         date_style=said[3],
@@ -75,13 +75,13 @@ def _seconds(setting: str) -> float:
     return int(found[1]) * _UNITS[found[2]] if found else 0.0
 
 
-def given_of(row: Sequence[bytes | None]) -> list[Given]:
+def given_of(row: Sequence[bytes | None]) -> list[TypedValue]:
     """Constants that Postgres computed: text and type in turn."""
-    found: list[Given] = []
+    found: list[TypedValue] = []
     for at in range(0, len(row), 2):
         kind = row[at + 1]
         if kind is None:
             raise NotProvable("a constant without a type")
         value = row[at]
-        found.append(Given(None if value is None else value.decode(), int(kind)))
+        found.append(TypedValue(None if value is None else value.decode(), int(kind)))
     return found

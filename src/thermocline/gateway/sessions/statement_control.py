@@ -32,7 +32,7 @@ class Interruptible(Protocol):
     def interrupt(self) -> None: ...
 
 
-class Stopping:
+class StatementControl:
     """Runs a session's blocking work in threads."""
 
     def __init__(self, run_blocking: RunBlocking, *, timeout_seconds: float, slow_seconds: float) -> None:
@@ -97,7 +97,7 @@ class Stopping:
             raise Cancelled
         raise _timed_out()
 
-    async def letting_go(self, work: Callable[[], None]) -> None:
+    async def run_cleanup(self, work: Callable[[], None]) -> None:
         """Runs what closes things: neither cancel nor timeout ends it."""
         await self._run_blocking(work)
 

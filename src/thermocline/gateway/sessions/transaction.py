@@ -34,7 +34,7 @@ class Portal:
 
 
 @dataclass(slots=True)
-class Prepared:
+class PreparedStatement:
     """A parsed statement, not yet bound."""
 
     sql: str

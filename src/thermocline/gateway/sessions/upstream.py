@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from psycopg.conninfo import conninfo_to_dict
 
 from thermocline.errors import PostgresUnreachable
-from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
+from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
 from thermocline.gateway.wire.frontend_messages import TERMINATE
 from thermocline.gateway.wire.messages import text
 
@@ -24,7 +24,7 @@ _CANCEL_CODE = 80_877_102
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PostgresEndpoint:
     """Where Postgres is, as libpq found it, and how to speak TLS to it (`None`: not at all)."""
 
     host: str
@@ -33,11 +33,11 @@ class Place:
     tls: ssl.SSLContext | None
 
 
-def read_place(directory: LakeDirectory, dsn: str) -> Place:
+def read_endpoint(directory: CatalogReader, dsn: str) -> PostgresEndpoint:
     """Asks a connection of the gateway's own; blocks."""
     with directory.connection() as conn:
         encrypted = bool(conn.pgconn.ssl_in_use)
-        return Place(
+        return PostgresEndpoint(
             host=conn.info.host, port=conn.info.port, database=conn.info.dbname, tls=_tls(dsn) if encrypted else None
         )
 
@@ -59,34 +59,34 @@ def _tls(dsn: str) -> ssl.SSLContext:
     return context
 
 
-class Upstream:
+class UpstreamConnection:
     """The socket to Postgres."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, place: Place) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, endpoint: PostgresEndpoint) -> None:
         self._reader = reader
         self._writer = writer
-        self.place = place
+        self.endpoint = endpoint
         self.key: bytes | None = None
 
     @classmethod
-    async def open(cls, place: Place) -> Upstream:
+    async def open(cls, endpoint: PostgresEndpoint) -> UpstreamConnection:
         """Connects, and encrypts when the gateway's own connection is."""
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                upstream = cls(*await _connect(place), place)
-                if place.tls is not None:
-                    await upstream._encrypt(place.tls)
+                upstream = cls(*await _connect(endpoint), endpoint)
+                if endpoint.tls is not None:
+                    await upstream._encrypt(endpoint.tls)
                 return upstream
         except (OSError, TimeoutError, ssl.SSLError, asyncio.IncompleteReadError) as problem:
             raise PostgresUnreachable(
-                f"Postgres on {place.host} port {place.port} cannot be reached by the gateway."
+                f"Postgres on {endpoint.host} port {endpoint.port} cannot be reached by the gateway."
             ) from problem
 
     async def _encrypt(self, context: ssl.SSLContext) -> None:
         await self.send(_SSL_REQUEST)
         if await self._reader.readexactly(1) != b"S":
             raise ConnectionError("Postgres declines TLS")
-        await self._writer.start_tls(context, server_hostname=self.place.host)
+        await self._writer.start_tls(context, server_hostname=self.endpoint.host)
 
     async def start(self, parameters: Sequence[tuple[str, str]]) -> None:
         """Sends the startup message."""
@@ -109,7 +109,7 @@ class Upstream:
         if self.key is None:
             return
         with contextlib.suppress(PostgresUnreachable, OSError):
-            other = await Upstream.open(self.place)
+            other = await UpstreamConnection.open(self.endpoint)
             try:
                 await other.send(struct.pack(">ii", len(self.key) + 8, _CANCEL_CODE) + self.key)
                 await other.read()
@@ -123,7 +123,7 @@ class Upstream:
             self._writer.close()
 
 
-async def _connect(place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    if place.host.startswith("/"):
-        return await asyncio.open_unix_connection(f"{place.host}/.s.PGSQL.{place.port}")
-    return await asyncio.open_connection(place.host, place.port)
+async def _connect(endpoint: PostgresEndpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if endpoint.host.startswith("/"):
+        return await asyncio.open_unix_connection(f"{endpoint.host}/.s.PGSQL.{endpoint.port}")
+    return await asyncio.open_connection(endpoint.host, endpoint.port)

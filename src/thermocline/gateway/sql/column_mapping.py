@@ -59,7 +59,7 @@ class DeclaredColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnFacts:
+class MappedColumn:
     """One column. `equality` and `order` say whether DuckDB's comparison is Postgres' comparison, bit for bit."""
 
     name: str
@@ -83,15 +83,15 @@ class ColumnFacts:
         return _DUCKDB[self.field.kind]
 
 
-class ColumnsByName(Mapping[str, ColumnFacts]):
+class ColumnsByName(Mapping[str, MappedColumn]):
     """The columns by the names statements use: the foreign table's, which may stand for a field by its number, and the
     lake's own."""
 
-    def __init__(self, columns: Iterable[ColumnFacts]) -> None:
+    def __init__(self, columns: Iterable[MappedColumn]) -> None:
         self._named = {column.name: column for column in columns}
         self._known = {column.field.name: column for column in self._named.values()} | self._named
 
-    def __getitem__(self, name: str) -> ColumnFacts:
+    def __getitem__(self, name: str) -> MappedColumn:
         return self._known[name]
 
     def __contains__(self, name: object) -> bool:
@@ -105,15 +105,15 @@ class ColumnsByName(Mapping[str, ColumnFacts]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TableFacts:
+class MappedTable:
     """A lake table the gateway can answer for."""
 
     name: TableName
     table: LakeTable
-    columns: Mapping[str, ColumnFacts]
+    columns: Mapping[str, MappedColumn]
 
 
-def column_facts(field: LakeField, declared: DeclaredColumn | None) -> ColumnFacts | None:
+def map_column(field: LakeField, declared: DeclaredColumn | None) -> MappedColumn | None:
     """The column, or `None` when its lake type has no place in Postgres."""
     plain = _PLAIN_TYPES.get(field.kind)
     if plain is None:
@@ -122,7 +122,7 @@ def column_facts(field: LakeField, declared: DeclaredColumn | None) -> ColumnFac
     # decimal's modifier is Postgres' own packing of precision and scale.
     modifier = ((field.precision << 16) | field.scale) + 4 if field.kind == "decimal" else -1
     if declared is None:
-        return ColumnFacts(
+        return MappedColumn(
             name=field.name,
             field=field,
             type_oid=oid,
@@ -136,7 +136,7 @@ def column_facts(field: LakeField, declared: DeclaredColumn | None) -> ColumnFac
     same_type = declared.type_oid in (
         (25, 1043) if is_text else (20, 21, 23) if field.kind in ("int", "long") else (oid,)
     )
-    return ColumnFacts(
+    return MappedColumn(
         name=declared.name,
         field=field,
         type_oid=declared.type_oid,

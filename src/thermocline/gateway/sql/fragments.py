@@ -16,17 +16,18 @@ class Fragment:
     parameters: tuple[Parameter, ...] = ()
 
 
-def join(separator: str, fragments: Sequence[Fragment]) -> Fragment:
+def join_fragments(separator: str, fragments: Sequence[Fragment]) -> Fragment:
     return Fragment(
-        separator.join(f"({part.text})" for part in fragments), tuple(p for part in fragments for p in part.parameters)
+        separator.join(f"({part.text})" for part in fragments),
+        tuple(p for part in fragments for p in part.parameters),
     )
 
 
-def wrap(before: str, inner: Fragment, after: str = "") -> Fragment:
+def wrap_fragment(before: str, inner: Fragment, after: str = "") -> Fragment:
     return Fragment(f"{before}({inner.text}){after}", inner.parameters)
 
 
-def merged(template: str, parts: Sequence[Fragment]) -> Fragment:
+def fill_template(template: str, parts: Sequence[Fragment]) -> Fragment:
     """The fragments put into the places of a template, their parameters in the same order."""
     values: tuple[Parameter, ...] = tuple(value for part in parts for value in part.parameters)
     return Fragment(template.format(*(part.text for part in parts)), values)

@@ -34,7 +34,9 @@ _SINCE_2000 = {1082: 10_957, 1114: 946_684_800_000_000, 1184: 946_684_800_000_00
 """What Postgres' epoch is ahead of 1970: days for dates, microseconds for timestamps."""
 
 
-def texts_of(values: Sequence[bytes | None], formats: Sequence[int], oids: Sequence[int]) -> tuple[bytes | None, ...]:
+def decode_parameters(
+    values: Sequence[bytes | None], formats: Sequence[int], oids: Sequence[int]
+) -> tuple[bytes | None, ...]:
     """Every value in text form."""
     texts: list[bytes | None] = []
     for at, value in enumerate(values):
@@ -69,7 +71,7 @@ def _number_text(number: int | float, oid: int) -> str:
     return render_timestamp(number + _SINCE_2000[oid], "+00" if oid == 1184 else "")
 
 
-def constants_of(values: Sequence[bytes | None], oids: Sequence[int]) -> tuple[Constant, ...]:
+def parse_parameters(values: Sequence[bytes | None], oids: Sequence[int]) -> tuple[Constant, ...]:
     """Every value as a constant; a type the gateway does not know is left to Postgres."""
     constants: list[Constant] = []
     for at, value in enumerate(values):

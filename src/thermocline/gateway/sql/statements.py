@@ -76,7 +76,7 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewind:
+class RewindCursor:
     """MOVE BACKWARD ALL IN name."""
 
     name: str
@@ -90,7 +90,7 @@ class CloseCursor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forget:
+class Deallocate:
     """DEALLOCATE or DISCARD."""
 
     tag: str
@@ -149,9 +149,9 @@ Statement = (
     | RollbackTo
     | DeclareCursor
     | Fetch
-    | Rewind
+    | RewindCursor
     | CloseCursor
-    | Forget
+    | Deallocate
     | Explain
     | RelationSize
     | RelationInfo
@@ -239,7 +239,7 @@ def parse_statement(text: str) -> Statement:
     raise StatementRefused("The gateway does not run this statement.")
 
 
-def sample_of(sql: str) -> Sample | None:
+def parse_sample(sql: str) -> Sample | None:
     """The sampling that ANALYZE puts on a scan of a whole table, taken off it."""
     for pattern, whole in ((_RANDOM, 1.0), (_TABLESAMPLE, 100.0)):
         found = pattern.fullmatch(sql.strip())
@@ -273,7 +273,7 @@ def _close(found: re.Match[str]) -> Statement:
 
 def _deallocate(found: re.Match[str]) -> Statement:
     everything = found[1].lower() == "all"
-    return Forget(tag="DEALLOCATE ALL" if everything else "DEALLOCATE", everything=everything)
+    return Deallocate(tag="DEALLOCATE ALL" if everything else "DEALLOCATE", everything=everything)
 
 
 _RULES = (
@@ -290,11 +290,11 @@ _RULES = (
     (_ROLLBACK, lambda m: Rollback()),
     (_SAVEPOINT, lambda m: Savepoint(name=_name(m[1]))),
     (_RELEASE, lambda m: Release(name=_name(m[1]))),
-    (_MOVE, lambda m: Rewind(name=_name(m[1]))),
+    (_MOVE, lambda m: RewindCursor(name=_name(m[1]))),
     (_SET_TRANSACTION, lambda m: SetParameter(name="transaction", value=m[1])),
     (_SET, _set),
     (_SHOW, lambda m: ShowParameter(name=m[1].strip().lower())),
     (_DEALLOCATE, _deallocate),
-    (_DISCARD, lambda m: Forget(tag="DISCARD ALL", everything=True)),
+    (_DISCARD, lambda m: Deallocate(tag="DISCARD ALL", everything=True)),
     (_EXPLAIN, lambda m: Explain(sql=m[1])),
 )

@@ -7,25 +7,25 @@ from string import ascii_lowercase, ascii_uppercase
 from sqlglot import exp
 
 
-def bare(node: exp.Expression) -> exp.Expression:
+def strip_parentheses(node: exp.Expr) -> exp.Expr:
     """The expression inside its parentheses."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
-def conjuncts(node: exp.Expression) -> list[exp.Expression]:
+def split_conjuncts(node: exp.Expr) -> list[exp.Expr]:
     """The parts of a condition that must all hold."""
-    return chained(node, exp.And)
+    return flatten_operator(node, exp.And)
 
 
-def chained(node: exp.Expression, operator: type[exp.Expression]) -> list[exp.Expression]:
+def flatten_operator(node: exp.Expr, operator: type[exp.Expr]) -> list[exp.Expr]:
     """The operands of a chain of one operator, in order; a loop, because a chain of a thousand is a thousand levels
     deep."""
-    found: list[exp.Expression] = []
+    found: list[exp.Expr] = []
     waiting = [node]
     while waiting:
-        part = bare(waiting.pop())
+        part = strip_parentheses(waiting.pop())
         if isinstance(part, operator):
             waiting += [part.expression, part.this]
         else:
@@ -39,7 +39,7 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _NAME_BYTES = 63
 
 
-def fold(name: exp.Identifier) -> str:
+def fold_identifier(name: exp.Identifier) -> str:
     """An identifier as Postgres means it: only letters of ASCII are folded, and names are cut at 63 bytes."""
     text = str(name.this) if name.args.get("quoted") else str(name.this).translate(_LOWER)
     return text if len(text) <= _NAME_BYTES // 4 else text.encode()[:_NAME_BYTES].decode("utf-8", "ignore")

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 from decimal import Decimal
 
-from thermocline.gateway.sql.column_mapping import TableFacts
+from thermocline.gateway.sql.column_mapping import MappedTable
 from thermocline.gateway.sql.fragments import Fragment
 from thermocline.gateway.sql.values import Infinity, Value
 from thermocline.lake.read.scan import Bound, BoundValue
@@ -17,7 +17,7 @@ class TableScan:
     """One lake table of a statement: where it stands in the text, its snapshot, and what is provable of its
     condition."""
 
-    facts: TableFacts
+    facts: MappedTable
     snapshot_id: int | None
     condition: tuple[Fragment, ...]
     bounds: tuple[Bound, ...]

@@ -15,20 +15,20 @@ import pyarrow as pa
 from psycopg import sql
 
 from thermocline.errors import ThermoclineError
-from thermocline.gateway.lake_arm.duckdb_batches import DuckBatches
-from thermocline.gateway.lake_arm.duckdb_engine import LakeEngine
+from thermocline.gateway.lake_arm.duckdb_batches import DuckDbBatches
+from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
 from thermocline.gateway.lake_arm.row_sources import Cancelled
-from thermocline.gateway.sql.fragments import Fragment, merged
+from thermocline.gateway.sql.fragments import Fragment, fill_template
 from thermocline.gateway.sql.query import tier_sql as assembly
-from thermocline.gateway.sql.query.grouping import Core
-from thermocline.gateway.sql.query.query_plan import Statement, TableUse
-from thermocline.gateway.sql.query.sql_types import Kind
+from thermocline.gateway.sql.query.grouping import GroupBy
+from thermocline.gateway.sql.query.query_plan import QueryPlan, UsedTable
+from thermocline.gateway.sql.query.sql_types import SqlType
 from thermocline.gateway.sql.values import NotProvable
-from thermocline.gateway.whole_query.postgres_snapshot import Snapshot
+from thermocline.gateway.whole_query.postgres_snapshot import PostgresSnapshot
 from thermocline.gateway.wire.messages import Field
-from thermocline.gateway.wire.row_encoding import EncodedRows, Shape, encode_rows
+from thermocline.gateway.wire.row_encoding import EncodedRows, ResultFormat, encode_rows
 
-Asked = tuple[sql.Composable, list[str], list[Kind]]
+Asked = tuple[sql.Composable, list[str], list[SqlType]]
 _PROBLEMS = (
     duckdb.Error,
     pa.ArrowException,
@@ -41,7 +41,7 @@ _PROBLEMS = (
 
 
 @dataclass(slots=True)
-class Report:
+class ExecutionReport:
     """What a statement read, for EXPLAIN."""
 
     files_read: int = 0
@@ -52,29 +52,31 @@ class Report:
     heap_by: str = "rows"
 
 
-class Run:
+class PlanExecution:
     """One statement on its way. Problems before the first row are `NotProvable`: Postgres can still answer."""
 
-    def __init__(self, engine: LakeEngine, snapshot: Snapshot, statement: Statement, *, heap_limit_bytes: int) -> None:
+    def __init__(
+        self, engine: DuckDbEngine, snapshot: PostgresSnapshot, statement: QueryPlan, *, heap_limit_bytes: int
+    ) -> None:
         self._engine = engine
         self._snapshot = snapshot
         self._statement = statement
         self._heap_limit_bytes = heap_limit_bytes
         self._cursor = engine.cursor()
-        self._batches: DuckBatches | None = None
+        self._batches: DuckDbBatches | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._stopped = False
-        self.report = Report()
+        self.report = ExecutionReport()
 
     def start(self) -> None:
         """Computes up to the first rows."""
         try:
-            core = self._statement.core
-            divided = core is not None and self._statement.is_divisible
-            text = self._divided(core) if divided and core is not None else self._undivided()
-            self._batches = DuckBatches(self._cursor, text, self._engine.turns)
+            group_by = self._statement.group_by
+            divided = group_by is not None and self._statement.has_heap_groups
+            text = self._divided(group_by) if divided and group_by is not None else self._undivided()
+            self._batches = DuckDbBatches(self._cursor, text, self._engine.turns)
             if (first := self._batches.next_batch()) is not None:
-                check_types(first.schema, self._statement.query.kinds)
+                check_types(first.schema, self._statement.query.sql_types)
                 self._waiting.append(first)
         except NotProvable:
             raise
@@ -85,9 +87,9 @@ class Run:
 
     def plan_only(self) -> None:
         """What would be read of the lake, running nothing."""
-        for made in self._statement.uses:
-            self._lake(made)
-        self.report.heap_by = "groups, computed by Postgres" if self._statement.is_divisible else "rows"
+        for used in self._statement.used_tables:
+            self._lake(used)
+        self.report.heap_by = "groups, computed by Postgres" if self._statement.has_heap_groups else "rows"
 
     def next_batch(self) -> pa.RecordBatch | None:
         if self._waiting:
@@ -107,43 +109,48 @@ class Run:
 
     def _undivided(self) -> Fragment:
         sources = []
-        for made in self._statement.uses:
-            lake, delta = self._lake(made), self._delta(made)
-            rows = self._read(assembly.heap_rows(made))
+        for used in self._statement.used_tables:
+            lake, delta = self._lake(used), self._delta(used)
+            rows = self._read(assembly.heap_rows(used))
             self.report.heap_rows += rows.num_rows
-            self._keep(f"h{made.use.number}", rows)
-            sources.append(assembly.source(made, lake, delta=delta, heap=True))
-        return assembly.whole(self._statement, sources)
+            self._keep(f"h{used.usage.number}", rows)
+            sources.append(assembly.render_source(used, lake, delta=delta, heap=True))
+        return assembly.render_whole(self._statement, sources)
 
-    def _divided(self, core: Core) -> Fragment:
+    def _divided(self, group_by: GroupBy) -> Fragment:
         """Postgres groups the heap's rows while DuckDB groups the lake's."""
-        (made,) = self._statement.uses
+        (used,) = self._statement.used_tables
         self.report.heap_by = "groups, computed by Postgres"
         _ = self._snapshot.name
-        heap = _Background(lambda: self._read(assembly.heap_groups(self._statement, core)))
+        heap = _Background(lambda: self._read(assembly.heap_groups(self._statement, group_by)))
         try:
-            lake, delta = self._lake(made), self._delta(made)
-            text = assembly.lake_groups(core, made, lake, delta=delta)
-            computing = DuckBatches(self._cursor, text, self._engine.turns)
+            lake, delta = self._lake(used), self._delta(used)
+            text = assembly.render_lake_groups(group_by, used, lake, delta=delta)
+            computing = DuckDbBatches(self._cursor, text, self._engine.turns)
             batches = list(computing)
             if batches:
-                check_types(batches[0].schema, core.kinds)
+                check_types(batches[0].schema, group_by.sql_types)
         finally:
             groups = heap.result()
         self.report.heap_rows += groups.num_rows
-        table = pa.Table.from_batches(batches) if batches else self._no_groups(core)
+        table = pa.Table.from_batches(batches) if batches else self._no_groups(group_by)
         self._cursor.register("lk", table)
         self._cursor.register("hk", groups)
-        return assembly.combined(self._statement, core)
+        return assembly.render_combined(self._statement, group_by)
 
-    def _no_groups(self, core: Core) -> pa.Table:
-        return pa.table({name: pa.nulls(0, kind.arrow) for name, kind in zip(core.names, core.kinds, strict=True)})
+    def _no_groups(self, group_by: GroupBy) -> pa.Table:
+        return pa.table(
+            {
+                name: pa.nulls(0, sql_type.arrow_type)
+                for name, sql_type in zip(group_by.names, group_by.sql_types, strict=True)
+            }
+        )
 
-    def _lake(self, made: TableUse) -> assembly.LakeRows | None:
-        tiers = made.table.tiers
+    def _lake(self, used: UsedTable) -> assembly.LakeRows | None:
+        tiers = used.table.tiers
         if tiers is None or tiers.s is None:
             return None
-        scan = assembly.scan_of(made, tiers)
+        scan = assembly.lake_scan(used, tiers)
         plan = self._engine.plan(scan)
         if plan is None:
             return None
@@ -152,39 +159,42 @@ class Run:
         self.report.lake_bytes += sum(file.size_bytes for file in plan.data)
         return assembly.LakeRows(rows=self._engine.source(plan, scan), plan=plan)
 
-    def _delta(self, made: TableUse) -> bool:
+    def _delta(self, used: UsedTable) -> bool:
         """Whether corrections are pending; they are registered under the use's number."""
-        tiers = made.table.tiers
-        if tiers is None or self._snapshot.ask(assembly.pending(tiers)) != [(True,)]:
+        tiers = used.table.tiers
+        if tiers is None or self._snapshot.ask(assembly.select_pending(tiers)) != [(True,)]:
             return False
-        rows = self._read(assembly.delta_rows(made, tiers))
+        rows = self._read(assembly.delta_rows(used, tiers))
         self.report.delta_rows += rows.num_rows
-        self._keep(f"d{made.use.number}", rows)
+        self._keep(f"d{used.usage.number}", rows)
         return True
 
     def _keep(self, name: str, rows: pa.Table) -> None:
         """Rows as a table of this cursor's own: joins push filters down that DuckDB's scan of Arrow does not know."""
         self._cursor.register("arrived", rows)
-        self._cursor.execute(merged("CREATE TEMP TABLE {} AS SELECT * FROM arrived", [Fragment(name)]).text)
+        self._cursor.execute(fill_template("CREATE TEMP TABLE {} AS SELECT * FROM arrived", [Fragment(name)]).text)
         self._cursor.unregister("arrived")
 
     def _read(self, asked: Asked) -> pa.Table:
-        query, names, kinds = asked
-        return self._snapshot.read(query, names, kinds, limit_bytes=self._heap_limit_bytes)
+        query, names, sql_types = asked
+        return self._snapshot.read(query, names, sql_types, limit_bytes=self._heap_limit_bytes)
 
 
-def check_types(schema: pa.Schema, kinds: Sequence[Kind]) -> None:
+def check_types(schema: pa.Schema, sql_types: Sequence[SqlType]) -> None:
     """DuckDB must give every column the type that was planned for it: a NULL without a type or other digits would print
     otherwise."""
-    for given, kind in zip(schema.types, kinds, strict=True):
-        if pa.types.is_decimal(given):
-            same = kind.family == "numeric" and given.scale == kind.scale
-        elif pa.types.is_timestamp(given):
-            same = kind.family == ("timestamp" if given.tz is None else "timestamptz") and given.unit == "us"
+    for typed_constant, sql_type in zip(schema.types, sql_types, strict=True):
+        if pa.types.is_decimal(typed_constant):
+            same = sql_type.family == "numeric" and typed_constant.scale == sql_type.scale
+        elif pa.types.is_timestamp(typed_constant):
+            same = (
+                sql_type.family == ("timestamp" if typed_constant.tz is None else "timestamptz")
+                and typed_constant.unit == "us"
+            )
         else:
-            same = given == kind.arrow
+            same = typed_constant == sql_type.arrow_type
         if not same:
-            raise NotProvable(f"DuckDB gives {given} where {kind.family} was planned")
+            raise NotProvable(f"DuckDB gives {typed_constant} where {sql_type.family} was planned")
 
 
 class _Background:
@@ -210,17 +220,17 @@ class _Background:
         return self._result
 
 
-class RunRows:
+class PlanRows:
     """A run as a source of rows for the client."""
 
-    def __init__(self, run: Run, fields: Sequence[Field]) -> None:
+    def __init__(self, run: PlanExecution, fields: Sequence[Field]) -> None:
         self._run = run
         self._fields = tuple(fields)
 
     def fields(self) -> tuple[Field, ...]:
         return self._fields
 
-    def next_rows(self, shape: Shape) -> EncodedRows | None:
+    def next_rows(self, shape: ResultFormat) -> EncodedRows | None:
         batch = self._run.next_batch()
         return None if batch is None else encode_rows(batch, shape, [field.type_oid for field in self._fields])
 

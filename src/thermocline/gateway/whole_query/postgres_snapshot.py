@@ -19,11 +19,11 @@ from psycopg import sql
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from thermocline.errors import PostgresUnreachable
-from thermocline.gateway.lake_arm.cancellable_connection import Connection, HeldConnection
-from thermocline.gateway.lake_arm.postgres_evaluation import awaited
+from thermocline.gateway.lake_arm.cancellable_connection import CancellableConnection, PgConnection
+from thermocline.gateway.lake_arm.postgres_evaluation import wait_for_result
 from thermocline.gateway.lake_arm.row_sources import Cancelled
-from thermocline.gateway.sql.query.heap_transfer import arrived
-from thermocline.gateway.sql.query.sql_types import Kind
+from thermocline.gateway.sql.query.heap_transfer import decode_transfer
+from thermocline.gateway.sql.query.sql_types import SqlType
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.runtime.pg import SESSION_SETTINGS
 
@@ -38,12 +38,12 @@ _WAIT_SECONDS = 10.0
 _KEPT_READERS = 4
 
 
-class Snapshots:
+class SnapshotPool:
     """Where snapshots are taken; a pool of connections and one of bulk readers."""
 
     def __init__(self, dsn: str, *, at_once: int) -> None:
         self._dsn = dsn
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
+        self._pool: ConnectionPool[PgConnection] = ConnectionPool(
             dsn,
             min_size=0,
             max_size=at_once,
@@ -68,13 +68,13 @@ class Snapshots:
         for reader in readers:
             reader.close()
 
-    def take(self, name: str | None = None) -> Snapshot:
+    def take(self, name: str | None = None) -> PostgresSnapshot:
         """A snapshot of now, or the one exported under this name."""
         try:
             conn = self._pool.getconn()
         except PoolTimeout as late:
             raise PostgresUnreachable("The gateway cannot reach its Postgres.") from late
-        snapshot = Snapshot(self, conn)
+        snapshot = PostgresSnapshot(self, conn)
         try:
             conn.execute("begin isolation level repeatable read read only")
             if name is not None:
@@ -84,7 +84,7 @@ class Snapshots:
             raise
         return snapshot
 
-    def give_back(self, conn: Connection) -> None:
+    def give_back(self, conn: PgConnection) -> None:
         with contextlib.suppress(psycopg.Error):
             conn.rollback()
         self._pool.putconn(conn)
@@ -119,12 +119,12 @@ def _configure(conn: psycopg.Connection[Any]) -> None:
     )
 
 
-class Snapshot:
+class PostgresSnapshot:
     """One point in time."""
 
-    def __init__(self, snapshots: Snapshots, conn: Connection) -> None:
+    def __init__(self, snapshots: SnapshotPool, conn: PgConnection) -> None:
         self._snapshots = snapshots
-        self._held = HeldConnection(conn)
+        self._held = CancellableConnection(conn)
         self._name: str | None = None
         self._reading: Any = None
         self._lock = threading.Lock()
@@ -145,10 +145,10 @@ class Snapshot:
             partial(conn.pgconn.send_describe_prepared, b""),
         ):
             send()
-            described = awaited(conn)
+            described = wait_for_result(conn)
         return tuple(described.ftype(at) for at in range(described.nfields))
 
-    def _open_connection(self) -> Connection:
+    def _open_connection(self) -> PgConnection:
         conn = self._held.conn
         if conn is None or self._stopped:
             raise Cancelled
@@ -161,8 +161,10 @@ class Snapshot:
             self._name = str(self.rows("select pg_export_snapshot()", {})[0][0])
         return self._name
 
-    def read(self, query: sql.Composable, names: Sequence[str], kinds: Sequence[Kind], *, limit_bytes: int) -> pa.Table:
-        """A query's rows in DuckDB's own types; the query gives each column as `travelling` says."""
+    def read(
+        self, query: sql.Composable, names: Sequence[str], sql_types: Sequence[SqlType], *, limit_bytes: int
+    ) -> pa.Table:
+        """A query's rows in DuckDB's own types; the query gives each column as `render_transfer` says."""
         name = self.name
         reader = self._snapshots.take_reader()
         try:
@@ -180,7 +182,7 @@ class Snapshot:
                 raise Cancelled from None
             raise
         self._snapshots.return_reader(reader)
-        arrays = [arrived(column, kind) for column, kind in zip(table.columns, kinds, strict=True)]
+        arrays = [decode_transfer(column, sql_type) for column, sql_type in zip(table.columns, sql_types, strict=True)]
         return pa.table(arrays, names=list(names))
 
     @contextlib.contextmanager

@@ -8,14 +8,14 @@ from typing import Any
 from thermocline.core.axis import KeyType
 from thermocline.core.modes.mode import mode_named
 from thermocline.core.names import TableName
-from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
-from thermocline.gateway.sql.column_mapping import TableFacts
+from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
+from thermocline.gateway.sql.column_mapping import MappedTable
 from thermocline.gateway.sql.query.scope import SourceColumn
 from thermocline.gateway.sql.query.source_tables import Role, SourceTable, TableKey, Tiers
-from thermocline.gateway.sql.query.sql_types import LAKE_KINDS, Kind, kind_of_column
-from thermocline.gateway.sql.query.token_checks import CALLED
+from thermocline.gateway.sql.query.sql_types import LAKE_TYPES, SqlType, column_sql_type
+from thermocline.gateway.sql.query.token_checks import SUPPORTED_FUNCTIONS
 from thermocline.gateway.sql.values import NotProvable
-from thermocline.gateway.whole_query.postgres_snapshot import Snapshot
+from thermocline.gateway.whole_query.postgres_snapshot import PostgresSnapshot
 from thermocline.runtime.pg import load_queries
 
 QUERIES = load_queries("thermocline.gateway", "queries/resolve_tables.sql")
@@ -23,8 +23,8 @@ MAX_PLAIN_ROWS = 5_000_000
 _TYPES = (16, 17, 20, 21, 23, 25, 700, 701, 1043, 1082, 1083, 1114, 1184, 1700, 2950)
 
 
-def read_tables(
-    snapshot: Snapshot, role: Role, keys: Sequence[TableKey], directory: LakeDirectory
+def read_source_tables(
+    snapshot: PostgresSnapshot, role: Role, keys: Sequence[TableKey], directory: CatalogReader
 ) -> dict[TableKey, SourceTable] | None:
     """The tables by their spelling; `None` when none of them spans, and then the statement is not ours."""
     schemas, names = [schema for schema, _ in keys], [name for _, name in keys]
@@ -37,7 +37,7 @@ def read_tables(
             raise NotProvable(f"table {names[at]} is not found")
     path = [name for name in role.path if not name.startswith("pg_temp")]
     if path[:1] != ["pg_catalog"] or snapshot.rows(
-        QUERIES["shadowed"], {"functions": sorted(CALLED), "path": list(role.path), "types": list(_TYPES)}
+        QUERIES["shadowed"], {"functions": sorted(SUPPORTED_FUNCTIONS), "path": list(role.path), "types": list(_TYPES)}
     ) != [(False,)]:
         raise NotProvable("functions or operators of the session's own may be meant")
     columns: dict[int, list[tuple[Any, ...]]] = {}
@@ -48,7 +48,7 @@ def read_tables(
     return {key: _source(relations[at], columns.get(relations[at][1], []), directory) for at, key in enumerate(keys)}
 
 
-def _source(row: tuple[Any, ...], columns: list[tuple[Any, ...]], directory: LakeDirectory) -> SourceTable:
+def _source(row: tuple[Any, ...], columns: list[tuple[Any, ...]], directory: CatalogReader) -> SourceTable:
     name = TableName(row[2], row[3])
     if row[5] or row[20]:
         raise NotProvable(f"{name} has row-level security")
@@ -64,9 +64,9 @@ def _source(row: tuple[Any, ...], columns: list[tuple[Any, ...]], directory: Lak
         raise NotProvable(f"{name} is of mode {row[17]}")
     lake, s = TableName(row[12], row[13]), row[19]
     facts = directory.facts(lake)
-    if (s is not None and not facts.table.has_snapshot(s)) or not _fits(facts, row[21]):
+    if (s is not None and not facts.table.has_snapshot(s)) or not _has_field_ids(facts, row[21]):
         facts = directory.read_facts(lake)
-    if not _fits(facts, row[21]):
+    if not _has_field_ids(facts, row[21]):
         raise NotProvable(f"the lake of {name} has yet to follow a change of its columns")
     tiers = Tiers(
         t=row[18],
@@ -86,7 +86,7 @@ def _source(row: tuple[Any, ...], columns: list[tuple[Any, ...]], directory: Lak
     )
 
 
-def _fits(facts: TableFacts, numbers: dict[str, int]) -> bool:
+def _has_field_ids(facts: MappedTable, numbers: dict[str, int]) -> bool:
     """Whether every column is, under its name, the field it was registered as: names change hands, numbers never do."""
     held = {field.name: field.field_id for field in facts.table.fields}
     return all(held.get(column) == number for column, number in numbers.items())
@@ -96,24 +96,24 @@ def _readable(columns: list[tuple[Any, ...]]) -> frozenset[str]:
     return frozenset(row[1] for row in columns if row[8])
 
 
-def _columns(rows: list[tuple[Any, ...]], facts: TableFacts | None) -> dict[str, SourceColumn]:
+def _columns(rows: list[tuple[Any, ...]], facts: MappedTable | None) -> dict[str, SourceColumn]:
     return {row[1]: _column(row, facts) for row in rows}
 
 
-def _column(row: tuple[Any, ...], facts: TableFacts | None) -> SourceColumn:
+def _column(row: tuple[Any, ...], facts: MappedTable | None) -> SourceColumn:
     _, name, position, oid, modifier, is_c, is_deterministic, collation, _ = row
-    kind = kind_of_column(oid, modifier, is_c=is_c, is_deterministic=is_deterministic, collation=collation)
+    sql_type = column_sql_type(oid, modifier, is_c=is_c, is_deterministic=is_deterministic, collation=collation)
     if facts is None:
-        return SourceColumn(name=name, position=position, kind=kind, field=None)
+        return SourceColumn(name=name, position=position, sql_type=sql_type, field=None)
     known = facts.columns.get(name)
     field = known.field if known is not None else None
-    if kind is None or field is None or not _is_twin(kind, field.kind, field.precision, field.scale):
-        return SourceColumn(name=name, position=position, kind=None, field=field)
-    return SourceColumn(name=name, position=position, kind=kind, field=field)
+    if sql_type is None or field is None or not _is_held_natively(sql_type, field.kind, field.precision, field.scale):
+        return SourceColumn(name=name, position=position, sql_type=None, field=field)
+    return SourceColumn(name=name, position=position, sql_type=sql_type, field=field)
 
 
-def _is_twin(kind: Kind, lake: str, precision: int, scale: int) -> bool:
+def _is_held_natively(sql_type: SqlType, lake: str, precision: int, scale: int) -> bool:
     """Whether the lake holds the column natively, with the same digits."""
-    if kind.family == "numeric":
-        return lake == "decimal" and (precision, scale) == (kind.precision, kind.scale)
-    return LAKE_KINDS[kind.family] == lake or (kind.family == "int8" and lake == "int")
+    if sql_type.family == "numeric":
+        return lake == "decimal" and (precision, scale) == (sql_type.precision, sql_type.scale)
+    return LAKE_TYPES[sql_type.family] == lake or (sql_type.family == "int8" and lake == "int")

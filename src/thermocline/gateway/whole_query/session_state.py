@@ -11,7 +11,7 @@ Engine = Literal["auto", "duckdb", "postgres"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFacts:
+class SessionState:
     """A session as it is now."""
 
     role: Role

@@ -10,19 +10,19 @@ import psycopg
 import pyarrow as pa
 
 from thermocline.errors import PostgresUnreachable, ThermoclineError
-from thermocline.gateway.lake_arm.catalog_reader import LakeDirectory
-from thermocline.gateway.lake_arm.duckdb_engine import LakeEngine
+from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
+from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
 from thermocline.gateway.lake_arm.row_sources import Cancelled
-from thermocline.gateway.sql.query.candidates import Candidate, check_statement, is_lasting
-from thermocline.gateway.sql.query.constants import Given
-from thermocline.gateway.sql.query.expressions import Setting
-from thermocline.gateway.sql.query.query_plan import Statement, plan_statement
+from thermocline.gateway.sql.query.candidates import Candidate, check_statement, is_setting_independent
+from thermocline.gateway.sql.query.constants import TypedValue
+from thermocline.gateway.sql.query.expressions import QuerySettings
+from thermocline.gateway.sql.query.query_plan import QueryPlan, plan_query
 from thermocline.gateway.sql.query.source_tables import Tiers, key_of, table_nodes
 from thermocline.gateway.sql.values import NotProvable
-from thermocline.gateway.whole_query.plan_execution import Run, RunRows
-from thermocline.gateway.whole_query.postgres_snapshot import Snapshot, Snapshots
-from thermocline.gateway.whole_query.resolve_tables import QUERIES, read_tables
-from thermocline.gateway.whole_query.session_state import SessionFacts
+from thermocline.gateway.whole_query.plan_execution import PlanExecution, PlanRows
+from thermocline.gateway.whole_query.postgres_snapshot import PostgresSnapshot, SnapshotPool
+from thermocline.gateway.whole_query.resolve_tables import QUERIES, read_source_tables
+from thermocline.gateway.whole_query.session_state import SessionState
 from thermocline.gateway.wire.messages import Field
 from thermocline.gateway.wire.row_encoding import to_text
 
@@ -35,25 +35,25 @@ class NotSpanning(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class WholeQueryRequest:
     """A statement as the client sent it, with what its session and Postgres say of it."""
 
     candidate: Candidate
-    session: SessionFacts
-    parameters: tuple[Given, ...]
-    computed: tuple[Given, ...]
+    session: SessionState
+    parameters: tuple[TypedValue, ...]
+    computed: tuple[TypedValue, ...]
     column_oids: tuple[int, ...]
     column_names: tuple[str, ...]
-    is_older: bool
+    is_prepared_earlier: bool
     is_text: bool
     snapshot: str | None
 
 
-class WholeQueries:
+class WholeQueryService:
     """What all sessions share."""
 
-    def __init__(self, dsn: str, engine: LakeEngine, directory: LakeDirectory, *, at_once: int) -> None:
-        self.snapshots = Snapshots(dsn, at_once=at_once)
+    def __init__(self, dsn: str, engine: DuckDbEngine, directory: CatalogReader, *, at_once: int) -> None:
+        self.snapshots = SnapshotPool(dsn, at_once=at_once)
         self.engine = engine
         self.directory = directory
         self._names: frozenset[str] = frozenset()
@@ -66,7 +66,7 @@ class WholeQueries:
     def close(self) -> None:
         self.snapshots.close()
 
-    def text_is_c(self, snapshot: Snapshot) -> bool:
+    def text_is_c(self, snapshot: PostgresSnapshot) -> bool:
         """Whether the database's own collation, which never changes, orders text by its bytes."""
         if self._text_is_c is None:
             self._text_is_c = snapshot.rows(QUERIES["default_is_c"], {}) == [(True,)]
@@ -85,16 +85,16 @@ class WholeQueries:
         return self._names
 
 
-class Answer:
+class WholeQuery:
     """One statement's answer: opened, then read as rows or as arrays to finish; closed in the end."""
 
-    def __init__(self, queries: WholeQueries, asked: Asked) -> None:
+    def __init__(self, queries: WholeQueryService, asked: WholeQueryRequest) -> None:
         self._queries = queries
         self._asked = asked
-        self._snapshot: Snapshot | None = None
-        self._run: Run | None = None
+        self._snapshot: PostgresSnapshot | None = None
+        self._run: PlanExecution | None = None
         self._stopped = False
-        self.statement: Statement | None = None
+        self.statement: QueryPlan | None = None
 
     def open(self) -> None:
         """Plans and computes up to the first rows; `NotProvable` says why Postgres has to answer instead."""
@@ -121,10 +121,10 @@ class Answer:
             )
         return lines
 
-    def rows(self, fields: Sequence[Field]) -> RunRows:
+    def rows(self, fields: Sequence[Field]) -> PlanRows:
         if self._run is None:
             raise Cancelled
-        return RunRows(self._run, fields)
+        return PlanRows(self._run, fields)
 
     def arrays(self) -> list[bytes]:
         """The groups as arrays in Postgres' text form, one for each column."""
@@ -135,7 +135,7 @@ class Answer:
             batches.append(batch)
             if sum(piece.num_rows for piece in batches) > MAX_FINISHED_ROWS:
                 raise NotProvable(f"more than {MAX_FINISHED_ROWS} groups for Postgres to finish")
-        count = len(self.statement.query.kinds)
+        count = len(self.statement.query.sql_types)
         return [
             _array([value for batch in batches for value in to_text(batch.column(at)).to_pylist()])
             for at in range(count)
@@ -160,7 +160,7 @@ class Answer:
         asked, queries = self._asked, self._queries
         try:
             self._snapshot = queries.snapshots.take(asked.snapshot)
-            tree = check_spanning(self._snapshot, asked, queries)
+            tree = plan_spanning_query(self._snapshot, asked, queries)
         except (psycopg.Error, ThermoclineError) as problem:
             if self._stopped:
                 raise Cancelled from problem
@@ -169,9 +169,11 @@ class Answer:
             ) from problem
         self.statement = tree
         self._check_types(tree)
-        self._run = Run(queries.engine, self._snapshot, tree, heap_limit_bytes=queries.directory.candidate_limit_bytes)
+        self._run = PlanExecution(
+            queries.engine, self._snapshot, tree, heap_limit_bytes=queries.directory.candidate_limit_bytes
+        )
 
-    def _check_types(self, statement: Statement) -> None:
+    def _check_types(self, statement: QueryPlan) -> None:
         """Postgres itself said what the statement returns: whoever understands it otherwise must not answer it."""
         if self._asked.candidate.is_explained or self._snapshot is None:
             return
@@ -185,7 +187,7 @@ class Answer:
             if types != self._asked.column_oids:
                 raise NotProvable("Postgres types the last step otherwise")
             return
-        found = tuple(kind.oid for kind in statement.query.kinds)
+        found = tuple(sql_type.oid for sql_type in statement.query.sql_types)
         if found != self._asked.column_oids:
             raise NotProvable(f"types {found} were expected, and Postgres says {self._asked.column_oids}")
         if any(
@@ -197,28 +199,28 @@ class Answer:
             raise NotProvable("the session prints values in a way of its own")
 
 
-def check_spanning(snapshot: Snapshot, asked: Asked, queries: WholeQueries) -> Statement:
+def plan_spanning_query(snapshot: PostgresSnapshot, asked: WholeQueryRequest, queries: WholeQueryService) -> QueryPlan:
     """The statement over the tables as the snapshot has them."""
     tree = check_statement(asked.candidate.tree)
     keys = list(dict.fromkeys(key_of(node) for node in table_nodes(tree)))
-    tables = read_tables(snapshot, asked.session.role, keys, queries.directory)
+    tables = read_source_tables(snapshot, asked.session.role, keys, queries.directory)
     if tables is None:
         raise NotSpanning
-    if (reason := asked.candidate.unfollowed or asked.session.why_not_here()) is not None:
+    if (reason := asked.candidate.unsupported_reason or asked.session.why_not_here()) is not None:
         raise NotProvable(reason)
-    if asked.is_older and not is_lasting(tree):
+    if asked.is_prepared_earlier and not is_setting_independent(tree):
         raise NotProvable(
             "the prepared statement has literals that Postgres read before, under the settings of that time"
         )
-    setting = Setting(
+    setting = QuerySettings(
         sql=asked.candidate.sql,
         parameters=asked.parameters,
         computed={span: value for (span, _), value in zip(asked.candidate.constants, asked.computed, strict=True)},
         utc=asked.session.utc,
-        literals_in_utc=asked.session.utc and not asked.is_older,
+        literals_in_utc=asked.session.utc and not asked.is_prepared_earlier,
         text_is_c=queries.text_is_c(snapshot),
     )
-    return plan_statement(tree, setting, tables)
+    return plan_query(tree, setting, tables)
 
 
 def _array(values: Sequence[str | None]) -> bytes:
@@ -228,18 +230,18 @@ def _array(values: Sequence[str | None]) -> bytes:
     return ("{" + ",".join(quoted) + "}").encode()
 
 
-def _explained(statement: Statement, run: Run) -> list[str]:
+def _explained(statement: QueryPlan, run: PlanExecution) -> list[str]:
     report = run.report
     lines = [
         "Thermocline whole query",
         "  engine: duckdb, because every part of the statement is known to give Postgres' own result",
     ]
-    for made in statement.uses:
-        tiers: Tiers | None = made.table.tiers
+    for used in statement.used_tables:
+        tiers: Tiers | None = used.table.tiers
         if tiers is None:
-            lines.append(f"  table {made.table.name}: rows from Postgres")
+            lines.append(f"  table {used.table.name}: rows from Postgres")
             continue
-        lines.append(f"  spanning table {made.table.name}: heap at or above T, lake snapshot {tiers.s} below it")
+        lines.append(f"  spanning table {used.table.name}: heap at or above T, lake snapshot {tiers.s} below it")
     lines.append(f"  lake: {report.files_read} files read, {report.files_skipped} skipped, {report.lake_bytes} bytes")
     lines.append(f"  heap: {report.heap_by}")
     if statement.finish is not None:

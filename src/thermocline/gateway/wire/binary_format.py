@@ -41,7 +41,7 @@ def to_binary(column: pa.Array, oid: int) -> pa.Array:
         return column.cast(pa.large_binary())
     if oid == 1700:
         return pa.array(
-            [None if value is None else numeric_binary(Decimal(value)) for value in column.to_pylist()],
+            [None if value is None else encode_numeric(Decimal(value)) for value in column.to_pylist()],
             pa.large_binary(),
         )
     if oid == 2950:
@@ -76,7 +76,7 @@ def _uuid_bytes(value: str | bytes | uuid.UUID) -> bytes:
     )
 
 
-def numeric_binary(value: Decimal) -> bytes:
+def encode_numeric(value: Decimal) -> bytes:
     """A numeric: digits of base 10,000 with the weight of the first, and the scale that is shown."""
     if not value.is_finite():
         sign = 0xC000 if value.is_nan() else 0xD000 if value > 0 else 0xF000

@@ -8,21 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from thermocline.gateway.wire.frames import Frame
-from thermocline.gateway.wire.messages import Bind, ProtocolViolation, Reader, encode, text
+from thermocline.gateway.wire.messages import Bind, FieldReader, ProtocolViolation, encode, text
 from thermocline.gateway.wire.protocol import decode_bind, decode_parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """One execution. `prepared` is all but the execution; Postgres answers it with `answers` messages."""
+class ExtendedBatch:
+    """One execution. `prepared` is all but the execution; Postgres answers it with `response_count` messages."""
 
     sql: str
     bind: Bind
     bind_frame: Frame
     execute_frame: Frame
     prepared: bytes
-    answers: int
-    is_older: bool
+    response_count: int
+    is_prepared_earlier: bool
     """Whether the statement was prepared before, and Postgres has read its literals already."""
 
     @property
@@ -31,12 +31,12 @@ class Batch:
         return encode(b"C", b"P" + text(self.bind.portal)) if self.bind.portal else b""
 
 
-def read_prepared(frame: Frame) -> tuple[str, str] | None:
+def decode_prepared(frame: Frame) -> tuple[str, str] | None:
     """The name and text of a Parse; `None` for what is none, or is malformed: that is Postgres' to refuse."""
     if frame.tag != b"P":
         return None
     try:
-        fields = Reader(frame.body)
+        fields = FieldReader(frame.body)
         made = decode_parse(fields)
         fields.end()
     except ProtocolViolation:
@@ -44,7 +44,7 @@ def read_prepared(frame: Frame) -> tuple[str, str] | None:
     return made.name, made.sql
 
 
-def read_batch(frames: Sequence[Frame], prepared: Mapping[str, str]) -> Batch | None:
+def read_batch(frames: Sequence[Frame], prepared: Mapping[str, str]) -> ExtendedBatch | None:
     """The execution, or `None` when the messages are anything else: malformed ones are Postgres' to refuse."""
     try:
         return _read_execution(frames, prepared)
@@ -52,7 +52,7 @@ def read_batch(frames: Sequence[Frame], prepared: Mapping[str, str]) -> Batch | 
         return None
 
 
-def _read_execution(frames: Sequence[Frame], prepared: Mapping[str, str]) -> Batch | None:
+def _read_execution(frames: Sequence[Frame], prepared: Mapping[str, str]) -> ExtendedBatch | None:
     tags = b"".join(frame.tag for frame in frames)
     if (
         tags.count(b"B") != 1
@@ -64,11 +64,11 @@ def _read_execution(frames: Sequence[Frame], prepared: Mapping[str, str]) -> Bat
         return None
     if b"P" in tags and not tags.startswith(b"P"):
         return None
-    made = read_prepared(frames[0])
+    made = decode_prepared(frames[0])
     if made is None and b"P" in tags:
         return None
     bind_frame = next(frame for frame in frames if frame.tag == b"B")
-    fields = Reader(bind_frame.body)
+    fields = FieldReader(bind_frame.body)
     bind = decode_bind(fields)
     fields.end()
     portal, max_rows = _execution(frames[-1])
@@ -77,20 +77,20 @@ def _read_execution(frames: Sequence[Frame], prepared: Mapping[str, str]) -> Bat
     if portal != bind.portal or max_rows > 0 or bind.statement not in known:
         return None
     before = frames[:-1]
-    answers = sum(2 if frame.tag == b"D" and frame.body[:1] == b"S" else 1 for frame in before)
-    return Batch(
+    response_count = sum(2 if frame.tag == b"D" and frame.body[:1] == b"S" else 1 for frame in before)
+    return ExtendedBatch(
         sql=known[bind.statement],
         bind=bind,
         bind_frame=bind_frame,
         execute_frame=frames[-1],
         prepared=b"".join(frame.data for frame in before),
-        answers=answers,
-        is_older=made is None or made[0] != bind.statement,
+        response_count=response_count,
+        is_prepared_earlier=made is None or made[0] != bind.statement,
     )
 
 
 def _execution(frame: Frame) -> tuple[str, int]:
-    fields = Reader(frame.body)
+    fields = FieldReader(frame.body)
     portal = fields.text()
     (max_rows,) = struct.unpack(">i", fields.take(4))
     fields.end()

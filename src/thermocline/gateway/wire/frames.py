@@ -26,24 +26,24 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class DataChunk:
     """A run of data messages, cut anywhere: only good for passing on."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FramePart:
     """A part of one large message of a client; only the first has its type."""
 
     tag: bytes | None
     data: bytes
 
 
-Piece = Frame | Rows
+Piece = Frame | DataChunk
 
 
-class ClientFrames:
+class ClientFrameReader:
     """What a client sends after its login."""
 
     def __init__(self) -> None:
@@ -53,10 +53,10 @@ class ClientFrames:
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
-    def next_frame(self) -> Frame | Part | None:
+    def next_frame(self) -> Frame | FramePart | None:
         """The next whole message, or what is here of a large one; `None` when more bytes are needed."""
         if self._rest_bytes:
-            return Part(None, self._taken(min(self._rest_bytes, len(self._buffer)))) if self._buffer else None
+            return FramePart(None, self._taken(min(self._rest_bytes, len(self._buffer)))) if self._buffer else None
         if len(self._buffer) < _HEADER_BYTES:
             return None
         tag, length = struct.unpack_from(">ci", self._buffer)
@@ -64,7 +64,7 @@ class ClientFrames:
             raise ProtocolViolation("message of an impossible length")
         if length > LARGE_FRAME_BYTES:
             self._rest_bytes = length + 1
-            return Part(tag, self._taken(min(self._rest_bytes, len(self._buffer))))
+            return FramePart(tag, self._taken(min(self._rest_bytes, len(self._buffer))))
         if len(self._buffer) < length + 1:
             return None
         data = bytes(self._buffer[: length + 1])
@@ -78,7 +78,7 @@ class ClientFrames:
         return data
 
 
-class ServerPieces:
+class ServerFrameReader:
     """What Postgres sends: rows are passed on as they come, everything else is one frame each."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class ServerPieces:
         pieces: list[Piece] = []
         if self._rest_bytes:
             taken = min(self._rest_bytes, len(data))
-            pieces.append(Rows(data[:taken]))
+            pieces.append(DataChunk(data[:taken]))
             self._rest_bytes -= taken
             data = data[taken:]
         buffer, at = self._buffer + data, 0
@@ -105,11 +105,11 @@ class ServerPieces:
                     break
             if not is_data:
                 if run < at:
-                    pieces.append(Rows(buffer[run:at]))
+                    pieces.append(DataChunk(buffer[run:at]))
                 pieces.append(Frame(buffer[at : at + 1], buffer[at:end]))
                 run = end
             at = end
         if run < at:
-            pieces.append(Rows(buffer[run:at]))
+            pieces.append(DataChunk(buffer[run:at]))
         self._buffer = buffer[at:]
         return pieces

@@ -149,7 +149,7 @@ FrontendMessage = (
 )
 
 
-class Reader:
+class FieldReader:
     """Reads the fields of one message body; every misfit is a `ProtocolViolation`."""
 
     def __init__(self, body: bytes) -> None:

@@ -17,13 +17,13 @@ from thermocline.gateway.wire.messages import (
     Close,
     Describe,
     Execute,
+    FieldReader,
     Flush,
     FrontendMessage,
     GssEncRequest,
     Parse,
     ProtocolViolation,
     Query,
-    Reader,
     SaslInitial,
     SaslResponse,
     SslRequest,
@@ -129,9 +129,9 @@ class ServerProtocol:
             return None
         body = bytes(self._buffer[4:length])
         del self._buffer[:length]
-        return self._decode_startup(Reader(body))
+        return self._decode_startup(FieldReader(body))
 
-    def _decode_startup(self, fields: Reader) -> FrontendMessage:
+    def _decode_startup(self, fields: FieldReader) -> FrontendMessage:
         code = fields.int32()
         if code in (_SSL_CODE, _GSS_CODE):
             fields.end()
@@ -160,7 +160,7 @@ class ServerProtocol:
             return None
         tag, body = bytes(self._buffer[:1]), bytes(self._buffer[5 : length + 1])
         del self._buffer[: length + 1]
-        fields = Reader(body)
+        fields = FieldReader(body)
         if tag == b"p":
             return (
                 _decode_sasl_initial(fields) if self.state is State.SASL_INITIAL else SaslResponse(data=fields.rest())
@@ -173,20 +173,20 @@ class ServerProtocol:
         return message
 
 
-def _decode_sasl_initial(fields: Reader) -> SaslInitial:
+def _decode_sasl_initial(fields: FieldReader) -> SaslInitial:
     mechanism, length = fields.text(), fields.int32()
     data = fields.take(length) if length >= 0 else b""
     fields.end()
     return SaslInitial(mechanism=mechanism, data=data)
 
 
-def decode_parse(fields: Reader) -> Parse:
+def decode_parse(fields: FieldReader) -> Parse:
     """The fields of a Parse."""
     name, sql = fields.text(), fields.text()
     return Parse(name=name, sql=sql, parameter_oids=tuple(fields.uint32() for _ in range(fields.count())))
 
 
-def decode_bind(fields: Reader) -> Bind:
+def decode_bind(fields: FieldReader) -> Bind:
     """The fields of a Bind."""
     portal, statement = fields.text(), fields.text()
     formats = tuple(fields.int16() for _ in range(fields.count()))
@@ -200,15 +200,15 @@ def decode_bind(fields: Reader) -> Bind:
     )
 
 
-def _decode_unsupported(tag: str) -> Callable[[Reader], FrontendMessage]:
-    def decode(fields: Reader) -> FrontendMessage:
+def _decode_unsupported(tag: str) -> Callable[[FieldReader], FrontendMessage]:
+    def decode(fields: FieldReader) -> FrontendMessage:
         fields.rest()
         return Unsupported(tag=tag)
 
     return decode
 
 
-_DECODERS: Mapping[bytes, Callable[[Reader], FrontendMessage]] = {
+_DECODERS: Mapping[bytes, Callable[[FieldReader], FrontendMessage]] = {
     b"Q": lambda fields: Query(sql=fields.text()),
     b"P": decode_parse,
     b"B": decode_bind,

@@ -23,7 +23,7 @@ _FIRST_PLAIN_DAY, _LAST_PLAIN_DAY = -719_162, 2_932_896
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ResultFormat:
     """How the client wants its rows: result formats as Bind gives them (none: all text; one: for all), or lines of
     COPY."""
 
@@ -37,12 +37,12 @@ class Shape:
         return columns > 0 and all(self.is_binary(at) for at in range(columns))
 
 
-TEXT = Shape()
+TEXT_FORMAT = ResultFormat()
 
 
-def shape_of(formats: tuple[int, ...]) -> Shape:
+def result_format_of(formats: tuple[int, ...]) -> ResultFormat:
     """The shape that a client's formats ask for; text is text however it is said."""
-    return Shape(formats) if any(formats) else TEXT
+    return ResultFormat(formats) if any(formats) else TEXT_FORMAT
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class EncodedRows:
         return self.data[int(self.offsets[first]) : int(self.offsets[last])]
 
 
-def encode_rows(batch: pa.RecordBatch, shape: Shape = TEXT, oids: Sequence[int] = ()) -> EncodedRows:
+def encode_rows(batch: pa.RecordBatch, shape: ResultFormat = TEXT_FORMAT, oids: Sequence[int] = ()) -> EncodedRows:
     """The batch as DataRow messages; the columns' Postgres types are needed for binary ones only."""
     count = batch.num_rows
     if shape.is_copy:

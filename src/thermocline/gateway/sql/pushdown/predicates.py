@@ -13,9 +13,9 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from thermocline.gateway.sql.column_mapping import ColumnFacts
-from thermocline.gateway.sql.fragments import Fragment, join, wrap
-from thermocline.gateway.sql.syntax_tree import bare, chained
+from thermocline.gateway.sql.column_mapping import MappedColumn
+from thermocline.gateway.sql.fragments import Fragment, join_fragments, wrap_fragment
+from thermocline.gateway.sql.syntax_tree import flatten_operator, strip_parentheses
 from thermocline.gateway.sql.table_scan import bound_value
 from thermocline.gateway.sql.values import (
     Constant,
@@ -31,7 +31,7 @@ from thermocline.lake.read.scan import Bound, BoundValue, Op
 NEVER = Fragment("FALSE")
 UNKNOWN = Fragment("CAST(NULL AS BOOLEAN)")
 
-_COMPARISONS: dict[type[exp.Expression], str] = {
+_COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -60,18 +60,18 @@ _CONSTANT_TYPES: dict[exp.DType, ConstantType] = {
 }
 
 
-class Scope:
+class Operands:
     """What names and parameters mean in one statement."""
 
-    def __init__(self, column: Callable[[exp.Column], ColumnFacts], parameters: Sequence[Constant]) -> None:
+    def __init__(self, column: Callable[[exp.Column], MappedColumn], parameters: Sequence[Constant]) -> None:
         self._column = column
         self._parameters = parameters
 
-    def column(self, node: exp.Expression) -> ColumnFacts | None:
+    def column(self, node: exp.Expr) -> MappedColumn | None:
         """The column an operand is, or `None` when it is something else. `name::text` on a text column is the
         column."""
-        node = bare(node)
-        inner = bare(node.this) if isinstance(node, exp.Cast) else None
+        node = strip_parentheses(node)
+        inner = strip_parentheses(node.this) if isinstance(node, exp.Cast) else None
         if isinstance(node, exp.Cast) and isinstance(inner, exp.Column):
             facts = self._column(inner)
             kind = node.to
@@ -83,9 +83,9 @@ class Scope:
             return facts if plain and facts.field.kind == "string" and facts.equality else None
         return self._column(node) if isinstance(node, exp.Column) else None
 
-    def constant(self, node: exp.Expression) -> Constant | None:
+    def constant(self, node: exp.Expr) -> Constant | None:
         """The constant an operand is, or `None`."""
-        node = bare(node)
+        node = strip_parentheses(node)
         match node:
             case exp.Null():
                 return Constant(None, "unknown")
@@ -93,8 +93,10 @@ class Scope:
                 return Constant("t" if node.this else "f", "boolean")
             case exp.Literal():
                 return Constant(str(node.this), "unknown" if node.is_string else "number")
-            case exp.Neg() if isinstance(bare(node.this), exp.Literal) and not bare(node.this).is_string:
-                return Constant("-" + str(bare(node.this).this), "number")
+            case exp.Neg() if (
+                isinstance(strip_parentheses(node.this), exp.Literal) and not strip_parentheses(node.this).is_string
+            ):
+                return Constant("-" + str(strip_parentheses(node.this).this), "number")
             case exp.Parameter():
                 return self._parameter(node)
             case exp.Cast():
@@ -116,9 +118,9 @@ class Scope:
             return None
         return Constant(inner.text, kind)
 
-    def array(self, node: exp.Expression) -> tuple[Constant, ...] | None:
+    def array(self, node: exp.Expr) -> tuple[Constant, ...] | None:
         """The elements of an array constant, or `None`."""
-        node = bare(node)
+        node = strip_parentheses(node)
         if isinstance(node, exp.Array):
             elements = tuple(self.constant(element) for element in node.expressions)
             return None if any(element is None for element in elements) else tuple(e for e in elements if e is not None)
@@ -136,16 +138,16 @@ def constant_type(kind: exp.DataType) -> ConstantType | None:
     return None if kind.expressions else _CONSTANT_TYPES.get(kind.this)
 
 
-def compile_condition(node: exp.Expression, scope: Scope) -> Fragment:
+def compile_condition(node: exp.Expr, scope: Operands) -> Fragment:
     """The condition for DuckDB."""
-    node = bare(node)
+    node = strip_parentheses(node)
     match node:
         case exp.And():
-            return join(" AND ", [compile_condition(part, scope) for part in chained(node, exp.And)])
+            return join_fragments(" AND ", [compile_condition(part, scope) for part in flatten_operator(node, exp.And)])
         case exp.Or():
-            return join(" OR ", [compile_condition(part, scope) for part in chained(node, exp.Or)])
+            return join_fragments(" OR ", [compile_condition(part, scope) for part in flatten_operator(node, exp.Or)])
         case exp.Not():
-            return wrap("NOT ", compile_condition(node.this, scope))
+            return wrap_fragment("NOT ", compile_condition(node.this, scope))
         case exp.Is():
             return _compile_is(node, scope)
         case exp.NullSafeEQ() | exp.NullSafeNEQ():
@@ -155,12 +157,12 @@ def compile_condition(node: exp.Expression, scope: Scope) -> Fragment:
                 exp.GTE(this=node.this, expression=node.args["low"]),
                 exp.LTE(this=node.this, expression=node.args["high"]),
             )
-            return join(" AND ", [compile_condition(low, scope), compile_condition(high, scope)])
+            return join_fragments(" AND ", [compile_condition(low, scope), compile_condition(high, scope)])
         case exp.In():
             constants = [scope.constant(element) for element in node.expressions]
             return _compile_any(scope.column(node.this), constants)
-        case exp.EQ() if isinstance(bare(node.expression), exp.Any):
-            return _compile_any(scope.column(node.this), scope.array(bare(node.expression).this))
+        case exp.EQ() if isinstance(strip_parentheses(node.expression), exp.Any):
+            return _compile_any(scope.column(node.this), scope.array(strip_parentheses(node.expression).this))
         case exp.Column() | exp.Boolean():
             return _compile_boolean(node, scope)
     if type(node) in _COMPARISONS:
@@ -168,7 +170,7 @@ def compile_condition(node: exp.Expression, scope: Scope) -> Fragment:
     raise NotProvable(f"{type(node).__name__} is left to Postgres")
 
 
-def _compile_boolean(node: exp.Expression, scope: Scope) -> Fragment:
+def _compile_boolean(node: exp.Expr, scope: Operands) -> Fragment:
     if isinstance(node, exp.Boolean):
         return Fragment("TRUE" if node.this else "FALSE")
     column = scope.column(node)
@@ -177,21 +179,21 @@ def _compile_boolean(node: exp.Expression, scope: Scope) -> Fragment:
     return Fragment(column.sql)
 
 
-def _compile_is(node: exp.Expression, scope: Scope) -> Fragment:
-    wanted = bare(node.expression)
+def _compile_is(node: exp.Expr, scope: Operands) -> Fragment:
+    wanted = strip_parentheses(node.expression)
     if isinstance(wanted, exp.Null):
         column = scope.column(node.this)
         if column is None:
             raise NotProvable("IS NULL of an expression")
         return Fragment(f"{column.sql} IS {'NOT ' if node.args.get('negate') else ''}NULL")
     if isinstance(wanted, exp.Boolean) and not node.args.get("negate"):
-        return wrap(
+        return wrap_fragment(
             "", compile_condition(node.this, scope), " IS NOT DISTINCT FROM " + ("TRUE" if wanted.this else "FALSE")
         )
     raise NotProvable("IS of an expression")
 
 
-def _compile_distinct(node: exp.Expression, scope: Scope) -> Fragment:
+def _compile_distinct(node: exp.Expr, scope: Operands) -> Fragment:
     column, constant = scope.column(node.this), scope.constant(node.expression)
     if column is None:
         column, constant = scope.column(node.expression), scope.constant(node.this)
@@ -200,12 +202,12 @@ def _compile_distinct(node: exp.Expression, scope: Scope) -> Fragment:
     if constant.text is None:
         same = Fragment(f"{column.sql} IS NULL")
     else:
-        same = wrap("COALESCE", compare(column, "=", parse_value(column.field.kind, constant)))
+        same = wrap_fragment("COALESCE", compare(column, "=", parse_value(column.field.kind, constant)))
         same = Fragment(same.text[:-1] + ", FALSE)", same.parameters)
-    return same if isinstance(node, exp.NullSafeEQ) else wrap("NOT ", same)
+    return same if isinstance(node, exp.NullSafeEQ) else wrap_fragment("NOT ", same)
 
 
-def _compile_any(column: ColumnFacts | None, constants: Sequence[Constant | None] | None) -> Fragment:
+def _compile_any(column: MappedColumn | None, constants: Sequence[Constant | None] | None) -> Fragment:
     if column is None or constants is None or not column.equality:
         raise NotProvable("= ANY of expressions")
     if not constants:
@@ -223,11 +225,11 @@ def _compile_any(column: ColumnFacts | None, constants: Sequence[Constant | None
         (plain if simple else parts).append(literal(column, value) if simple else compare(column, "=", value))
     if plain:
         listed = Fragment(", ".join(part.text for part in plain), tuple(p for part in plain for p in part.parameters))
-        parts.append(wrap(f"{column.sql} IN ", listed))
-    return join(" OR ", parts)
+        parts.append(wrap_fragment(f"{column.sql} IN ", listed))
+    return join_fragments(" OR ", parts)
 
 
-def _compile_comparison(node: exp.Expression, op: str, scope: Scope) -> Fragment:
+def _compile_comparison(node: exp.Expr, op: str, scope: Operands) -> Fragment:
     left, right = scope.column(node.this), scope.column(node.expression)
     if left and right:
         return _compare_columns(left, op, right)
@@ -240,7 +242,7 @@ def _compile_comparison(node: exp.Expression, op: str, scope: Scope) -> Fragment
     return compare(column, op if left else _MIRRORED[op], parse_value(column.field.kind, constant))
 
 
-def _compare_columns(left: ColumnFacts, op: str, right: ColumnFacts) -> Fragment:
+def _compare_columns(left: MappedColumn, op: str, right: MappedColumn) -> Fragment:
     kinds = {left.field.kind, right.field.kind}
     same = len(kinds) == 1 or kinds == {"int", "long"}
     if not same or kinds & {"float", "double", "decimal"} or left.collation != right.collation:
@@ -250,16 +252,16 @@ def _compare_columns(left: ColumnFacts, op: str, right: ColumnFacts) -> Fragment
     return Fragment(f"{left.sql} {op} {right.sql}")
 
 
-def _check_comparable(column: ColumnFacts, op: str) -> None:
+def _check_comparable(column: MappedColumn, op: str) -> None:
     if not (column.equality if op in ("=", "<>") else column.order):
         raise NotProvable(f"comparison of {column.name} depends on its type or collation in Postgres")
 
 
-def compare(column: ColumnFacts, op: str, value: Value) -> Fragment:
+def compare(column: MappedColumn, op: str, value: Value) -> Fragment:
     """`column op value` as Postgres decides it."""
     _check_comparable(column, op)
     if isinstance(value, Infinity):
-        return settled(column, op in (("<", "<=", "<>") if value.positive else (">", ">=", "<>")))
+        return constant_truth(column, op in (("<", "<=", "<>") if value.positive else (">", ">=", "<>")))
     if isinstance(value, float):
         return _compare_float(column, op, value)
     if isinstance(value, Decimal):
@@ -267,26 +269,26 @@ def compare(column: ColumnFacts, op: str, value: Value) -> Fragment:
     return Fragment(f"{column.sql} {op} {literal(column, value).text}", literal(column, value).parameters)
 
 
-def settled(column: ColumnFacts, truth: bool) -> Fragment:
+def constant_truth(column: MappedColumn, truth: bool) -> Fragment:
     """The same answer for every value, unknown for null."""
     return Fragment(f"CASE WHEN {column.sql} IS NULL THEN NULL ELSE {'TRUE' if truth else 'FALSE'} END")
 
 
-def _compare_float(column: ColumnFacts, op: str, value: float) -> Fragment:
+def _compare_float(column: MappedColumn, op: str, value: float) -> Fragment:
     # NaN is spelt out: Parquet's statistics leave it out, and DuckDB would skip row groups or drop the filter by them.
     if math.isnan(value):
         if op in ("=", ">="):
             return Fragment(f"isnan({column.sql})")
         if op in ("<>", "<"):
             return Fragment(f"NOT isnan({column.sql})")
-        return settled(column, op == "<=")
+        return constant_truth(column, op == "<=")
     plain = Fragment(f"CAST({column.sql} AS DOUBLE) {op} CAST(? AS DOUBLE)", (value,))
     if op in ("<>", ">", ">="):
-        return wrap(f"isnan({column.sql}) OR ", plain)
-    return wrap(f"NOT isnan({column.sql}) AND ", plain)
+        return wrap_fragment(f"isnan({column.sql}) OR ", plain)
+    return wrap_fragment(f"NOT isnan({column.sql}) AND ", plain)
 
 
-def _compare_decimal(column: ColumnFacts, op: str, value: Decimal) -> Fragment:
+def _compare_decimal(column: MappedColumn, op: str, value: Decimal) -> Fragment:
     sign, digits, exponent = value.as_tuple()
     shift = int(exponent) + column.field.scale
     if abs(shift) > 200:
@@ -295,17 +297,17 @@ def _compare_decimal(column: ColumnFacts, op: str, value: Decimal) -> Fragment:
     floor, rest = (magnitude * 10**shift, 0) if shift >= 0 else divmod(magnitude, 10**-shift)
     if rest:
         if op in ("=", "<>"):
-            return settled(column, op == "<>")
+            return constant_truth(column, op == "<>")
         # Between two values of the column: "below" means up to the lower one, "above" from the upper one.
         floor, op = (floor, "<=") if op in ("<", "<=") else (floor + 1, ">=")
     limit = 10**column.field.precision
     if abs(floor) >= limit:
-        return settled(column, op in (("<>", "<", "<=") if floor > 0 else ("<>", ">", ">=")))
+        return constant_truth(column, op in (("<>", "<", "<=") if floor > 0 else ("<>", ">", ">=")))
     text = f"{floor}E-{column.field.scale}"
     return Fragment(f"{column.sql} {op} CAST(? AS {column.duckdb_type})", (format(Decimal(text), "f"),))
 
 
-def literal(column: ColumnFacts, value: Value) -> Fragment:
+def literal(column: MappedColumn, value: Value) -> Fragment:
     """A value as DuckDB's value of the column's type."""
     match column.field.kind, value:
         case "date", int():
@@ -335,14 +337,14 @@ def _within(value: int, bits: int) -> int:
     return value
 
 
-def bounds_of(node: exp.Expression, scope: Scope) -> Bound | None:
+def bounds_of(node: exp.Expr, scope: Operands) -> Bound | None:
     """What a provable conjunct tells about files, or `None` when it tells nothing."""
-    node = bare(node)
-    if isinstance(node, exp.Is) and isinstance(bare(node.expression), exp.Null):
+    node = strip_parentheses(node)
+    if isinstance(node, exp.Is) and isinstance(strip_parentheses(node.expression), exp.Null):
         column = scope.column(node.this)
         return Bound(field=column.field, op="is not null" if node.args.get("negate") else "is null") if column else None
-    if isinstance(node, exp.EQ) and isinstance(bare(node.expression), exp.Any):
-        return _bound(scope.column(node.this), "=", scope.array(bare(node.expression).this) or ())
+    if isinstance(node, exp.EQ) and isinstance(strip_parentheses(node.expression), exp.Any):
+        return _bound(scope.column(node.this), "=", scope.array(strip_parentheses(node.expression).this) or ())
     if isinstance(node, exp.In) and node.expressions:
         constants = [scope.constant(element) for element in node.expressions]
         return _bound(scope.column(node.this), "=", [c for c in constants if c is not None])
@@ -356,7 +358,7 @@ def bounds_of(node: exp.Expression, scope: Scope) -> Bound | None:
     return _bound(left or right, op if left else _MIRRORED[op], [constant]) if constant else None
 
 
-def _bound(column: ColumnFacts | None, op: str, constants: Sequence[Constant]) -> Bound | None:
+def _bound(column: MappedColumn | None, op: str, constants: Sequence[Constant]) -> Bound | None:
     if column is None:
         return None
     values: list[BoundValue] = []

@@ -52,17 +52,17 @@ _STATEMENTS: Mapping[type[exp.Expr], frozenset[str]] = {
 }
 
 
-def check_known_condition(node: exp.Expression) -> None:
+def check_condition_nodes(node: exp.Expr) -> None:
     """Raises `NotProvable` when a condition says anything that is not read."""
     _check(node, _CONDITIONS)
 
 
-def check_known_statement(tree: exp.Select) -> None:
+def check_statement_nodes(tree: exp.Select) -> None:
     """Raises `NotProvable` when a statement says anything that is not read."""
     _check(tree, _STATEMENTS)
 
 
-def _check(root: exp.Expression, known: Mapping[type[exp.Expr], frozenset[str]]) -> None:
+def _check(root: exp.Expr, known: Mapping[type[exp.Expr], frozenset[str]]) -> None:
     for node in root.walk():
         allowed = known.get(type(node))
         if allowed is None:

@@ -16,19 +16,19 @@ from sqlglot.errors import SqlglotError
 
 from thermocline.core.names import TableName
 from thermocline.errors import SnapshotMissing, StatementRefused
-from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN, TYPE_SIZES, ColumnFacts, TableFacts
+from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN, TYPE_SIZES, MappedColumn, MappedTable
 from thermocline.gateway.sql.fragments import Fragment
-from thermocline.gateway.sql.pushdown.predicates import Scope, bounds_of, compile_condition
-from thermocline.gateway.sql.pushdown.pushdown_nodes import check_known_condition, check_known_statement
-from thermocline.gateway.sql.syntax_tree import bare, conjuncts, fold
+from thermocline.gateway.sql.pushdown.predicates import Operands, bounds_of, compile_condition
+from thermocline.gateway.sql.pushdown.pushdown_nodes import check_condition_nodes, check_statement_nodes
+from thermocline.gateway.sql.syntax_tree import fold_identifier, split_conjuncts, strip_parentheses
 from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.gateway.sql.values import Constant, NotProvable, parse_int
 from thermocline.gateway.wire.messages import Field
 from thermocline.lake.read.scan import Bound
 
-FactsOf = Callable[[TableName], TableFacts]
+ReadTable = Callable[[TableName], MappedTable]
 
-UNREADABLE = (NotProvable, RecursionError, ValueError, ArithmeticError)
+NOT_COMPILED = (NotProvable, RecursionError, ValueError, ArithmeticError)
 """What reading a condition may end in: too deep, or with more digits than Python reads; Postgres then evaluates it."""
 _ORDERED_KINDS = frozenset(
     {"boolean", "int", "long", "decimal", "date", "time", "timestamp", "timestamptz", "uuid", "binary", "string"}
@@ -89,55 +89,55 @@ def table_names(tree: exp.Select) -> tuple[TableName, ...]:
 def _table_name(table: exp.Table) -> TableName:
     if not isinstance(table.this, exp.Identifier) or table.args.get("catalog") or not table.args.get("db"):
         raise StatementRefused(f"{table.sql(dialect='postgres')[:80]} is not a schema-qualified lake table.")
-    return TableName(fold(table.args["db"]), fold(table.this))
+    return TableName(fold_identifier(table.args["db"]), fold_identifier(table.this))
 
 
 def plan_select(
     sql: str,
     parameters: Sequence[Constant],
-    facts_of: FactsOf,
+    parse_probe_row: ReadTable,
     *,
-    snapshot_if_unsaid: Callable[[TableName], int | None] | None = None,
+    default_snapshot: Callable[[TableName], int | None] | None = None,
 ) -> LakeQuery | PostgresQuery:
-    """Who answers, and with what. `snapshot_if_unsaid` is for ANALYZE and EXPLAIN alone, which cannot name a
+    """Who answers, and with what. `default_snapshot` is for ANALYZE and EXPLAIN alone, which cannot name a
     snapshot."""
     tree = parse_select(sql)
     tables = list(tree.find_all(exp.Table))
     if not tables:
         raise StatementRefused("The statement reads no lake table.")
-    facts = {id(table): facts_of(_table_name(table)) for table in tables}
-    scans = tuple(_plan_table(table, facts[id(table)], parameters, snapshot_if_unsaid) for table in tables)
+    facts = {id(table): parse_probe_row(_table_name(table)) for table in tables}
+    scans = tuple(_plan_table(table, facts[id(table)], parameters, default_snapshot) for table in tables)
     try:
         if len(tables) != 1:
             raise NotProvable("more than one table")
         return _plan_lake_query(tree, tables[0], scans[0], parameters)
-    except UNREADABLE as why:
+    except NOT_COMPILED as why:
         return PostgresQuery(sql=sql, scans=scans, reason=str(why))
 
 
-def _scope(table: exp.Table, facts: TableFacts, parameters: Sequence[Constant], *, qualified_only: bool) -> Scope:
+def _scope(table: exp.Table, facts: MappedTable, parameters: Sequence[Constant], *, qualified_only: bool) -> Operands:
     alias = table.args.get("alias")
-    known_as = fold(alias.this) if alias and alias.this else fold(table.this)
+    known_as = fold_identifier(alias.this) if alias and alias.this else fold_identifier(table.this)
 
-    def column(node: exp.Column) -> ColumnFacts:
+    def column(node: exp.Column) -> MappedColumn:
         qualifier = node.args.get("table")
         if node.args.get("db") or not isinstance(node.this, exp.Identifier):
             raise NotProvable("qualified column")
-        if (qualifier is None and qualified_only) or (qualifier is not None and fold(qualifier) != known_as):
+        if (qualifier is None and qualified_only) or (qualifier is not None and fold_identifier(qualifier) != known_as):
             raise NotProvable("column of another table")
-        name = fold(node.this)
+        name = fold_identifier(node.this)
         if name not in facts.columns:
             raise NotProvable(f"column {name} is not a lake column")
         return facts.columns[name]
 
-    return Scope(column, parameters)
+    return Operands(column, parameters)
 
 
 def _plan_table(
     table: exp.Table,
-    facts: TableFacts,
+    facts: MappedTable,
     parameters: Sequence[Constant],
-    snapshot_if_unsaid: Callable[[TableName], int | None] | None,
+    default_snapshot: Callable[[TableName], int | None] | None,
 ) -> TableScan:
     select = table.find_ancestor(exp.Select)
     if select is None:
@@ -153,16 +153,16 @@ def _plan_table(
             snapshots.append(snapshot_id)
             continue
         try:
-            check_known_condition(part)
+            check_condition_nodes(part)
             condition.append(compile_condition(part, scope))
             if bound := bounds_of(part, scope):
                 bounds.append(bound)
-        except UNREADABLE:
+        except NOT_COMPILED:
             continue
     if not snapshots:
-        if snapshot_if_unsaid is None:
+        if default_snapshot is None:
             raise SnapshotMissing(f"A read of {facts.name} must say at which snapshot, by {SNAPSHOT_COLUMN} = ….")
-        snapshots.append(snapshot_if_unsaid(facts.name))
+        snapshots.append(default_snapshot(facts.name))
     start, end = _place(table)
     alias = table.args.get("alias")
     return TableScan(
@@ -172,7 +172,7 @@ def _plan_table(
         bounds=tuple(bounds),
         start=start,
         end=end,
-        alias=fold(alias.this) if alias and alias.this else None,
+        alias=fold_identifier(alias.this) if alias and alias.this else None,
     )
 
 
@@ -183,41 +183,43 @@ def _place(table: exp.Table) -> tuple[int, int]:
     return int(first["start"]), int(last["end"]) + 1
 
 
-def _strict_conjuncts(select: exp.Select, table: exp.Table) -> list[exp.Expression]:
+def _strict_conjuncts(select: exp.Select, table: exp.Table) -> list[exp.Expr]:
     """Conditions that every row of the table must meet to matter: WHERE, and ON of joins that do not preserve the
     table's rows."""
     where = select.args.get("where")
-    found = conjuncts(where.this) if where else []
+    found = split_conjuncts(where.this) if where else []
     tables = list(select.find_all(exp.Table))
     if len(tables) > 1:
         # IS NULL holds for rows an outer join made up, so only comparisons may be applied before the join.
         found = [
             part for part in found if not isinstance(part, exp.Is | exp.Not | exp.NullSafeEQ | exp.NullSafeNEQ | exp.Or)
         ]
-    for join in select.find_all(exp.Join):
-        condition = join.args.get("on")
-        inner = not join.side and join.kind in ("", "INNER", "CROSS")
-        right_of_left = join.side == "LEFT" and any(node is table for node in join.this.find_all(exp.Table))
+    for join_fragments in select.find_all(exp.Join):
+        condition = join_fragments.args.get("on")
+        inner = not join_fragments.side and join_fragments.kind in ("", "INNER", "CROSS")
+        right_of_left = join_fragments.side == "LEFT" and any(
+            node is table for node in join_fragments.this.find_all(exp.Table)
+        )
         if condition and (inner or right_of_left):
             strict = [
                 part
-                for part in conjuncts(condition)
+                for part in split_conjuncts(condition)
                 if type(part) in (exp.EQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NEQ)
             ]
             found += strict
     return found
 
 
-def _snapshot(part: exp.Expression, table: exp.Table, scope: Scope, *, alone: bool) -> tuple[bool, int | None]:
+def _snapshot(part: exp.Expr, table: exp.Table, scope: Operands, *, alone: bool) -> tuple[bool, int | None]:
     """Whether a conjunct says the table's snapshot, and which; null means none at all."""
-    part = bare(part)
+    part = strip_parentheses(part)
     if not isinstance(part, exp.EQ):
         return False, None
     for column, other in ((part.this, part.expression), (part.expression, part.this)):
-        named = bare(column)
+        named = strip_parentheses(column)
         if (
             not isinstance(named, exp.Column)
-            or fold(named.this) != SNAPSHOT_COLUMN
+            or fold_identifier(named.this) != SNAPSHOT_COLUMN
             or not _belongs(named, table, alone=alone)
         ):
             continue
@@ -234,17 +236,19 @@ def _belongs(column: exp.Column, table: exp.Table, *, alone: bool) -> bool:
     qualifier, alias = column.args.get("table"), table.args.get("alias")
     if qualifier is None:
         return alone
-    return fold(qualifier) == (fold(alias.this) if alias and alias.this else fold(table.this))
+    return fold_identifier(qualifier) == (
+        fold_identifier(alias.this) if alias and alias.this else fold_identifier(table.this)
+    )
 
 
 def _plan_lake_query(tree: exp.Select, table: exp.Table, scan: TableScan, parameters: Sequence[Constant]) -> LakeQuery:
-    check_known_statement(tree)
+    check_statement_nodes(tree)
     scope = _scope(table, scan.facts, parameters, qualified_only=False)
     where = tree.args.get("where")
-    for part in conjuncts(where.this) if where else []:
+    for part in split_conjuncts(where.this) if where else []:
         if not _snapshot(part, table, scope, alone=True)[0]:
             compile_condition(part, scope)
-    is_aggregate = any(isinstance(bare(_unaliased(node)), exp.AggFunc) for node in tree.expressions)
+    is_aggregate = any(isinstance(strip_parentheses(_unaliased(node)), exp.AggFunc) for node in tree.expressions)
     outputs = tuple(_output(node, table, scan, scope, is_aggregate=is_aggregate) for node in tree.expressions)
     order = tree.args.get("order")
     if is_aggregate and (order or tree.args.get("limit") or tree.args.get("offset")):
@@ -259,13 +263,13 @@ def _plan_lake_query(tree: exp.Select, table: exp.Table, scan: TableScan, parame
     )
 
 
-def _unaliased(node: exp.Expression) -> exp.Expression:
+def _unaliased(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Alias) else node
 
 
-def _output(node: exp.Expression, table: exp.Table, scan: TableScan, scope: Scope, *, is_aggregate: bool) -> Output:
-    name = fold(node.args["alias"]) if isinstance(node, exp.Alias) else None
-    node = bare(_unaliased(node))
+def _output(node: exp.Expr, table: exp.Table, scan: TableScan, scope: Operands, *, is_aggregate: bool) -> Output:
+    name = fold_identifier(node.args["alias"]) if isinstance(node, exp.Alias) else None
+    node = strip_parentheses(_unaliased(node))
     if is_aggregate:
         return _aggregate(node, name, scope)
     if isinstance(node, exp.Null):
@@ -274,7 +278,7 @@ def _output(node: exp.Expression, table: exp.Table, scan: TableScan, scope: Scop
         raise NotProvable("expression in the select list")
     if (
         isinstance(node.this, exp.Identifier)
-        and fold(node.this) == SNAPSHOT_COLUMN
+        and fold_identifier(node.this) == SNAPSHOT_COLUMN
         and _belongs(node, table, alone=True)
     ):
         field = Field(name=name or SNAPSHOT_COLUMN, type_oid=20, type_size=8)
@@ -285,20 +289,20 @@ def _output(node: exp.Expression, table: exp.Table, scan: TableScan, scope: Scop
     return Output(fragment=Fragment(column.sql), field=field_of(column, name))
 
 
-def field_of(column: ColumnFacts, name: str | None = None) -> Field:
+def field_of(column: MappedColumn, name: str | None = None) -> Field:
     """The column as a result column."""
     size = TYPE_SIZES.get(column.type_oid, -1)
     return Field(name=name or column.name, type_oid=column.type_oid, type_size=size, type_modifier=column.type_modifier)
 
 
-def _aggregate(node: exp.Expression, name: str | None, scope: Scope) -> Output:
+def _aggregate(node: exp.Expr, name: str | None, scope: Operands) -> Output:
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Star) and not node.expressions:
         return Output(
             fragment=Fragment("count(*)"), field=Field(name=name or "count", type_oid=20, type_size=8), when_empty=b"0"
         )
     if (
         not isinstance(node, exp.Count | exp.Min | exp.Max)
-        or not isinstance(bare(node.this), exp.Column)
+        or not isinstance(strip_parentheses(node.this), exp.Column)
         or node.expressions
     ):
         raise NotProvable("aggregate")
@@ -314,8 +318,8 @@ def _aggregate(node: exp.Expression, name: str | None, scope: Scope) -> Output:
     return Output(fragment=Fragment(f"{verb}({column.sql})"), field=field_of(column, name or verb))
 
 
-def _order(node: exp.Expression, scope: Scope) -> str:
-    if not isinstance(node, exp.Ordered) or not isinstance(bare(node.this), exp.Column):
+def _order(node: exp.Expr, scope: Operands) -> str:
+    if not isinstance(node, exp.Ordered) or not isinstance(strip_parentheses(node.this), exp.Column):
         raise NotProvable("order by an expression")
     column = scope.column(node.this)
     if column is None or not column.order or column.field.kind not in _ORDERED_KINDS:
@@ -325,7 +329,7 @@ def _order(node: exp.Expression, scope: Scope) -> str:
     return f"{column.sql} {direction} {nulls}"
 
 
-def _count(node: exp.Expression | None, scope: Scope) -> int | None:
+def _count(node: exp.Expr | None, scope: Operands) -> int | None:
     if node is None:
         return None
     constant = scope.constant(node.expression)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from psycopg import sql
 from sqlglot import exp
 
-from thermocline.gateway.sql.fragments import Fragment, merged
-from thermocline.gateway.sql.query.expressions import Expressions
-from thermocline.gateway.sql.query.sql_types import BOOL, INT8, Kind, numeric
-from thermocline.gateway.sql.query.terms import Term, dual, listed
+from thermocline.gateway.sql.fragments import Fragment, fill_template
+from thermocline.gateway.sql.query.expressions import ExpressionCompiler
+from thermocline.gateway.sql.query.sql_types import BOOL, INT8, SqlType, numeric
+from thermocline.gateway.sql.query.terms import Term, compose_term, listed
 from thermocline.gateway.sql.values import NotProvable
 
 AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr)
@@ -21,20 +21,20 @@ _RANKS = {exp.RowNumber: "row_number()", exp.Rank: "rank()", exp.DenseRank: "den
 class Aggregate:
     """One aggregate. `heap` and `combine` are missing where the tiers' parts cannot be put together."""
 
-    kind: Kind
-    duck: Fragment
+    sql_type: SqlType
+    duckdb: Fragment
     heap: sql.Composable | None
     combine: str | None
 
 
-def read_aggregate(expressions: Expressions, node: exp.Expr) -> Aggregate:
+def read_aggregate(expressions: ExpressionCompiler, node: exp.Expr) -> Aggregate:
     """An aggregate call, with FILTER and DISTINCT; averages are Postgres' to divide."""
     condition = None
     if isinstance(node, exp.Filter):
         condition = expressions.condition(node.args["expression"].this)
         node = node.this
     if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
-        if condition is not None and not expressions.names.owns(condition.uses):
+        if condition is not None and not expressions.names.is_local(condition.relation_numbers):
             raise NotProvable("an aggregate over columns of the query around it, which may be that query's own")
         return _made(INT8, "count(*)", None, condition, combine="CAST(coalesce(sum({}), 0) AS BIGINT)")
     argument, distinct = node.this, False
@@ -43,9 +43,9 @@ def read_aggregate(expressions: Expressions, node: exp.Expr) -> Aggregate:
             raise NotProvable("DISTINCT over several columns is left to Postgres")
         argument, distinct = argument.expressions[0], True
     term = expressions.term(argument)
-    if not all(expressions.names.owns(part.uses) for part in (term, condition) if part is not None):
+    if not all(expressions.names.is_local(part.relation_numbers) for part in (term, condition) if part is not None):
         raise NotProvable("an aggregate over columns of the query around it, which may be that query's own")
-    if distinct and not term.kind.has_equality:
+    if distinct and not term.sql_type.has_equality:
         raise NotProvable("DISTINCT of floats is left to Postgres")
     word = "DISTINCT " if distinct else ""
     made = _aggregate_of(node, term, word, condition)
@@ -53,70 +53,70 @@ def read_aggregate(expressions: Expressions, node: exp.Expr) -> Aggregate:
 
 
 def _aggregate_of(node: exp.Expr, term: Term, word: str, condition: Term | None) -> Aggregate:
-    kind = term.kind
+    sql_type = term.sql_type
     match node:
         case exp.Count():
             return _made(INT8, f"count({word}{{}})", term, condition, combine="CAST(coalesce(sum({}), 0) AS BIGINT)")
-        case exp.Sum() if kind.is_number:
-            result = INT8 if kind.family in ("int2", "int4") else numeric(38, kind.scale)
-            cast = f"CAST({{}} AS {result.duckdb})"
+        case exp.Sum() if sql_type.is_number:
+            result = INT8 if sql_type.family in ("int2", "int4") else numeric(38, sql_type.scale)
+            cast = f"CAST({{}} AS {result.duckdb_type})"
             return _made(result, f"sum({word}{{}})", term, condition, combine=cast.format("sum({})"), outer=cast)
-        case exp.Min() | exp.Max() if kind.has_order and kind.family not in ("bool", "uuid", "bytea"):
+        case exp.Min() | exp.Max() if sql_type.has_order and sql_type.family not in ("bool", "uuid", "bytea"):
             name = "min" if isinstance(node, exp.Min) else "max"
-            result = replace(kind, oid=25) if kind.family == "text" else kind
+            result = replace(sql_type, oid=25) if sql_type.family == "text" else sql_type
             return _made(result, f"{name}({{}})", term, condition, combine=f"{name}({{}})")
-        case exp.LogicalAnd() | exp.LogicalOr() if kind == BOOL:
+        case exp.LogicalAnd() | exp.LogicalOr() if sql_type == BOOL:
             name = "bool_and" if isinstance(node, exp.LogicalAnd) else "bool_or"
             return _made(BOOL, f"{name}({{}})", term, condition, combine=f"{name}({{}})")
-    raise NotProvable(f"{type(node).__name__.upper()} of {kind.family} is left to Postgres")
+    raise NotProvable(f"{type(node).__name__.upper()} of {sql_type.family} is left to Postgres")
 
 
 def _made(
-    kind: Kind, call: str, term: Term | None, condition: Term | None, *, combine: str, outer: str = "{}"
+    sql_type: SqlType, call: str, term: Term | None, condition: Term | None, *, combine: str, outer: str = "{}"
 ) -> Aggregate:
     parts = [part for part in (term, condition) if part is not None]
     template = call + (" FILTER (WHERE {})" if condition is not None else "")
-    both = dual(kind, template, *parts)
-    duck = merged(outer, [both.duck])
-    return Aggregate(kind=kind, duck=duck, heap=both.heap, combine=combine)
+    both = compose_term(sql_type, template, *parts)
+    duckdb = fill_template(outer, [both.duckdb])
+    return Aggregate(sql_type=sql_type, duckdb=duckdb, heap=both.heap, combine=combine)
 
 
-def read_window(expressions: Expressions, node: exp.Expr) -> Term:
+def read_window(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     """A window function with the default frame."""
     inner = node.this
     if type(inner) in _RANKS:
-        call, kind = Fragment(_RANKS[type(inner)]), INT8
+        call, sql_type = Fragment(_RANKS[type(inner)]), INT8
     else:
         if not isinstance(inner, AGGREGATES) or isinstance(inner.this, exp.Distinct):
             raise NotProvable(f"{type(inner).__name__.upper()} OVER is left to Postgres")
         made = read_aggregate(expressions, inner)
-        call, kind = made.duck, made.kind
+        call, sql_type = made.duckdb, made.sql_type
     over: list[Fragment] = []
     partition = [expressions.term(part) for part in node.args.get("partition_by") or []]
-    if any(not term.kind.has_equality for term in partition):
+    if any(not term.sql_type.has_equality for term in partition):
         raise NotProvable("PARTITION BY floats is left to Postgres")
     if partition:
-        over.append(merged("PARTITION BY {}", [listed(partition)]))
+        over.append(fill_template("PARTITION BY {}", [listed(partition)]))
     order = node.args.get("order")
     if order is not None:
-        keys = [merged(direction(part), [_ordered(expressions, part)]) for part in order.expressions]
-        over.append(merged("ORDER BY " + ", ".join(["{}"] * len(keys)), keys))
-    window = merged(" ".join(["{}"] * len(over)), over) if over else Fragment("")
+        keys = [fill_template(direction(part), [_ordered(expressions, part)]) for part in order.expressions]
+        over.append(fill_template("ORDER BY " + ", ".join(["{}"] * len(keys)), keys))
+    window = fill_template(" ".join(["{}"] * len(over)), over) if over else Fragment("")
     cast = call.text.startswith("CAST(")
     # DuckDB wants OVER right behind the call, within our cast.
     if cast:
         head, _, tail = call.text.removeprefix("CAST(").rpartition(" AS ")
-        duck = Fragment(f"CAST({head} OVER ({window.text}) AS {tail}", call.parameters + window.parameters)
+        duckdb = Fragment(f"CAST({head} OVER ({window.text}) AS {tail}", call.parameters + window.parameters)
     else:
-        duck = Fragment(f"{call.text} OVER ({window.text})", call.parameters + window.parameters)
-    return Term(kind=kind, duck=duck, heap=None, uses=frozenset({-1}))
+        duckdb = Fragment(f"{call.text} OVER ({window.text})", call.parameters + window.parameters)
+    return Term(sql_type=sql_type, duckdb=duckdb, heap=None, relation_numbers=frozenset({-1}))
 
 
-def _ordered(expressions: Expressions, node: exp.Expr) -> Fragment:
+def _ordered(expressions: ExpressionCompiler, node: exp.Expr) -> Fragment:
     term = expressions.term(node.this)
-    if not term.kind.has_order:
+    if not term.sql_type.has_order:
         raise NotProvable("an order that depends on a collation is left to Postgres")
-    return term.duck
+    return term.duckdb
 
 
 def direction(node: exp.Expr) -> str:

@@ -9,13 +9,14 @@ from functools import lru_cache
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from thermocline.gateway.sql.query.constants import value_of
-from thermocline.gateway.sql.query.expressions import COMPUTED
-from thermocline.gateway.sql.query.parsing import Span, check_literals, cut, parse, read_tokens, span_of
-from thermocline.gateway.sql.query.query_nodes import bare, check_known
+from thermocline.gateway.sql.query.constants import parse_literal
+from thermocline.gateway.sql.query.expressions import COMPUTED_NODES
+from thermocline.gateway.sql.query.parsing import Span, check_literals, find_span, parse, read_tokens, source_text
+from thermocline.gateway.sql.query.query_nodes import check_query_nodes
 from thermocline.gateway.sql.query.sql_types import DATE, TIMESTAMP, TIMESTAMPTZ
-from thermocline.gateway.sql.query.token_checks import check_calls
+from thermocline.gateway.sql.query.token_checks import check_tokens
 from thermocline.gateway.sql.statements import split_statements
+from thermocline.gateway.sql.syntax_tree import strip_parentheses
 from thermocline.gateway.sql.values import NotProvable
 
 # Possessive: what was passed is never tried again as a part of something longer; `re` holds the interpreter while it
@@ -25,7 +26,7 @@ _EXPLAIN = re.compile(
     r"\s*+explain\s*+(\([^()]*+\)|(?:(?:analyze|verbose)\s++)*+)\s*+((?:select|with|\().*)", re.IGNORECASE | re.DOTALL
 )
 _TYPES = frozenset({exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.INTERVAL, exp.DType.TIME})
-_KINDS = {exp.DType.DATE: DATE, exp.DType.TIMESTAMP: TIMESTAMP, exp.DType.TIMESTAMPTZ: TIMESTAMPTZ}
+_DATETIME_TYPES = {exp.DType.DATE: DATE, exp.DType.TIMESTAMP: TIMESTAMP, exp.DType.TIMESTAMPTZ: TIMESTAMPTZ}
 _ONE_UNIT = re.compile(r"[+-]?\d++(?: [a-zA-Z]++)?")
 _MOMENTS = (exp.Cast, exp.Interval, exp.CurrentDate, exp.CurrentTimestamp)
 MAX_STATEMENT_CHARACTERS = 50_000
@@ -44,11 +45,11 @@ class Candidate:
     constants: tuple[tuple[Span, str], ...]
     is_explained: bool = False
     is_analyzed: bool = False
-    unfollowed: str | None = None
+    unsupported_reason: str | None = None
     """Why Postgres has to answer, where the text alone says so."""
 
 
-def may_read(sql: str, names: frozenset[str]) -> bool:
+def may_read_spanning(sql: str, names: frozenset[str]) -> bool:
     """A quick look, before anything is parsed."""
     if len(sql) > MAX_STATEMENT_CHARACTERS or not _BEGINS.match(sql):
         return False
@@ -57,7 +58,7 @@ def may_read(sql: str, names: frozenset[str]) -> bool:
 
 
 @lru_cache(maxsize=512)
-def read_candidate(sql: str) -> Candidate | str | None:
+def parse_candidate(sql: str) -> Candidate | str | None:
     """The statement as a tree; a sentence when it cannot be read; `None` when it is none of ours."""
     pieces = split_statements(sql)
     if len(pieces) != 1:
@@ -78,14 +79,16 @@ def read_candidate(sql: str) -> Candidate | str | None:
         return "the gateway cannot read this statement"
     if not isinstance(tree, exp.Select | exp.Union | exp.Subquery | exp.Intersect | exp.Except):
         return None
-    unfollowed: str | None = None
+    unsupported_reason: str | None = None
     constants: tuple[tuple[Span, str], ...] = ()
     try:
-        check_followed(tokens, tree)
+        check_supported(tokens, tree)
         constants = _constants(text, tree)
     except NotProvable as why:
-        unfollowed = str(why)
-    return Candidate(text, tree, constants, is_explained=explained, is_analyzed=analyzed, unfollowed=unfollowed)
+        unsupported_reason = str(why)
+    return Candidate(
+        text, tree, constants, is_explained=explained, is_analyzed=analyzed, unsupported_reason=unsupported_reason
+    )
 
 
 def _is_deep(tree: exp.Expr) -> bool:
@@ -99,24 +102,28 @@ def _is_deep(tree: exp.Expr) -> bool:
     return True
 
 
-def check_followed(tokens: list[Token], tree: exp.Expr) -> None:
+def check_supported(tokens: list[Token], tree: exp.Expr) -> None:
     """Raises `NotProvable` for a statement that cannot be answered here at all; Postgres is asked for the constants of
     the others only."""
-    check_calls(tokens)
-    check_known(check_statement(tree))
+    check_tokens(tokens)
+    check_query_nodes(check_statement(tree))
     check_literals(tokens, tree)
 
 
 def _constants(text: str, tree: exp.Expr) -> tuple[tuple[Span, str], ...]:
     found: dict[Span, str] = {}
     for node in tree.walk(prune=_is_computed):
-        if _is_computed(node) and (span := span_of(node)) is not None:
-            found[span] = cut(text, node)
+        if _is_computed(node) and (span := find_span(node)) is not None:
+            found[span] = source_text(text, node)
     return tuple(found.items())
 
 
 def _is_computed(node: exp.Expr) -> bool:
-    return isinstance(node, COMPUTED) and _is_constant(node) and any(isinstance(part, _MOMENTS) for part in node.walk())
+    return (
+        isinstance(node, COMPUTED_NODES)
+        and _is_constant(node)
+        and any(isinstance(part, _MOMENTS) for part in node.walk())
+    )
 
 
 def _is_constant(node: exp.Expr) -> bool:
@@ -136,35 +143,37 @@ def _is_constant(node: exp.Expr) -> bool:
     return False
 
 
-def is_lasting(tree: exp.Expr) -> bool:
-    """Whether its literals mean the same under every setting of zone, styles and strings; `Setting` tells how untyped
+def is_setting_independent(tree: exp.Expr) -> bool:
+    """Whether its literals mean the same under every setting of zone, styles and strings; `QuerySettings` tells how untyped
     ones are read."""
-    return all(_is_lasting(node) for node in tree.walk())
+    return all(_is_setting_independent(node) for node in tree.walk())
 
 
-def _is_lasting(node: exp.Expr) -> bool:
+def _is_setting_independent(node: exp.Expr) -> bool:
     match node:
         case exp.Literal():
             return not node.is_string or "\\" not in str(node.this)
         case exp.EQ():
-            return not isinstance(bare(node.this), exp.Null) and not isinstance(bare(node.expression), exp.Null)
+            return not isinstance(strip_parentheses(node.this), exp.Null) and not isinstance(
+                strip_parentheses(node.expression), exp.Null
+            )
         case exp.Interval():
             return isinstance(node.this, exp.Literal) and _ONE_UNIT.fullmatch(str(node.this.this)) is not None
         case exp.Add() | exp.Sub():
             # An untyped string takes its type from the moment beside it, and is read by the session's styles and zone.
-            return not any(_is_string(bare(side)) for side in (node.this, node.expression))
+            return not any(_is_string(strip_parentheses(side)) for side in (node.this, node.expression))
         case exp.Cast() if node.to.this in _TYPES and _is_constant(node.this):
-            return _is_lasting_moment(node.to.this, bare(node.this))
+            return _is_independent_datetime(node.to.this, strip_parentheses(node.this))
     return True
 
 
-def _is_lasting_moment(kind: object, operand: exp.Expr) -> bool:
+def _is_independent_datetime(data_type: object, operand: exp.Expr) -> bool:
     if isinstance(operand, exp.CurrentDate | exp.CurrentTimestamp):
         return True
-    if not isinstance(operand, exp.Literal) or not isinstance(kind, exp.DType) or kind not in _KINDS:
+    if not isinstance(operand, exp.Literal) or not isinstance(data_type, exp.DType) or data_type not in _DATETIME_TYPES:
         return False
     try:
-        return value_of(_KINDS[kind], str(operand.this), utc=False) is not None
+        return parse_literal(_DATETIME_TYPES[data_type], str(operand.this), utc=False) is not None
     except NotProvable:
         return False
 

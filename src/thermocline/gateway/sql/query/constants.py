@@ -10,7 +10,7 @@ from decimal import Decimal
 from psycopg import sql
 
 from thermocline.gateway.sql.fragments import Fragment, Parameter
-from thermocline.gateway.sql.query.sql_types import INT4, INT8, LAKE_KINDS, Kind, numeric, plain_kind
+from thermocline.gateway.sql.query.sql_types import INT4, INT8, LAKE_TYPES, SqlType, numeric, sql_type_of_oid
 from thermocline.gateway.sql.query.terms import Term
 from thermocline.gateway.sql.values import Constant, Infinity, NotProvable, Value, parse_int, parse_value
 
@@ -34,51 +34,57 @@ MAX_DIGITS = 45
 
 
 @dataclass(frozen=True, slots=True)
-class Untyped:
+class UntypedLiteral:
     """A literal whose type Postgres takes from what stands beside it; `None` is NULL."""
 
     text: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class TypedValue:
     """A value that Postgres typed: a parameter, or a constant expression it computed for us."""
 
     text: str | None
     oid: int
 
 
-def null_of(kind: Kind) -> Term:
-    return Term(kind=kind, duck=Fragment(f"CAST(NULL AS {kind.duckdb})"), heap=_cast(None, kind))
+def null_constant(sql_type: SqlType) -> Term:
+    return Term(sql_type=sql_type, duckdb=Fragment(f"CAST(NULL AS {sql_type.duckdb_type})"), heap=_cast(None, sql_type))
 
 
-def constant_of(kind: Kind, text: str, *, utc: bool) -> Term:
+def literal_constant(sql_type: SqlType, text: str, *, utc: bool) -> Term:
     """The literal as a value of the kind; text that Postgres would read otherwise in another session is not
     followed."""
-    if kind.family == "numeric":
+    if sql_type.family == "numeric":
         return number(text)
-    if kind.family == "timestamptz" and not utc and not _has_zone(text):
+    if sql_type.family == "timestamptz" and not utc and not _has_zone(text):
         raise NotProvable("a timestamp without a zone, in a session that is not in UTC")
-    value = _parsed(kind, text)
-    if kind.is_integer:
-        _check_bits(value, _INT_BITS[kind.family])
-        return Term(kind=kind, duck=Fragment(f"CAST(? AS {kind.duckdb})", (_parameter(value),)), heap=_cast(text, kind))
-    if isinstance(value, Infinity) or (isinstance(value, int) and abs(value) > _outermost(kind)):
+    value = _parsed(sql_type, text)
+    if sql_type.is_integer:
+        _check_bits(value, _INT_BITS[sql_type.family])
+        return Term(
+            sql_type=sql_type,
+            duckdb=Fragment(f"CAST(? AS {sql_type.duckdb_type})", (_parameter(value),)),
+            heap=_cast(text, sql_type),
+        )
+    if isinstance(value, Infinity) or (isinstance(value, int) and abs(value) > _outermost(sql_type)):
         raise NotProvable("a moment without an end")
-    return Term(kind=kind, duck=Fragment(_MAKERS[kind.family], (_parameter(value),)), heap=_cast(text, kind))
+    return Term(
+        sql_type=sql_type, duckdb=Fragment(_MAKERS[sql_type.family], (_parameter(value),)), heap=_cast(text, sql_type)
+    )
 
 
-def value_of(kind: Kind, text: str, *, utc: bool) -> Value:
+def parse_literal(sql_type: SqlType, text: str, *, utc: bool) -> Value:
     """The literal as Python has it, for file bounds."""
-    if kind.family == "timestamptz" and not utc and not _has_zone(text):
+    if sql_type.family == "timestamptz" and not utc and not _has_zone(text):
         raise NotProvable("a timestamp without a zone, in a session that is not in UTC")
-    return _parsed(kind, text)
+    return _parsed(sql_type, text)
 
 
-def _parsed(kind: Kind, text: str) -> Value:
-    if kind.is_moment and (found := _NO_SECONDS.fullmatch(text)):
+def _parsed(sql_type: SqlType, text: str) -> Value:
+    if sql_type.is_datetime and (found := _NO_SECONDS.fullmatch(text)):
         text = f"{found[1]}:00{found[2] or ''}"
-    return parse_value(LAKE_KINDS[kind.family], Constant(text, "unknown"))
+    return parse_value(LAKE_TYPES[sql_type.family], Constant(text, "unknown"))
 
 
 def number(text: str) -> Term:
@@ -86,9 +92,13 @@ def number(text: str) -> Term:
     written."""
     if len(text) <= MAX_DIGITS and (text.isascii() and text.lstrip("-").isdigit()):
         value = int(text)
-        for kind, bits in ((INT4, 31), (INT8, 63)):
+        for sql_type, bits in ((INT4, 31), (INT8, 63)):
             if -(2**bits) <= value < 2**bits:
-                return Term(kind=kind, duck=Fragment(f"CAST(? AS {kind.duckdb})", (value,)), heap=_cast(text, kind))
+                return Term(
+                    sql_type=sql_type,
+                    duckdb=Fragment(f"CAST(? AS {sql_type.duckdb_type})", (value,)),
+                    heap=_cast(text, sql_type),
+                )
     return decimal(text)
 
 
@@ -103,25 +113,29 @@ def decimal(text: str) -> Term:
     scale = max(0, -int(exponent))
     if len(digits) > 38 or scale > 38:
         raise NotProvable("a number with many digits")
-    kind = numeric(max(len(digits), scale), scale)
-    return Term(kind=kind, duck=Fragment(f"CAST(? AS {kind.duckdb})", (format(value, "f"),)), heap=_cast(text, kind))
+    sql_type = numeric(max(len(digits), scale), scale)
+    return Term(
+        sql_type=sql_type,
+        duckdb=Fragment(f"CAST(? AS {sql_type.duckdb_type})", (format(value, "f"),)),
+        heap=_cast(text, sql_type),
+    )
 
 
-def given(value: Given, *, utc: bool, text_is_c: bool) -> Term:
+def typed_constant(value: TypedValue, *, utc: bool, text_is_c: bool) -> Term:
     """A value with a type of Postgres'."""
-    kind = numeric(1, 0) if value.oid == 1700 else plain_kind(value.oid)
-    if kind is None:
+    sql_type = numeric(1, 0) if value.oid == 1700 else sql_type_of_oid(value.oid)
+    if sql_type is None:
         raise NotProvable(f"a value of type {value.oid}")
-    kind = replace(kind, is_c=text_is_c) if kind.family == "text" else kind
+    sql_type = replace(sql_type, is_c=text_is_c) if sql_type.family == "text" else sql_type
     if value.text is None:
-        if kind.family == "numeric":
+        if sql_type.family == "numeric":
             raise NotProvable("a numeric NULL")
-        return null_of(kind)
-    return decimal(value.text) if kind.family == "numeric" else constant_of(kind, value.text, utc=utc)
+        return null_constant(sql_type)
+    return decimal(value.text) if sql_type.family == "numeric" else literal_constant(sql_type, value.text, utc=utc)
 
 
-def _cast(text: str | None, kind: Kind) -> sql.Composable:
-    return sql.SQL("CAST({} AS {})").format(sql.Literal(text), sql.SQL(kind.postgres))  # our own word
+def _cast(text: str | None, sql_type: SqlType) -> sql.Composable:
+    return sql.SQL("CAST({} AS {})").format(sql.Literal(text), sql.SQL(sql_type.postgres_type))  # our own word
 
 
 def _parameter(value: Value) -> Parameter:
@@ -137,15 +151,15 @@ def _check_bits(value: Value, bits: int) -> None:
         raise NotProvable("an integer out of range")
 
 
-def _outermost(kind: Kind) -> int:
-    return _OUTERMOST_DAYS if kind.family == "date" else _OUTERMOST_MICROS if kind.is_moment else 2**63
+def _outermost(sql_type: SqlType) -> int:
+    return _OUTERMOST_DAYS if sql_type.family == "date" else _OUTERMOST_MICROS if sql_type.is_datetime else 2**63
 
 
 def _has_zone(text: str) -> bool:
     return text.endswith("Z") or any(sign in text[10:] for sign in "+-")
 
 
-def limit_of(text: str) -> int:
+def parse_limit(text: str) -> int:
     """A LIMIT or OFFSET."""
     value = parse_int(text)
     if value < 0:

@@ -12,69 +12,69 @@ from dataclasses import dataclass
 from psycopg import sql
 from sqlglot import exp
 
-from thermocline.gateway.sql.fragments import Fragment, merged
+from thermocline.gateway.sql.fragments import Fragment, fill_template
 from thermocline.gateway.sql.query.aggregates import direction
-from thermocline.gateway.sql.query.expressions import Expressions
+from thermocline.gateway.sql.query.expressions import ExpressionCompiler
 from thermocline.gateway.sql.query.grouping import (
-    CORE,
-    Core,
-    Grouped,
+    GROUPS_NAME,
+    GroupBy,
+    GroupedNames,
     aggregates_in,
     call_of,
+    find_output,
     output_name,
-    output_place,
 )
-from thermocline.gateway.sql.query.parsing import Span, cut, span_of
-from thermocline.gateway.sql.query.query_nodes import bare
+from thermocline.gateway.sql.query.parsing import Span, find_span, source_text
 from thermocline.gateway.sql.query.scope import Scope
-from thermocline.gateway.sql.query.selects import Compiler, Query
-from thermocline.gateway.sql.query.sql_types import Kind, plain_kind
-from thermocline.gateway.sql.syntax_tree import fold
+from thermocline.gateway.sql.query.selects import CompiledQuery, QueryCompiler
+from thermocline.gateway.sql.query.sql_types import SqlType, sql_type_of_oid
+from thermocline.gateway.sql.syntax_tree import fold_identifier, strip_parentheses
 from thermocline.gateway.sql.values import NotProvable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
+class FinalStep:
     """The last step: a statement for Postgres, and the kinds of the arrays it takes."""
 
     sql: str
-    kinds: tuple[Kind, ...]
+    sql_types: tuple[SqlType, ...]
 
 
-def plan_finish(compiler: Compiler, node: exp.Expr) -> tuple[Query, Finish]:
+def plan_final_step(compiler: QueryCompiler, node: exp.Expr) -> tuple[CompiledQuery, FinalStep]:
     """The groups as DuckDB computes them, and what Postgres makes of them."""
     if not isinstance(node, exp.Select) or node.args.get("distinct") is not None:
         raise NotProvable("only the end of a GROUP BY is left to Postgres")
     scope = Scope(None)
     for cte in node.args["with_"].expressions if node.args.get("with_") else ():
-        compiler.ctes[fold(cte.args["alias"].this)] = compiler.query(cte.this)
-    source = compiler.source_of(node, scope)
+        compiler.ctes[fold_identifier(cte.args["alias"].this)] = compiler.query(cte.this)
+    source = compiler.compile_from(node, scope)
     averages = [part for part in aggregates_in(node) if isinstance(call_of(part), exp.Avg)]
     more = [made for part in averages for made in _parts_of_average(part)]
-    core = compiler.core_of(node, scope, source, top=True, more=more)
-    if core is None:
+    group_by = compiler.compile_group_by(node, scope, source, top=True, more=more)
+    if group_by is None:
         raise NotProvable("only the end of a GROUP BY is left to Postgres")
-    if any(kind.family == "text" and not kind.is_default for kind in core.kinds):
+    if any(sql_type.family == "text" and not sql_type.is_default for sql_type in group_by.sql_types):
         raise NotProvable("text under a collation of its own is left to Postgres")
-    compiler.core = core
-    query, having, limited = _reduced(compiler, node, core)
-    columns = ", ".join(core.names)
+    compiler.group_by = group_by
+    query, having, limited = _reduced(compiler, node, group_by)
+    columns = ", ".join(group_by.names)
     arrays = ", ".join(
-        f"pg_catalog.unnest(${at + 1}::pg_catalog.{kind.family}[])" for at, kind in enumerate(core.kinds)
+        f"pg_catalog.unnest(${at + 1}::pg_catalog.{sql_type.family}[])"
+        for at, sql_type in enumerate(group_by.sql_types)
     )
-    rest = _Rest(compiler, core).of(node, having=having, limited=limited)
-    text = f"WITH {CORE}({columns}) AS (SELECT * FROM ROWS FROM ({arrays})) {rest}"  # noqa: S608  # our words and the statement's own
-    return query, Finish(sql=text, kinds=core.kinds)
+    rest = _FinalStepRenderer(compiler, group_by).of(node, having=having, limited=limited)
+    text = f"WITH {GROUPS_NAME}({columns}) AS (SELECT * FROM ROWS FROM ({arrays})) {rest}"  # noqa: S608  # our words and the statement's own
+    return query, FinalStep(sql=text, sql_types=group_by.sql_types)
 
 
-def _reduced(compiler: Compiler, node: exp.Select, core: Core) -> tuple[Query, bool, bool]:
+def _reduced(compiler: QueryCompiler, node: exp.Select, group_by: GroupBy) -> tuple[CompiledQuery, bool, bool]:
     """The groups, fewer of them where HAVING, ORDER BY and LIMIT can be followed; and which of these Postgres need not
     repeat."""
-    expressions = Expressions(Grouped(core, None), compiler.reading, core.replaced())
-    source, having, tail = Fragment(CORE), False, Fragment("")
+    expressions = ExpressionCompiler(GroupedNames(group_by, None), compiler.reading, group_by.replaced())
+    source, having, tail = Fragment(GROUPS_NAME), False, Fragment("")
     if node.args.get("having") is not None:
         try:
-            source = merged("{} WHERE {}", [source, expressions.condition(node.args["having"].this).duck])
+            source = fill_template("{} WHERE {}", [source, expressions.condition(node.args["having"].this).duckdb])
         except NotProvable:
             having = True
     limited = False
@@ -83,42 +83,42 @@ def _reduced(compiler: Compiler, node: exp.Select, core: Core) -> tuple[Query, b
         and node.args.get("limit") is not None
         and (keys := _sort_keys(compiler, node, expressions)) is not None
     ):
-        tail, limited = merged(" ORDER BY {}{}", [keys, compiler.tail(node, ())]), True
-    listed = Fragment(", ".join(f"{CORE}.{name} AS o{at}" for at, name in enumerate(core.names)))
-    duck = merged("SELECT {} FROM {}{}", [listed, source, tail])
-    return Query(duck=duck, names=core.names, kinds=core.kinds), having, limited
+        tail, limited = fill_template(" ORDER BY {}{}", [keys, compiler.tail(node, ())]), True
+    listed = Fragment(", ".join(f"{GROUPS_NAME}.{name} AS o{at}" for at, name in enumerate(group_by.names)))
+    duckdb = fill_template("SELECT {} FROM {}{}", [listed, source, tail])
+    return CompiledQuery(duckdb=duckdb, names=group_by.names, sql_types=group_by.sql_types), having, limited
 
 
-def _sort_keys(compiler: Compiler, node: exp.Select, expressions: Expressions) -> Fragment | None:
+def _sort_keys(compiler: QueryCompiler, node: exp.Select, expressions: ExpressionCompiler) -> Fragment | None:
     """The statement's order, or `None` when DuckDB cannot follow it."""
     names = [output_name(part) for part in node.expressions]
     keys: list[Fragment] = []
     for part in node.args["order"].expressions if node.args.get("order") is not None else ():
-        at = output_place(bare(part.this), names)
+        at = find_output(strip_parentheses(part.this), names)
         wanted = node.expressions[at] if at is not None else part.this
         try:
             term = expressions.term(wanted.this if isinstance(wanted, exp.Alias) else wanted)
         except NotProvable:
             return None
-        if not term.kind.has_order:
+        if not term.sql_type.has_order:
             return None
         nulls = "FIRST" if part.args.get("nulls_first") else "LAST"
-        keys.append(merged(f"{{}} {'DESC' if part.args.get('desc') else 'ASC'} NULLS {nulls}", [term.duck]))
-    return merged(", ".join(["{}"] * len(keys)), keys) if keys else None
+        keys.append(fill_template(f"{{}} {'DESC' if part.args.get('desc') else 'ASC'} NULLS {nulls}", [term.duckdb]))
+    return fill_template(", ".join(["{}"] * len(keys)), keys) if keys else None
 
 
-class _Rest:
+class _FinalStepRenderer:
     """The statement over the groups."""
 
-    def __init__(self, compiler: Compiler, core: Core) -> None:
+    def __init__(self, compiler: QueryCompiler, group_by: GroupBy) -> None:
         self._compiler = compiler
-        self._core = core
-        self._grouped = Grouped(core, None)
-        self._known = list(zip((*core.group_nodes, *core.nodes), core.names, strict=True))
+        self._group_by = group_by
+        self._grouped = GroupedNames(group_by, None)
+        self._known = list(zip((*group_by.group_nodes, *group_by.nodes), group_by.names, strict=True))
 
     def of(self, node: exp.Select, *, having: bool, limited: bool) -> str:
         outputs = [self._over_groups(part.this if isinstance(part, exp.Alias) else part) for part in node.expressions]
-        words = [f"SELECT {', '.join(outputs)} FROM {CORE}"]  # noqa: S608  # the statement's own words
+        words = [f"SELECT {', '.join(outputs)} FROM {GROUPS_NAME}"]  # noqa: S608  # the statement's own words
         if having:
             words.append(f"WHERE {self._over_groups(node.args['having'].this)}")
         if node.args.get("order") is not None:
@@ -130,13 +130,13 @@ class _Rest:
 
     def _key(self, part: exp.Expr, node: exp.Select) -> str:
         names = [output_name(output) for output in node.expressions]
-        at = output_place(bare(part.this), names)
+        at = find_output(strip_parentheses(part.this), names)
         return direction(part).replace("{}", str(at + 1) if at is not None else self._over_groups(part.this))
 
     def _over_groups(self, node: exp.Expr) -> str:
         """The expression in the client's own words, except for what stands in the groups."""
         text = self._compiler.setting.sql
-        cut(text, node)
+        source_text(text, node)
         at, end = _span(node)
         words = []
         for (start, stop), replacement in sorted(self._replacements(node)):
@@ -146,18 +146,18 @@ class _Rest:
 
     def _replacements(self, node: exp.Expr) -> list[tuple[Span, str]]:
         if (replacement := self._replaced(node)) is not None:
-            cut(self._compiler.setting.sql, node)
+            source_text(self._compiler.setting.sql, node)
             return [(_span(node), replacement)]
         return [found for child in node.iter_expressions() for found in self._replacements(child)]
 
     def _replaced(self, node: exp.Expr) -> str | None:
         for known, name in self._known:
             if node == known:
-                return f"{CORE}.{name}"
+                return f"{GROUPS_NAME}.{name}"
         if isinstance(call_of(node), exp.Avg):
             return self._average(node)
         if isinstance(node, exp.Column):
-            return f"{CORE}.{self._grouped.column(node).duck.text.partition('.')[2]}"
+            return f"{GROUPS_NAME}.{self._grouped.column(node).duckdb.text.partition('.')[2]}"
         if isinstance(node, exp.Parameter):
             return self._parameter(node)
         if isinstance(node, exp.Select | exp.Subquery | exp.Exists):
@@ -165,23 +165,23 @@ class _Rest:
         return None
 
     def _average(self, node: exp.Expr) -> str:
-        total, count = (f"{CORE}.{self._core.names[self._at(part)]}" for part in _parts_of_average(node))
+        total, count = (f"{GROUPS_NAME}.{self._group_by.names[self._at(part)]}" for part in _parts_of_average(node))
         return f"(CASE WHEN {count} > 0 THEN {total}::pg_catalog.numeric / {count} END)"
 
     def _at(self, node: exp.Expr) -> int:
-        return len(self._core.groups) + self._core.nodes.index(node)
+        return len(self._group_by.groups) + self._group_by.nodes.index(node)
 
     def _parameter(self, node: exp.Parameter) -> str:
         at = int(str(node.this.this)) - 1
-        given = self._compiler.setting.parameters[at]
-        kind = plain_kind(given.oid)
-        if kind is None or given.text is None:
+        typed_constant = self._compiler.setting.parameters[at]
+        sql_type = sql_type_of_oid(typed_constant.oid)
+        if sql_type is None or typed_constant.text is None:
             raise NotProvable("a parameter at the end of a GROUP BY")
-        return f"({sql.Literal(given.text).as_string(None)}::pg_catalog.{kind.family})"
+        return f"({sql.Literal(typed_constant.text).as_string(None)}::pg_catalog.{sql_type.family})"
 
 
 def _span(node: exp.Expr) -> Span:
-    span = span_of(node)
+    span = find_span(node)
     if span is None:
         raise NotProvable("a part of the statement without a place in its text")
     return span

@@ -8,10 +8,15 @@ from functools import reduce
 
 from sqlglot import exp
 
-from thermocline.gateway.sql.fragments import merged
-from thermocline.gateway.sql.query.constants import Untyped
-from thermocline.gateway.sql.query.expressions import Expressions, Reader, as_moment, as_timestamp, check_comparable
-from thermocline.gateway.sql.query.query_nodes import bare
+from thermocline.gateway.sql.fragments import fill_template
+from thermocline.gateway.sql.query.constants import UntypedLiteral
+from thermocline.gateway.sql.query.expressions import (
+    CompileFunction,
+    ExpressionCompiler,
+    cast_datetime,
+    cast_timestamp,
+    check_comparable,
+)
 from thermocline.gateway.sql.query.sql_types import (
     BOOL,
     DATE,
@@ -20,219 +25,243 @@ from thermocline.gateway.sql.query.sql_types import (
     TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
-    Kind,
-    as_numeric,
-    meet_collations,
+    SqlType,
+    integer_to_numeric,
     numeric,
+    resolve_collation,
 )
-from thermocline.gateway.sql.query.terms import Term, dual
-from thermocline.gateway.sql.query.token_checks import EXTRACTED, TRUNCATED
+from thermocline.gateway.sql.query.terms import Term, compose_term
+from thermocline.gateway.sql.query.token_checks import EXTRACT_FIELDS, TRUNCATE_UNITS
+from thermocline.gateway.sql.syntax_tree import strip_parentheses
 from thermocline.gateway.sql.values import NotProvable
 
 _EVEN_MICROS = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
 _CLOCK_FIELDS = frozenset({"hour", "minute"})
 
 
-def _is(expressions: Expressions, node: exp.Expr) -> Term:
-    wanted = bare(node.args["expression"])
+def _is(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
+    wanted = strip_parentheses(node.args["expression"])
     negate = "NOT " if node.args.get("negate") else ""
     if isinstance(wanted, exp.Null):
         inner = expressions.term(node.this)
-        term = dual(BOOL, f"({{}} IS {negate}NULL)", inner)
+        term = compose_term(BOOL, f"({{}} IS {negate}NULL)", inner)
         bound = (
-            expressions.names.bound(inner.plain, "is not null" if negate else "is null", ()) if inner.plain else None
+            expressions.names.bound(inner.column, "is not null" if negate else "is null", ()) if inner.column else None
         )
         return replace(term, bound=bound)
     if isinstance(wanted, exp.Boolean):
         truth = "TRUE" if wanted.this else "FALSE"
         sign = "IS DISTINCT FROM" if negate else "IS NOT DISTINCT FROM"
-        return dual(BOOL, f"({{}} {sign} {truth})", expressions.condition(node.this))
+        return compose_term(BOOL, f"({{}} {sign} {truth})", expressions.condition(node.this))
     raise NotProvable("IS of an expression is left to Postgres")
 
 
-def _distinct(expressions: Expressions, node: exp.Expr) -> Term:
+def _distinct(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     left, right = expressions.pair(node.this, node.args["expression"])
-    check_comparable(meet_collations(left.kind, right.kind), "=")
-    check_comparable(right.kind, "=")
+    check_comparable(resolve_collation(left.sql_type, right.sql_type), "=")
+    check_comparable(right.sql_type, "=")
     sign = "IS NOT DISTINCT FROM" if isinstance(node, exp.NullSafeEQ) else "IS DISTINCT FROM"
-    return dual(BOOL, f"({{}} {sign} {{}})", left, right)
+    return compose_term(BOOL, f"({{}} {sign} {{}})", left, right)
 
 
-def _between(expressions: Expressions, node: exp.Expr) -> Term:
+def _between(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     low = exp.GTE(this=node.this, expression=node.args["low"])
     high = exp.LTE(this=node.this, expression=node.args["high"])
-    both = dual(BOOL, "({} AND {})", expressions.condition(low), expressions.condition(high))
-    return dual(BOOL, "(NOT {})", both) if node.args.get("negate") else both
+    both = compose_term(BOOL, "({} AND {})", expressions.condition(low), expressions.condition(high))
+    return compose_term(BOOL, "(NOT {})", both) if node.args.get("negate") else both
 
 
-def _in(expressions: Expressions, node: exp.Expr) -> Term:
+def _in(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     if node.args.get("query") is not None:
         among = expressions.queries.among(expressions.term(node.this), node.args["query"], expressions.names)
-        return dual(BOOL, "(NOT {})", among) if node.args.get("negate") else among
+        return compose_term(BOOL, "(NOT {})", among) if node.args.get("negate") else among
     left = expressions.term(node.this)
-    _check_list(expressions, left.kind, node.args["expressions"])
+    _check_list(expressions, left.sql_type, node.args["expressions"])
     parts = [expressions.condition(exp.EQ(this=node.this, expression=element)) for element in node.args["expressions"]]
-    found = dual(BOOL, "(" + " OR ".join(["{}"] * len(parts)) + ")", *parts)
+    found = compose_term(BOOL, "(" + " OR ".join(["{}"] * len(parts)) + ")", *parts)
     if node.args.get("negate"):
-        return dual(BOOL, "(NOT {})", found)
-    return replace(found, bound=expressions.bounded(left, "=", node.args["expressions"]) if left.plain else None)
+        return compose_term(BOOL, "(NOT {})", found)
+    return replace(found, bound=expressions.bounded(left, "=", node.args["expressions"]) if left.column else None)
 
 
-def _check_list(expressions: Expressions, kind: Kind, elements: list[exp.Expr]) -> None:
+def _check_list(expressions: ExpressionCompiler, sql_type: SqlType, elements: list[exp.Expr]) -> None:
     """Postgres seeks one type for a whole list: a string beside a typed element may be read as that element's type."""
     found = [expressions.any(element) for element in elements]
-    if any(isinstance(part, Untyped) and part.text is not None for part in found) and any(
-        not isinstance(part, Untyped) and part.kind.family != kind.family for part in found
+    if any(isinstance(part, UntypedLiteral) and part.text is not None for part in found) and any(
+        not isinstance(part, UntypedLiteral) and part.sql_type.family != sql_type.family for part in found
     ):
         raise NotProvable("strings beside elements of other types in one list")
 
 
-def _like(expressions: Expressions, node: exp.Expr) -> Term:
+def _like(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     left, pattern = expressions.term(node.this), expressions.any(node.args["expression"])
-    text = pattern.text if isinstance(pattern, Untyped) else None
-    if left.kind.family != "text" or text is None or "\\" in text:
+    text = pattern.text if isinstance(pattern, UntypedLiteral) else None
+    if left.sql_type.family != "text" or text is None or "\\" in text:
         raise NotProvable("LIKE is followed for plain patterns only")
-    term = dual(BOOL, "({} LIKE {})", left, expressions.term(node.args["expression"], expressions.setting.text))
-    return dual(BOOL, "(NOT {})", term) if node.args.get("negate") else term
+    term = compose_term(BOOL, "({} LIKE {})", left, expressions.term(node.args["expression"], expressions.setting.text))
+    return compose_term(BOOL, "(NOT {})", term) if node.args.get("negate") else term
 
 
-def _case(expressions: Expressions, node: exp.Expr) -> Term:
+def _case(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     subject = node.args.get("this")
     branches = []
     for branch in node.args["ifs"]:
         test = branch.this if subject is None else exp.EQ(this=subject, expression=branch.this)
         condition = expressions.condition(test)
-        if not condition.uses:
+        if not condition.relation_numbers:
             raise NotProvable("CASE of a constant, which Postgres decides when it plans")
         branches.append((condition, branch.args["true"]))
     results = [result for _, result in branches] + [node.args.get("default") or exp.Null()]
-    kind = common_kind(expressions, results)
-    terms = [_as_kind(expressions.term(result, kind), kind) for result in results]
+    sql_type = common_sql_type(expressions, results)
+    terms = [_cast_to(expressions.term(result, sql_type), sql_type) for result in results]
     template = "CASE " + " ".join(["WHEN {} THEN {}"] * len(branches)) + " ELSE {} END"
     parts = [part for (test, _), result in zip(branches, terms, strict=False) for part in (test, result)]
-    return dual(kind, f"({template})", *parts, terms[-1])
+    return compose_term(sql_type, f"({template})", *parts, terms[-1])
 
 
-def _coalesce(expressions: Expressions, node: exp.Expr) -> Term:
+def _coalesce(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     nodes = [node.this, *node.args.get("expressions", [])]
-    if any(not expressions.term(part).uses for part in nodes[:-1]):
+    if any(not expressions.term(part).relation_numbers for part in nodes[:-1]):
         raise NotProvable("COALESCE of a constant, which Postgres decides when it plans")
-    kind = common_kind(expressions, nodes)
-    terms = [_as_kind(expressions.term(part, kind), kind) for part in nodes]
-    return dual(kind, "coalesce(" + ", ".join(["{}"] * len(terms)) + ")", *terms)
+    sql_type = common_sql_type(expressions, nodes)
+    terms = [_cast_to(expressions.term(part, sql_type), sql_type) for part in nodes]
+    return compose_term(sql_type, "coalesce(" + ", ".join(["{}"] * len(terms)) + ")", *terms)
 
 
-def _nullif(expressions: Expressions, node: exp.Expr) -> Term:
+def _nullif(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     left, right = expressions.pair(node.this, node.args["expression"])
-    if left.kind.family != right.kind.family:
+    if left.sql_type.family != right.sql_type.family:
         raise NotProvable("NULLIF of different kinds is left to Postgres")
-    check_comparable(meet_collations(left.kind, right.kind), "=")
-    return dual(left.kind, "nullif({}, {})", left, right)
+    check_comparable(resolve_collation(left.sql_type, right.sql_type), "=")
+    return compose_term(left.sql_type, "nullif({}, {})", left, right)
 
 
-def common_kind(expressions: Expressions, nodes: list[exp.Expr]) -> Kind:
+def common_sql_type(expressions: ExpressionCompiler, nodes: list[exp.Expr]) -> SqlType:
     """The one kind that all results have; numerics must show the same digits, integers take the widest.
 
     A string among them is text: as a value of another type it is read by rules of its own, and shows digits of its own.
     """
     found = [expressions.any(node) for node in nodes]
-    kinds = [part.kind for part in found if not isinstance(part, Untyped)]
-    if not kinds:
+    sql_types = [part.sql_type for part in found if not isinstance(part, UntypedLiteral)]
+    if not sql_types:
         return expressions.setting.text
-    if kinds[0].family != "text" and any(isinstance(part, Untyped) and part.text is not None for part in found):
+    if sql_types[0].family != "text" and any(
+        isinstance(part, UntypedLiteral) and part.text is not None for part in found
+    ):
         raise NotProvable("a string among results of another type is left to Postgres")
-    if all(kind.is_integer for kind in kinds):
-        return max(kinds, key=lambda kind: ("int2", "int4", "int8").index(kind.family))
-    if all(kind.family == "numeric" for kind in kinds) and len({kind.scale for kind in kinds}) == 1:
-        return max(kinds, key=lambda kind: kind.precision)
-    if len({kind.family for kind in kinds}) == 1 and kinds[0].family != "numeric":
-        return reduce(meet_collations, kinds)
+    if all(sql_type.is_integer for sql_type in sql_types):
+        return max(sql_types, key=lambda sql_type: ("int2", "int4", "int8").index(sql_type.family))
+    if (
+        all(sql_type.family == "numeric" for sql_type in sql_types)
+        and len({sql_type.scale for sql_type in sql_types}) == 1
+    ):
+        return max(sql_types, key=lambda sql_type: sql_type.precision)
+    if len({sql_type.family for sql_type in sql_types}) == 1 and sql_types[0].family != "numeric":
+        return reduce(resolve_collation, sql_types)
     raise NotProvable("results of different kinds are left to Postgres")
 
 
-def _as_kind(term: Term, kind: Kind) -> Term:
-    if term.kind.family == kind.family and term.kind.family == "numeric" and term.kind.scale != kind.scale:
+def _cast_to(term: Term, sql_type: SqlType) -> Term:
+    if (
+        term.sql_type.family == sql_type.family
+        and term.sql_type.family == "numeric"
+        and term.sql_type.scale != sql_type.scale
+    ):
         raise NotProvable("numerics with different digits are left to Postgres")
-    if term.kind == kind:
+    if term.sql_type == sql_type:
         return term
-    return dual(kind, f"CAST({{}} AS {kind.duckdb})", term, heap=f"CAST({{}} AS {kind.postgres})")
+    return compose_term(
+        sql_type, f"CAST({{}} AS {sql_type.duckdb_type})", term, heap=f"CAST({{}} AS {sql_type.postgres_type})"
+    )
 
 
-def _extract(expressions: Expressions, node: exp.Expr) -> Term:
+def _extract(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     part = str(node.this.this).lower()
     inner = expressions.term(node.args["expression"])
-    if part not in EXTRACTED or not inner.kind.is_moment or (inner.kind.family == "date" and part in _CLOCK_FIELDS):
+    if (
+        part not in EXTRACT_FIELDS
+        or not inner.sql_type.is_datetime
+        or (inner.sql_type.family == "date" and part in _CLOCK_FIELDS)
+    ):
         raise NotProvable(f"EXTRACT of {part} is left to Postgres")
-    _check_zone(expressions, inner.kind)
-    moment = as_timestamp(inner)
+    _check_zone(expressions, inner.sql_type)
+    moment = cast_timestamp(inner)
     # Years before the first are counted differently: such a row sends the statement to Postgres.
-    duck = merged(
+    duckdb = fill_template(
         (
             f"CAST(CASE WHEN {{}} < TIMESTAMP '0001-01-01' THEN error('before year 1') ELSE extract({part} FROM "
             f"{{}}) END AS DECIMAL(18, 0))"
         ),
         [moment, moment],
     )
-    return replace(dual(numeric(18, 0), "{}", inner, heap=f"extract({part} FROM {{}})"), duck=duck)
+    return replace(compose_term(numeric(18, 0), "{}", inner, heap=f"extract({part} FROM {{}})"), duckdb=duckdb)
 
 
-def _truncate(expressions: Expressions, node: exp.Expr) -> Term:
+def _truncate(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     unit = str(node.args["unit"].this).lower()
     inner = expressions.term(node.this)
-    if unit not in TRUNCATED or not inner.kind.is_moment:
+    if unit not in TRUNCATE_UNITS or not inner.sql_type.is_datetime:
         raise NotProvable(f"date_trunc to {unit} is left to Postgres")
-    kind = TIMESTAMP if inner.kind.family == "timestamp" else TIMESTAMPTZ
-    _check_zone(expressions, kind)
-    term = dual(kind, "{}", inner, heap=f"date_trunc('{unit}', {{}})")
-    make = "make_timestamptz" if kind is TIMESTAMPTZ else "make_timestamp"
-    if unit in _EVEN_MICROS and inner.kind.family != "date":
+    sql_type = TIMESTAMP if inner.sql_type.family == "timestamp" else TIMESTAMPTZ
+    _check_zone(expressions, sql_type)
+    term = compose_term(sql_type, "{}", inner, heap=f"date_trunc('{unit}', {{}})")
+    make = "make_timestamptz" if sql_type is TIMESTAMPTZ else "make_timestamp"
+    if unit in _EVEN_MICROS and inner.sql_type.family != "date":
         # As days have no seams in UTC, cutting off a remainder is enough.
-        micros, size = merged("epoch_us({})", [inner.duck]), _EVEN_MICROS[unit]
-        return replace(term, duck=merged(f"{make}({{}} - ((({{}} % {size}) + {size}) % {size}))", [micros, micros]))
+        micros, size = fill_template("epoch_us({})", [inner.duckdb]), _EVEN_MICROS[unit]
+        return replace(
+            term, duckdb=fill_template(f"{make}({{}} - ((({{}} % {size}) + {size}) % {size}))", [micros, micros])
+        )
     # Compared with a constant, DuckDB rewrites its date_trunc and forgets that NULL is neither equal nor different; not
     # within a call.
-    return replace(term, duck=merged(f"{make}(epoch_us(date_trunc('{unit}', {{}})))", [as_timestamp(inner)]))
+    return replace(term, duckdb=fill_template(f"{make}(epoch_us(date_trunc('{unit}', {{}})))", [cast_timestamp(inner)]))
 
 
-def _check_zone(expressions: Expressions, kind: Kind) -> None:
-    if kind.family == "timestamptz" and not expressions.setting.utc:
+def _check_zone(expressions: ExpressionCompiler, sql_type: SqlType) -> None:
+    if sql_type.family == "timestamptz" and not expressions.setting.utc:
         raise NotProvable("the session's time zone is not UTC")
 
 
-def _cast(expressions: Expressions, node: exp.Expr) -> Term:
+def _cast(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     target = node.args["to"]
     found = expressions.any(node.this)
-    kind = _CAST_KINDS.get(target.this)
-    if kind is None or target.expressions:
+    sql_type = _CAST_TYPES.get(target.this)
+    if sql_type is None or target.expressions:
         raise NotProvable(f"a cast to {target.sql(dialect='postgres')} is left to Postgres")
-    if isinstance(found, Untyped):
-        if found.text is not None and kind.family not in _CAST_LITERALS:
-            raise NotProvable(f"a string as {kind.family} is left to Postgres")
-        if kind.family == "numeric":
+    if isinstance(found, UntypedLiteral):
+        if found.text is not None and sql_type.family not in _CAST_LITERALS:
+            raise NotProvable(f"a string as {sql_type.family} is left to Postgres")
+        if sql_type.family == "numeric":
             raise NotProvable("a numeric NULL")
-        return expressions.term(node.this, expressions.setting.text if kind.family == "text" else kind)
-    source = found.kind
-    if source.family == kind.family:
+        return expressions.term(node.this, expressions.setting.text if sql_type.family == "text" else sql_type)
+    source = found.sql_type
+    if source.family == sql_type.family:
         # A cast without digits of its own leaves a numeric's digits as they are.
-        return found.typed(replace(source, oid=25)) if kind.family == "text" else found
-    if source.is_integer and kind.is_integer:
-        return _as_kind(found, kind)
-    if source.is_integer and kind.family == "numeric":
-        return dual(as_numeric(source), f"CAST({{}} AS {as_numeric(source).duckdb})", found, heap="CAST({} AS numeric)")
-    if source.is_moment and kind.is_moment:
-        if "timestamptz" in (source.family, kind.family):
+        return found.with_type(replace(source, oid=25)) if sql_type.family == "text" else found
+    if source.is_integer and sql_type.is_integer:
+        return _cast_to(found, sql_type)
+    if source.is_integer and sql_type.family == "numeric":
+        return compose_term(
+            integer_to_numeric(source),
+            f"CAST({{}} AS {integer_to_numeric(source).duckdb_type})",
+            found,
+            heap="CAST({} AS numeric)",
+        )
+    if source.is_datetime and sql_type.is_datetime:
+        if "timestamptz" in (source.family, sql_type.family):
             _check_zone(expressions, TIMESTAMPTZ)
-        if kind.family == "date":
+        if sql_type.family == "date":
             return replace(
-                dual(DATE, "{}", found, heap="CAST({} AS date)"), duck=merged("CAST({} AS DATE)", [as_timestamp(found)])
+                compose_term(DATE, "{}", found, heap="CAST({} AS date)"),
+                duckdb=fill_template("CAST({} AS DATE)", [cast_timestamp(found)]),
             )
-        return as_moment(found, kind)
-    if source.is_integer and kind.family == "text":
-        return dual(expressions.setting.text, "CAST({} AS VARCHAR)", found, heap="CAST({} AS text)")
-    raise NotProvable(f"a cast from {source.family} to {kind.family} is left to Postgres")
+        return cast_datetime(found, sql_type)
+    if source.is_integer and sql_type.family == "text":
+        return compose_term(expressions.setting.text, "CAST({} AS VARCHAR)", found, heap="CAST({} AS text)")
+    raise NotProvable(f"a cast from {source.family} to {sql_type.family} is left to Postgres")
 
 
-_CAST_KINDS: Mapping[exp.DType, Kind] = {
+_CAST_TYPES: Mapping[exp.DType, SqlType] = {
     exp.DType.INT: INT4,
     exp.DType.BIGINT: INT8,
     exp.DType.DECIMAL: numeric(1, 0),
@@ -245,11 +274,11 @@ _CAST_KINDS: Mapping[exp.DType, Kind] = {
 _CAST_LITERALS = frozenset({"int4", "int8", "text", "date", "timestamp", "timestamptz", "bool"})
 
 
-def _length(expressions: Expressions, node: exp.Expr) -> Term:
-    return dual(INT4, "CAST(length({}) AS INTEGER)", _text(expressions, node.this), heap="length({})")
+def _length(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
+    return compose_term(INT4, "CAST(length({}) AS INTEGER)", _text(expressions, node.this), heap="length({})")
 
 
-def _substring(expressions: Expressions, node: exp.Expr) -> Term:
+def _substring(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     start, length = node.args.get("start"), node.args.get("length")
     for bound in (start, length):
         if bound is not None and not _is_count(bound):
@@ -258,7 +287,9 @@ def _substring(expressions: Expressions, node: exp.Expr) -> Term:
         raise NotProvable("SUBSTRING before the beginning is left to Postgres")
     inner = _text(expressions, node.this)
     tail = f", {int(str(length.this))}" if length is not None else ""
-    return dual(inner.kind, f"substring({{}}, {int(str(start.this))}{tail})", inner).typed(replace(inner.kind, oid=25))
+    return compose_term(inner.sql_type, f"substring({{}}, {int(str(start.this))}{tail})", inner).with_type(
+        replace(inner.sql_type, oid=25)
+    )
 
 
 def _is_count(node: exp.Expr) -> bool:
@@ -267,38 +298,40 @@ def _is_count(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and not node.is_string and text.isascii() and text.isdigit() and len(text) < 9
 
 
-def _left(expressions: Expressions, node: exp.Expr) -> Term:
+def _left(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     count = node.args["expression"]
     if not _is_count(count):
         raise NotProvable("LEFT is followed for constant lengths only")
     inner = _text(expressions, node.this)
     name = "left" if isinstance(node, exp.Left) else "right"
-    return dual(inner.kind, f"{name}({{}}, {int(str(count.this))})", inner).typed(replace(inner.kind, oid=25))
+    return compose_term(inner.sql_type, f"{name}({{}}, {int(str(count.this))})", inner).with_type(
+        replace(inner.sql_type, oid=25)
+    )
 
 
-def _concatenate(expressions: Expressions, node: exp.Expr) -> Term:
+def _concatenate(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     text = expressions.setting.text
     left, right = expressions.term(node.this, text), expressions.term(node.args["expression"], text)
-    if left.kind.family != "text" or right.kind.family != "text":
+    if left.sql_type.family != "text" or right.sql_type.family != "text":
         raise NotProvable("|| of other things than text is left to Postgres")
-    return dual(replace(meet_collations(left.kind, right.kind), oid=25), "({} || {})", left, right)
+    return compose_term(replace(resolve_collation(left.sql_type, right.sql_type), oid=25), "({} || {})", left, right)
 
 
-def _text(expressions: Expressions, node: exp.Expr) -> Term:
+def _text(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     term = expressions.term(node, expressions.setting.text)
-    if term.kind.family != "text":
+    if term.sql_type.family != "text":
         raise NotProvable("a function of text, given something else")
     return term
 
 
-def _absolute(expressions: Expressions, node: exp.Expr) -> Term:
+def _absolute(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     inner = expressions.term(node.this)
-    if not inner.kind.is_number:
+    if not inner.sql_type.is_number:
         raise NotProvable("ABS of something that is no exact number")
-    return dual(inner.kind, "abs({})", inner)
+    return compose_term(inner.sql_type, "abs({})", inner)
 
 
-def _round(expressions: Expressions, node: exp.Expr) -> Term:
+def _round(expressions: ExpressionCompiler, node: exp.Expr) -> Term:
     inner, decimals = expressions.term(node.this), node.args.get("decimals")
     digits = (
         0
@@ -307,13 +340,15 @@ def _round(expressions: Expressions, node: exp.Expr) -> Term:
         if isinstance(decimals, exp.Literal) and not decimals.is_string
         else -1
     )
-    if inner.kind.family != "numeric" or not 0 <= digits <= inner.kind.scale:
+    if inner.sql_type.family != "numeric" or not 0 <= digits <= inner.sql_type.scale:
         raise NotProvable("ROUND is followed for numerics and fewer digits only")
-    kind = numeric(inner.kind.precision - inner.kind.scale + digits + 1, digits)
-    return dual(kind, f"CAST(round({{}}, {digits}) AS {kind.duckdb})", inner, heap=f"round({{}}, {digits})")
+    sql_type = numeric(inner.sql_type.precision - inner.sql_type.scale + digits + 1, digits)
+    return compose_term(
+        sql_type, f"CAST(round({{}}, {digits}) AS {sql_type.duckdb_type})", inner, heap=f"round({{}}, {digits})"
+    )
 
 
-FUNCTIONS: Mapping[type[exp.Expr], Reader] = {
+FUNCTIONS: Mapping[type[exp.Expr], CompileFunction] = {
     exp.Is: _is,
     exp.NullSafeEQ: _distinct,
     exp.NullSafeNEQ: _distinct,

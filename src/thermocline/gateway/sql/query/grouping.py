@@ -7,18 +7,17 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from thermocline.gateway.sql.fragments import Fragment, merged
+from thermocline.gateway.sql.fragments import Fragment, fill_template
 from thermocline.gateway.sql.query.aggregates import AGGREGATES, Aggregate
-from thermocline.gateway.sql.query.expressions import Names
-from thermocline.gateway.sql.query.query_nodes import bare
+from thermocline.gateway.sql.query.expressions import NameResolver
 from thermocline.gateway.sql.query.scope import Scope
-from thermocline.gateway.sql.query.sql_types import Kind
+from thermocline.gateway.sql.query.sql_types import SqlType
 from thermocline.gateway.sql.query.terms import Term
-from thermocline.gateway.sql.syntax_tree import fold
+from thermocline.gateway.sql.syntax_tree import fold_identifier, strip_parentheses
 from thermocline.gateway.sql.values import NotProvable
 
-NAMELESS = "?column?"
-_NAMELESS = (
+UNNAMED = "?column?"
+_UNNAMED = (
     exp.Add,
     exp.Sub,
     exp.Mul,
@@ -41,7 +40,7 @@ _NAMELESS = (
     exp.Between,
     exp.Like,
 )
-_CALLED: Mapping[type[exp.Expr], str] = {
+_DEFAULT_NAMES: Mapping[type[exp.Expr], str] = {
     exp.Count: "count",
     exp.Sum: "sum",
     exp.Avg: "avg",
@@ -58,49 +57,49 @@ _CALLED: Mapping[type[exp.Expr], str] = {
     exp.TimestampTrunc: "date_trunc",
 }
 
-CORE = "k"
+GROUPS_NAME = "k"
 """The name of the outermost GROUP BY among the sources of a statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class FromClause:
     """FROM and WHERE of a SELECT; all of the conditions must hold."""
 
     tables: Fragment
     conditions: tuple[Term, ...] = ()
 
     @property
-    def duck(self) -> Fragment:
+    def duckdb(self) -> Fragment:
         return self.where(self.conditions)
 
     def where(self, conditions: Sequence[Term]) -> Fragment:
         """The rows for which these of the conditions hold."""
         if not conditions:
             return self.tables
-        return merged(
-            "{} WHERE " + " AND ".join(["{}"] * len(conditions)), [self.tables, *(part.duck for part in conditions)]
+        return fill_template(
+            "{} WHERE " + " AND ".join(["{}"] * len(conditions)), [self.tables, *(part.duckdb for part in conditions)]
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Core:
+class GroupBy:
     """A GROUP BY: the groups and aggregates over its rows, and what they stand for in the statement."""
 
     name: str
     scope: Scope
-    source: Source
+    source: FromClause
     groups: tuple[Term, ...]
     aggregates: tuple[Aggregate, ...]
     nodes: tuple[exp.Expr, ...]
     group_nodes: tuple[exp.Expr, ...]
 
     @property
-    def duck(self) -> Fragment:
-        return self.over(self.source.duck)
+    def duckdb(self) -> Fragment:
+        return self.over(self.source.duckdb)
 
     def over(self, rows: Fragment) -> Fragment:
         """The groups of these rows."""
-        listed = [term.duck for term in self.groups] + [made.duck for made in self.aggregates]
+        listed = [term.duckdb for term in self.groups] + [made.duckdb for made in self.aggregates]
         return grouped(listed, self.names, rows, len(self.groups))
 
     @property
@@ -108,43 +107,56 @@ class Core:
         return tuple(f"g{at}" for at in range(len(self.groups))) + tuple(f"a{at}" for at in range(len(self.aggregates)))
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
-        return tuple(term.kind for term in self.groups) + tuple(made.kind for made in self.aggregates)
+    def sql_types(self) -> tuple[SqlType, ...]:
+        return tuple(term.sql_type for term in self.groups) + tuple(made.sql_type for made in self.aggregates)
 
     def replaced(self) -> list[tuple[exp.Expr, Term]]:
         """The statement's own expressions, as columns of the core."""
         return [
-            (node, Term(kind=kind, duck=Fragment(f"{self.name}.{name}"), heap=None, uses=frozenset({-1})))
-            for node, name, kind in zip((*self.group_nodes, *self.nodes), self.names, self.kinds, strict=True)
+            (
+                node,
+                Term(
+                    sql_type=sql_type,
+                    duckdb=Fragment(f"{self.name}.{name}"),
+                    heap=None,
+                    relation_numbers=frozenset({-1}),
+                ),
+            )
+            for node, name, sql_type in zip((*self.group_nodes, *self.nodes), self.names, self.sql_types, strict=True)
         ]
 
 
 def grouped(listed: Sequence[Fragment], names: Sequence[str], source: Fragment, groups: int) -> Fragment:
     """SELECT … GROUP BY the first so many columns."""
-    outputs = merged(", ".join(f"{{}} AS {name}" for name in names) or "1", listed)
+    outputs = fill_template(", ".join(f"{{}} AS {name}" for name in names) or "1", listed)
     tail = Fragment(" GROUP BY " + ", ".join(str(at + 1) for at in range(groups)) if groups else "")
-    return merged("SELECT {} FROM {}{}", [outputs, source, tail])
+    return fill_template("SELECT {} FROM {}{}", [outputs, source, tail])
 
 
-class Grouped:
+class GroupedNames:
     """Names behind a GROUP BY: its columns, and those of the queries around."""
 
-    def __init__(self, core: Core, outer: Names | None) -> None:
-        self._core = core
+    def __init__(self, group_by: GroupBy, outer: NameResolver | None) -> None:
+        self._group_by = group_by
         self._outer = outer
-        self._known = {term.duck.text: at for at, term in enumerate(core.groups) if term.plain is not None}
+        self._known = {term.duckdb.text: at for at, term in enumerate(group_by.groups) if term.column is not None}
 
     def column(self, node: exp.Column) -> Term:
-        term = self._core.scope.column(node)
-        at = self._known.get(term.duck.text)
+        term = self._group_by.scope.column(node)
+        at = self._known.get(term.duckdb.text)
         if at is None:
             raise NotProvable("a column that is not grouped by")
-        return Term(kind=term.kind, duck=Fragment(f"{self._core.name}.g{at}"), heap=None, uses=frozenset({-1}))
+        return Term(
+            sql_type=term.sql_type,
+            duckdb=Fragment(f"{self._group_by.name}.g{at}"),
+            heap=None,
+            relation_numbers=frozenset({-1}),
+        )
 
-    def bound(self, plain: object, op: object, values: object) -> None:
+    def bound(self, column: object, op: object, values: object) -> None:
         return None
 
-    def owns(self, uses: frozenset[int]) -> bool:
+    def is_local(self, relation_numbers: frozenset[int]) -> bool:
         return False
 
 
@@ -153,7 +165,7 @@ def call_of(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.Filter) else node
 
 
-def outputs_of(node: exp.Select) -> list[exp.Expr]:
+def aggregate_places(node: exp.Select) -> list[exp.Expr]:
     """The parts of a SELECT in which aggregates may stand."""
     parts = list(node.expressions)
     for word in ("having", "order"):
@@ -165,7 +177,7 @@ def outputs_of(node: exp.Select) -> list[exp.Expr]:
 def aggregates_in(node: exp.Select) -> list[exp.Expr]:
     """The aggregate calls of this SELECT itself, each once, FILTER included."""
     found: list[exp.Expr] = []
-    for part in outputs_of(node):
+    for part in aggregate_places(node):
         for inner in part.walk(
             prune=lambda child: isinstance(child, exp.Subquery | exp.Select | exp.Window | exp.Filter | exp.AggFunc)
         ):
@@ -182,16 +194,16 @@ def output_name(node: exp.Expr) -> str | None:
     """The name of an output as Postgres gives it, or `None` where its rules are not followed."""
     if isinstance(node, exp.Alias):
         alias = node.args["alias"]
-        return fold(alias) if isinstance(alias, exp.Identifier) else None
-    node = bare(node)
+        return fold_identifier(alias) if isinstance(alias, exp.Identifier) else None
+    node = strip_parentheses(node)
     if isinstance(node, exp.Column):
-        return fold(node.this) if isinstance(node.this, exp.Identifier) else None
+        return fold_identifier(node.this) if isinstance(node.this, exp.Identifier) else None
     if isinstance(node, exp.Window | exp.Filter):
         node = call_of(node.this)
-    return NAMELESS if isinstance(node, _NAMELESS) else _CALLED.get(type(node))
+    return UNNAMED if isinstance(node, _UNNAMED) else _DEFAULT_NAMES.get(type(node))
 
 
-def output_place(node: exp.Expr, names: Sequence[str | None]) -> int | None:
+def find_output(node: exp.Expr, names: Sequence[str | None]) -> int | None:
     """Which output a sort key is: by number, or by a bare name."""
     if isinstance(node, exp.Literal) and not node.is_string:
         at = int(str(node.this)) - 1
@@ -199,7 +211,7 @@ def output_place(node: exp.Expr, names: Sequence[str | None]) -> int | None:
             raise NotProvable("a sort key out of range")
         return at
     if isinstance(node, exp.Column) and node.args.get("table") is None and isinstance(node.this, exp.Identifier):
-        name = fold(node.this)
+        name = fold_identifier(node.this)
         if list(names).count(name) > 1:
             raise NotProvable("two outputs of one name")
         if name not in names and None in names:
@@ -208,17 +220,17 @@ def output_place(node: exp.Expr, names: Sequence[str | None]) -> int | None:
     return None
 
 
-def group_node(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
+def resolve_group_item(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
     """What a GROUP BY item means: a number is an output; a bare name is an input column first, an output's alias
     second."""
-    node = bare(node)
+    node = strip_parentheses(node)
     if isinstance(node, exp.Literal) and not node.is_string:
         found = select.expressions[int(str(node.this)) - 1]
-        return bare(found.this if isinstance(found, exp.Alias) else found)
+        return strip_parentheses(found.this if isinstance(found, exp.Alias) else found)
     if isinstance(node, exp.Column) and node.args.get("table") is None:
-        name = fold(node.this)
+        name = fold_identifier(node.this)
         if not any(name in relation.names() for relation in scope.relations):
             for part in select.expressions:
                 if isinstance(part, exp.Alias) and output_name(part) == name:
-                    return bare(part.this)
+                    return strip_parentheses(part.this)
     return node

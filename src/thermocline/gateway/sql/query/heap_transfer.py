@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
-from thermocline.gateway.sql.query.sql_types import Kind
+from thermocline.gateway.sql.query.sql_types import SqlType
 from thermocline.gateway.sql.values import NotProvable
 
 _OLDEST_DAY = -2_440_588
@@ -22,39 +22,39 @@ _WHOLE_DIGITS = 17
 _MICROS_OF_DAY = 86_400_000_000
 
 
-def travelling(value: sql.Composable, kind: Kind, *, is_column: bool = True) -> sql.Composable:
+def render_transfer(value: sql.Composable, sql_type: SqlType, *, is_column: bool = True) -> sql.Composable:
     """A value as it travels: small decimals of columns as whole numbers, other decimals and uuids as text.
 
     Only a column's digits are bounded by Postgres itself: what is computed may have more than were planned, and as text
     it shows them.
     """
-    if kind.family == "numeric":
-        if is_column and kind.precision <= _WHOLE_DIGITS:
-            return sql.SQL("({} * {})::bigint").format(value, sql.Literal(10**kind.scale))
+    if sql_type.family == "numeric":
+        if is_column and sql_type.precision <= _WHOLE_DIGITS:
+            return sql.SQL("({} * {})::bigint").format(value, sql.Literal(10**sql_type.scale))
         return sql.SQL("({})::text").format(value)
-    return sql.SQL("({})::text").format(value) if kind.family == "uuid" else value
+    return sql.SQL("({})::text").format(value) if sql_type.family == "uuid" else value
 
 
-def arrived(column: pa.ChunkedArray, kind: Kind) -> pa.Array:
+def decode_transfer(column: pa.ChunkedArray, sql_type: SqlType) -> pa.Array:
     """The values as they were; what has no exact form here sends the statement to Postgres."""
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    if kind.family == "numeric":
-        return _decimals(array, kind)
-    if kind.family == "time" and (pc.max(array.cast(pa.int64())).as_py() or 0) >= _MICROS_OF_DAY:
+    if sql_type.family == "numeric":
+        return _decimals(array, sql_type)
+    if sql_type.family == "time" and (pc.max(array.cast(pa.int64())).as_py() or 0) >= _MICROS_OF_DAY:
         raise NotProvable("the end of a day as a time, which DuckDB does not hold")
-    if kind.is_moment:
-        oldest = _OLDEST_DAY if kind.family == "date" else _OLDEST_MICROSECOND
-        low = pc.min(array.cast(pa.int32() if kind.family == "date" else pa.int64())).as_py()
+    if sql_type.is_datetime:
+        oldest = _OLDEST_DAY if sql_type.family == "date" else _OLDEST_MICROSECOND
+        low = pc.min(array.cast(pa.int32() if sql_type.family == "date" else pa.int64())).as_py()
         if low is not None and low < oldest:
             raise NotProvable("a moment without an end, which DuckDB does not hold")
-    return array.cast(kind.arrow) if array.type != kind.arrow else array
+    return array.cast(sql_type.arrow_type) if array.type != sql_type.arrow_type else array
 
 
-def _decimals(array: pa.Array, kind: Kind) -> pa.Array:
+def _decimals(array: pa.Array, sql_type: SqlType) -> pa.Array:
     if not pa.types.is_integer(array.type):
-        return array.cast(pa.string()).cast(kind.arrow)
+        return array.cast(pa.string()).cast(sql_type.arrow_type)
     numbers = np.zeros((len(array), 2), np.int64)
     numbers[:, 0] = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
     numbers[:, 1] = numbers[:, 0] >> 63
-    made = pa.Array.from_buffers(kind.arrow, len(array), [None, pa.py_buffer(numbers.tobytes())])
-    return made if array.null_count == 0 else pc.if_else(array.is_valid(), made, pa.scalar(None, kind.arrow))
+    made = pa.Array.from_buffers(sql_type.arrow_type, len(array), [None, pa.py_buffer(numbers.tobytes())])
+    return made if array.null_count == 0 else pc.if_else(array.is_valid(), made, pa.scalar(None, sql_type.arrow_type))

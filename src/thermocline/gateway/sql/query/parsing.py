@@ -75,25 +75,25 @@ def parse(text: str, tokens: list[Token]) -> exp.Expr:
     return statements[0]
 
 
-def span_of(node: exp.Expr) -> Span | None:
+def find_span(node: exp.Expr) -> Span | None:
     """Where the expression stands in its statement."""
     if (found := node.meta.get(_SPAN)) is not None:
         # IS is parsed behind its operand.
-        first = span_of(node.this) if isinstance(node, exp.Is) else found
+        first = find_span(node.this) if isinstance(node, exp.Is) else found
         return (first[0], found[1]) if first is not None else None
     if isinstance(node, exp.Column):
         parts = [part.meta for part in node.parts]
         return (parts[0]["start"], parts[-1]["end"] + 1) if all("start" in part for part in parts) else None
     if isinstance(node, exp.Binary):
-        first, second = span_of(node.this), span_of(node.expression)
+        first, second = find_span(node.this), find_span(node.expression)
         return (first[0], second[1]) if first is not None and second is not None else None
     return None
 
 
-def cut(text: str, node: exp.Expr) -> str:
+def source_text(text: str, node: exp.Expr) -> str:
     """The expression in the statement's own words, which alone mean the same expression; else it is left to
     Postgres."""
-    span = span_of(node)
+    span = find_span(node)
     words = text[span[0] : span[1]] if span is not None else ""
     if not words or _alone(words) != node:
         raise NotProvable(f"{type(node).__name__.upper()} has no words of its own in the statement")

@@ -20,7 +20,7 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeE
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 _RANGED = (exp.In, exp.Like, exp.Between)
 
-KNOWN: Mapping[type[exp.Expr], frozenset[str]] = {
+ALLOWED_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **dict.fromkeys(
         (exp.And, exp.Or, *_COMPARISONS, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Nullif, exp.Left, exp.Right), _PAIR
     ),
@@ -194,10 +194,10 @@ _UNGROUPED: Mapping[type[exp.Expr], tuple[type[exp.Expr], ...]] = {
 """Below the first, the others must stand in parentheses."""
 
 
-def check_known(root: exp.Expr) -> None:
+def check_query_nodes(root: exp.Expr) -> None:
     """Raises `NotProvable` when a statement says anything that is not read, or could be grouped in two ways."""
     for node in root.walk():
-        allowed = KNOWN.get(type(node))
+        allowed = ALLOWED_NODES.get(type(node))
         if allowed is None:
             raise NotProvable(f"{_spelled(node)} is left to Postgres")
         said = {name for name, value in node.args.items() if value not in (None, False, [])}
@@ -218,10 +218,3 @@ def check_grouping(node: exp.Expr) -> None:
 
 def _spelled(node: exp.Expr) -> str:
     return type(node).__name__.upper() if not isinstance(node, exp.Anonymous) else f"{node.name}()"
-
-
-def bare(node: exp.Expr) -> exp.Expr:
-    """The expression inside its parentheses."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node

@@ -7,82 +7,82 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from thermocline.gateway.sql.query.expressions import Setting
-from thermocline.gateway.sql.query.final_step import Finish, plan_finish
-from thermocline.gateway.sql.query.grouping import Core
-from thermocline.gateway.sql.query.query_nodes import check_known
-from thermocline.gateway.sql.query.scope import Use
-from thermocline.gateway.sql.query.selects import Compiler, Query
+from thermocline.gateway.sql.query.expressions import QuerySettings
+from thermocline.gateway.sql.query.final_step import FinalStep, plan_final_step
+from thermocline.gateway.sql.query.grouping import GroupBy
+from thermocline.gateway.sql.query.query_nodes import check_query_nodes
+from thermocline.gateway.sql.query.scope import TableUsage
+from thermocline.gateway.sql.query.selects import CompiledQuery, QueryCompiler
 from thermocline.gateway.sql.query.source_tables import SourceTable, TableKey, fold_name, key_of
 from thermocline.gateway.sql.values import NotProvable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableUse:
+class UsedTable:
     """One mention of a table, with what is needed of it."""
 
-    use: Use
+    usage: TableUsage
     table: SourceTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class QueryPlan:
     """All that the engine needs."""
 
-    query: Query
-    core: Core | None
-    uses: tuple[TableUse, ...]
-    finish: Finish | None
+    query: CompiledQuery
+    group_by: GroupBy | None
+    used_tables: tuple[UsedTable, ...]
+    finish: FinalStep | None
 
     @property
-    def is_divisible(self) -> bool:
+    def has_heap_groups(self) -> bool:
         """Whether the heap's part of the outermost GROUP BY can be computed by Postgres, where the heap is."""
-        core = self.core
+        group_by = self.group_by
         return (
-            core is not None
-            and len(self.uses) == 1
-            and self.uses[0].table.tiers is not None
-            and len(core.scope.relations) == 1
-            and core.scope.relations[0].use is self.uses[0].use
-            and core.scope.is_narrowed
-            and all(term.heap is not None for term in core.groups)
-            and all(made.heap is not None and made.combine is not None for made in core.aggregates)
+            group_by is not None
+            and len(self.used_tables) == 1
+            and self.used_tables[0].table.tiers is not None
+            and len(group_by.scope.relations) == 1
+            and group_by.scope.relations[0].use is self.used_tables[0].usage
+            and group_by.scope.is_narrowed
+            and all(term.heap is not None for term in group_by.groups)
+            and all(made.heap is not None and made.combine is not None for made in group_by.aggregates)
         )
 
 
-def plan_statement(tree: exp.Expr, setting: Setting, tables: Mapping[TableKey, SourceTable]) -> Statement:
+def plan_query(tree: exp.Expr, setting: QuerySettings, tables: Mapping[TableKey, SourceTable]) -> QueryPlan:
     """The statement, provable to the last node; else `NotProvable` says why not."""
-    check_known(tree)
+    check_query_nodes(tree)
     try:
-        compiler, uses = _compiler(setting, tables)
+        compiler, used_tables = _compiler(setting, tables)
         query, finish = compiler.query(tree, top=True), None
     except NotProvable as first:
-        compiler, uses = _compiler(setting, tables)
+        compiler, used_tables = _compiler(setting, tables)
         try:
-            query, finish = plan_finish(compiler, tree)
+            query, finish = plan_final_step(compiler, tree)
         except NotProvable:
             raise first from None
-    for use in uses:
-        _check_rights(use)
-    return Statement(query=query, core=compiler.core, uses=tuple(uses), finish=finish)
+    for used in used_tables:
+        _check_rights(used)
+    return QueryPlan(query=query, group_by=compiler.group_by, used_tables=tuple(used_tables), finish=finish)
 
 
-def _compiler(setting: Setting, tables: Mapping[TableKey, SourceTable]) -> tuple[Compiler, list[TableUse]]:
-    uses: list[TableUse] = []
+def _compiler(setting: QuerySettings, tables: Mapping[TableKey, SourceTable]) -> tuple[QueryCompiler, list[UsedTable]]:
+    used_tables: list[UsedTable] = []
 
-    def open_table(node: exp.Table) -> Use:
+    def open_table(node: exp.Table) -> TableUsage:
         table = tables.get(key_of(node))
         if table is None:
             raise NotProvable(f"{fold_name(node)} is a table here and a CTE elsewhere")
-        use = Use(number=len(uses), schema=table.name.schema, columns=table.columns)
-        uses.append(TableUse(use=use, table=table))
-        return use
+        usage = TableUsage(number=len(used_tables), schema=table.name.schema, columns=table.columns)
+        used_tables.append(UsedTable(usage=usage, table=table))
+        return usage
 
-    return Compiler(setting=setting, open_table=open_table), uses
+    return QueryCompiler(setting=setting, open_table=open_table), used_tables
 
 
-def _check_rights(made: TableUse) -> None:
+def _check_rights(used: UsedTable) -> None:
     """What the role may not read is Postgres' to refuse, in its own words."""
-    readable = made.table.readable
-    if not readable or not readable >= set(made.use.wanted):
-        raise NotProvable(f"the role may not read all of {made.table.name}")
+    readable = used.table.readable
+    if not readable or not readable >= set(used.usage.wanted):
+        raise NotProvable(f"the role may not read all of {used.table.name}")

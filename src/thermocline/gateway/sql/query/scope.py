@@ -9,10 +9,10 @@ from psycopg import sql
 from sqlglot import exp
 
 from thermocline.gateway.sql.fragments import Fragment
-from thermocline.gateway.sql.query.expressions import Names
-from thermocline.gateway.sql.query.sql_types import Kind
+from thermocline.gateway.sql.query.expressions import NameResolver
+from thermocline.gateway.sql.query.sql_types import SqlType
 from thermocline.gateway.sql.query.terms import Term
-from thermocline.gateway.sql.syntax_tree import fold
+from thermocline.gateway.sql.syntax_tree import fold_identifier
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.lake.read.scan import Bound, BoundValue, Op
 from thermocline.lake.read.table_metadata import LakeField
@@ -24,16 +24,16 @@ class SourceColumn:
 
     name: str
     position: int
-    kind: Kind | None
+    sql_type: SqlType | None
     field: LakeField | None
 
     @property
-    def duck(self) -> str:
+    def duckdb_name(self) -> str:
         return f"c{self.position}"
 
 
 @dataclass(slots=True, eq=False)
-class Use:
+class TableUsage:
     """One mention of a table: the columns, heap conditions and file bounds that the statement needs of it."""
 
     number: int
@@ -46,15 +46,15 @@ class Use:
 
     def column(self, name: str) -> Term:
         column = self.columns[name]
-        if column.kind is None:
+        if column.sql_type is None:
             raise NotProvable(f"the type of column {name} is left to Postgres")
         self.wanted[name] = column
         return Term(
-            kind=column.kind,
-            duck=Fragment(f"t{self.number}.{column.duck}"),
+            sql_type=column.sql_type,
+            duckdb=Fragment(f"t{self.number}.{column.duckdb_name}"),
             heap=sql.Identifier("h", name),
-            uses=frozenset({self.number}),
-            plain=(self.number, name),
+            relation_numbers=frozenset({self.number}),
+            column=(self.number, name),
         )
 
 
@@ -65,7 +65,7 @@ class Relation:
 
     alias: str
     number: int
-    use: Use | None
+    use: TableUsage | None
     columns: Mapping[str, Term]
     is_complete: bool = True
     schema: str | None = None
@@ -82,7 +82,7 @@ class Relation:
 class Scope:
     """The FROM clause of one SELECT, within those around it."""
 
-    def __init__(self, outer: Names | None) -> None:
+    def __init__(self, outer: NameResolver | None) -> None:
         self.relations: list[Relation] = []
         self.is_narrowed = True
         self._outer = outer
@@ -90,11 +90,11 @@ class Scope:
     def column(self, node: exp.Column) -> Term:
         if not isinstance(node.this, exp.Identifier):
             raise NotProvable("a column without a name")
-        name = fold(node.this)
+        name = fold_identifier(node.this)
         table, schema = node.args.get("table"), node.args.get("db")
-        among = [r for r in self.relations if table is None or r.alias == fold(table)]
+        among = [r for r in self.relations if table is None or r.alias == fold_identifier(table)]
         if schema is not None:
-            among = [relation for relation in among if relation.schema == fold(schema)]
+            among = [relation for relation in among if relation.schema == fold_identifier(schema)]
         found = [term for relation in among if (term := relation.column(name)) is not None]
         if len(found) == 1:
             return found[0]
@@ -104,20 +104,20 @@ class Scope:
             return self._outer.column(node)
         raise NotProvable(f"column {name} is not one of a table that is read here")
 
-    def bound(self, plain: tuple[int, str], op: Op, values: tuple[object, ...]) -> tuple[int, Bound] | None:
+    def bound(self, column: tuple[int, str], op: Op, values: tuple[object, ...]) -> tuple[int, Bound] | None:
         for relation in self.relations:
-            if relation.use is not None and relation.use.number == plain[0]:
-                known = relation.use.columns[plain[1]].field
+            if relation.use is not None and relation.use.number == column[0]:
+                known = relation.use.columns[column[1]].field
                 kept = tuple(value for value in values if isinstance(value, BoundValue))
                 return (
-                    (plain[0], Bound(field=known, op=op, values=kept))
+                    (column[0], Bound(field=known, op=op, values=kept))
                     if known is not None and len(kept) == len(values)
                     else None
                 )
         return None
 
-    def owns(self, uses: frozenset[int]) -> bool:
-        return uses <= {relation.number for relation in self.relations}
+    def is_local(self, relation_numbers: frozenset[int]) -> bool:
+        return relation_numbers <= {relation.number for relation in self.relations}
 
     def stars(self) -> list[tuple[str, Term]]:
         """All columns, in order."""
@@ -131,7 +131,7 @@ class Scope:
         `is_narrowed` tells afterwards whether all conditions did.
         """
         own = {relation.use.number: relation.use for relation in self.relations if relation.use is not None}
-        (number,) = term.uses if len(term.uses) == 1 else (None,)
+        (number,) = term.relation_numbers if len(term.relation_numbers) == 1 else (None,)
         use = own.get(number) if number is not None else None
         if use is None or use.nullable or term.heap is None:
             self.is_narrowed = False

@@ -11,64 +11,69 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from thermocline.gateway.sql.fragments import Fragment, merged
+from thermocline.gateway.sql.fragments import Fragment, fill_template
 from thermocline.gateway.sql.query.aggregates import direction, read_aggregate, read_window
-from thermocline.gateway.sql.query.constants import limit_of
-from thermocline.gateway.sql.query.expressions import Expressions, Names, Reading, Setting, conjuncts
+from thermocline.gateway.sql.query.constants import parse_limit
+from thermocline.gateway.sql.query.expressions import (
+    CompileContext,
+    ExpressionCompiler,
+    NameResolver,
+    QuerySettings,
+    split_conditions,
+)
 from thermocline.gateway.sql.query.functions import FUNCTIONS
 from thermocline.gateway.sql.query.grouping import (
-    CORE,
-    NAMELESS,
-    Core,
-    Grouped,
-    Source,
+    GROUPS_NAME,
+    UNNAMED,
+    FromClause,
+    GroupBy,
+    GroupedNames,
+    aggregate_places,
     aggregates_in,
     call_of,
-    group_node,
+    find_output,
     output_name,
-    output_place,
-    outputs_of,
+    resolve_group_item,
 )
-from thermocline.gateway.sql.query.query_nodes import bare
-from thermocline.gateway.sql.query.scope import Relation, Scope, Use
-from thermocline.gateway.sql.query.sql_types import BOOL, Kind, check_meet, meet_collations
+from thermocline.gateway.sql.query.scope import Relation, Scope, TableUsage
+from thermocline.gateway.sql.query.sql_types import BOOL, SqlType, check_common_decimal, resolve_collation
 from thermocline.gateway.sql.query.terms import Term
-from thermocline.gateway.sql.syntax_tree import fold
+from thermocline.gateway.sql.syntax_tree import fold_identifier, strip_parentheses
 from thermocline.gateway.sql.values import NotProvable
 
-OpenTable = Callable[[exp.Table], Use]
+OpenTable = Callable[[exp.Table], TableUsage]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class CompiledQuery:
     """A query and its columns."""
 
-    duck: Fragment
+    duckdb: Fragment
     names: tuple[str | None, ...]
-    kinds: tuple[Kind, ...]
+    sql_types: tuple[SqlType, ...]
 
 
 @dataclass(slots=True)
-class Compiler:
+class QueryCompiler:
     """Compiles one statement."""
 
-    setting: Setting
+    setting: QuerySettings
     open_table: OpenTable
-    ctes: dict[str, Query] = field(default_factory=dict)
-    core: Core | None = None
+    ctes: dict[str, CompiledQuery] = field(default_factory=dict)
+    group_by: GroupBy | None = None
     _relations: int = 0
 
     @property
-    def reading(self) -> Reading:
-        return Reading(setting=self.setting, queries=self, functions={**FUNCTIONS, exp.Window: read_window})
+    def reading(self) -> CompileContext:
+        return CompileContext(setting=self.setting, queries=self, functions={**FUNCTIONS, exp.Window: read_window})
 
-    def query(self, node: exp.Expr, outer: Names | None = None, *, top: bool = False) -> Query:
+    def query(self, node: exp.Expr, outer: NameResolver | None = None, *, top: bool = False) -> CompiledQuery:
         """A SELECT or a UNION, with its WITH."""
         node = _unwrapped(node)
         known = dict(self.ctes)
         for cte in node.args["with_"].expressions if node.args.get("with_") else ():
             made = self.query(cte.this, None)
-            self.ctes[fold(cte.args["alias"].this)] = made
+            self.ctes[fold_identifier(cte.args["alias"].this)] = made
         try:
             match node:
                 case exp.Select():
@@ -79,48 +84,61 @@ class Compiler:
             self.ctes = known
         raise NotProvable(f"{type(node).__name__.upper()} is left to Postgres")
 
-    def scalar(self, node: exp.Expr, names: Names) -> Term:
+    def scalar(self, node: exp.Expr, names: NameResolver) -> Term:
         inner = self.query(node, names)
-        if len(inner.kinds) != 1:
+        if len(inner.sql_types) != 1:
             raise NotProvable("a query of several columns as a value")
-        return Term(kind=inner.kinds[0], duck=merged("({})", [inner.duck]), heap=None, uses=frozenset({-1}))
+        return Term(
+            sql_type=inner.sql_types[0],
+            duckdb=fill_template("({})", [inner.duckdb]),
+            heap=None,
+            relation_numbers=frozenset({-1}),
+        )
 
-    def exists(self, node: exp.Expr, names: Names) -> Term:
+    def exists(self, node: exp.Expr, names: NameResolver) -> Term:
         inner = _unwrapped(node)
         if isinstance(inner, exp.Select) and len(inner.expressions) == 1 and isinstance(inner.expressions[0], exp.Star):
             inner = inner.copy()
             inner.set("expressions", [exp.Literal.number(1)])
         return Term(
-            kind=BOOL, duck=merged("(EXISTS ({}))", [self.query(inner, names).duck]), heap=None, uses=frozenset({-1})
+            sql_type=BOOL,
+            duckdb=fill_template("(EXISTS ({}))", [self.query(inner, names).duckdb]),
+            heap=None,
+            relation_numbers=frozenset({-1}),
         )
 
-    def among(self, left: Term, node: exp.Expr, names: Names) -> Term:
+    def among(self, left: Term, node: exp.Expr, names: NameResolver) -> Term:
         inner = self.query(node, names)
-        if len(inner.kinds) != 1 or not left.kind.has_equality or not inner.kinds[0].has_equality:
+        if len(inner.sql_types) != 1 or not left.sql_type.has_equality or not inner.sql_types[0].has_equality:
             raise NotProvable("IN of such a query is left to Postgres")
-        if left.kind.is_number and inner.kinds[0].is_number:
-            check_meet(left.kind, inner.kinds[0])
-        elif left.kind.family != inner.kinds[0].family:
+        if left.sql_type.is_number and inner.sql_types[0].is_number:
+            check_common_decimal(left.sql_type, inner.sql_types[0])
+        elif left.sql_type.family != inner.sql_types[0].family:
             raise NotProvable("IN of different kinds is left to Postgres")
-        meet_collations(left.kind, inner.kinds[0])
-        return Term(kind=BOOL, duck=merged("({} IN ({}))", [left.duck, inner.duck]), heap=None, uses=frozenset({-1}))
+        resolve_collation(left.sql_type, inner.sql_types[0])
+        return Term(
+            sql_type=BOOL,
+            duckdb=fill_template("({} IN ({}))", [left.duckdb, inner.duckdb]),
+            heap=None,
+            relation_numbers=frozenset({-1}),
+        )
 
-    def _select(self, node: exp.Select, outer: Names | None, *, top: bool) -> Query:
+    def _select(self, node: exp.Select, outer: NameResolver | None, *, top: bool) -> CompiledQuery:
         scope = Scope(outer)
-        source = self.source_of(node, scope)
-        core = self.core_of(node, scope, source, top=top)
-        if core is None:
-            expressions = Expressions(scope, self.reading)
-            return self._finished(node, expressions, source.duck, scope)
+        source = self.compile_from(node, scope)
+        group_by = self.compile_group_by(node, scope, source, top=top)
+        if group_by is None:
+            expressions = ExpressionCompiler(scope, self.reading)
+            return self._finished(node, expressions, source.duckdb, scope)
         if top:
-            self.core = core
-        expressions = Expressions(Grouped(core, outer), self.reading, core.replaced())
-        inner = Fragment(CORE) if top else merged(f"({{}}) AS {core.name}", [core.duck])
+            self.group_by = group_by
+        expressions = ExpressionCompiler(GroupedNames(group_by, outer), self.reading, group_by.replaced())
+        inner = Fragment(GROUPS_NAME) if top else fill_template(f"({{}}) AS {group_by.name}", [group_by.duckdb])
         if node.args.get("having") is not None:
-            inner = merged("{} WHERE {}", [inner, expressions.condition(node.args["having"].this).duck])
+            inner = fill_template("{} WHERE {}", [inner, expressions.condition(node.args["having"].this).duckdb])
         return self._finished(node, expressions, inner, None)
 
-    def source_of(self, node: exp.Select, scope: Scope) -> Source:
+    def compile_from(self, node: exp.Select, scope: Scope) -> FromClause:
         """FROM and WHERE."""
         return self._where(node, scope, self._from(node, scope))
 
@@ -137,9 +155,10 @@ class Compiler:
         return source
 
     def _join(self, join: exp.Expr, scope: Scope, source: Fragment) -> Fragment:
-        side, kind, on = str(join.args.get("side") or ""), str(join.args.get("kind") or ""), join.args.get("on")
-        if kind not in ("", "INNER", "CROSS", "OUTER"):
-            raise NotProvable(f"{kind} JOIN is left to Postgres")
+        side, join_kind = str(join.args.get("side") or ""), str(join.args.get("kind") or "")
+        on = join.args.get("on")
+        if join_kind not in ("", "INNER", "CROSS", "OUTER"):
+            raise NotProvable(f"{join_kind} JOIN is left to Postgres")
         before = len(scope.relations)
         item = self._item(join.this, scope)
         if side in ("LEFT", "FULL"):
@@ -149,20 +168,20 @@ class Compiler:
         if on is None:
             if side:
                 raise NotProvable("an outer join without a condition")
-            return merged("{} CROSS JOIN {}", [source, item])
-        expressions = Expressions(scope, self.reading)
-        parts = [expressions.condition(part) for part in conjuncts(on)]
+            return fill_template("{} CROSS JOIN {}", [source, item])
+        expressions = ExpressionCompiler(scope, self.reading)
+        parts = [expressions.condition(part) for part in split_conditions(on)]
         if not side:
             for part in parts:
                 scope.narrow(part)
-        condition = merged(" AND ".join(["{}"] * len(parts)), [part.duck for part in parts])
-        return merged(f"{{}} {side or 'INNER'} JOIN {{}} ON {{}}", [source, item, condition])
+        condition = fill_template(" AND ".join(["{}"] * len(parts)), [part.duckdb for part in parts])
+        return fill_template(f"{{}} {side or 'INNER'} JOIN {{}} ON {{}}", [source, item, condition])
 
     def _item(self, node: exp.Expr, scope: Scope) -> Fragment:
         alias = node.args.get("alias")
-        name = fold(alias.this) if alias is not None else None
+        name = fold_identifier(alias.this) if alias is not None else None
         if isinstance(node, exp.Table):
-            table = fold(node.this) if isinstance(node.this, exp.Identifier) else ""
+            table = fold_identifier(node.this) if isinstance(node.this, exp.Identifier) else ""
             if table in self.ctes and not node.args.get("db"):
                 return self._derived(self.ctes[table], name or table, scope)
             use = self.open_table(node)
@@ -175,52 +194,57 @@ class Compiler:
             return self._derived(self.query(node.this), name, scope)
         raise NotProvable(f"{type(node).__name__.upper()} in FROM is left to Postgres")
 
-    def _derived(self, query: Query, alias: str, scope: Scope) -> Fragment:
+    def _derived(self, query: CompiledQuery, alias: str, scope: Scope) -> Fragment:
         self._relations += 1
         number = self._relations
         columns: dict[str, Term] = {}
-        for at, (name, kind) in enumerate(zip(query.names, query.kinds, strict=True)):
+        for at, (name, sql_type) in enumerate(zip(query.names, query.sql_types, strict=True)):
             if name is not None and name in columns:
                 raise NotProvable("a query within, with two columns of one name")
-            if name is not None and name != NAMELESS:
+            if name is not None and name != UNNAMED:
                 columns[name] = Term(
-                    kind=kind, duck=Fragment(f"r{number}.o{at}"), heap=None, uses=frozenset({-1 - number})
+                    sql_type=sql_type,
+                    duckdb=Fragment(f"r{number}.o{at}"),
+                    heap=None,
+                    relation_numbers=frozenset({-1 - number}),
                 )
         scope.relations.append(
             Relation(alias, -1 - number, None, columns, is_complete=len(columns) == len(query.names))
         )
-        return merged(f"({{}}) AS r{number}", [query.duck])
+        return fill_template(f"({{}}) AS r{number}", [query.duckdb])
 
-    def _where(self, node: exp.Select, scope: Scope, tables: Fragment) -> Source:
+    def _where(self, node: exp.Select, scope: Scope, tables: Fragment) -> FromClause:
         if node.args.get("where") is None:
-            return Source(tables=tables)
-        expressions = Expressions(scope, self.reading)
-        parts = tuple(expressions.condition(part) for part in conjuncts(node.args["where"].this))
+            return FromClause(tables=tables)
+        expressions = ExpressionCompiler(scope, self.reading)
+        parts = tuple(expressions.condition(part) for part in split_conditions(node.args["where"].this))
         for part in parts:
             scope.narrow(part)
-        return Source(tables=tables, conditions=parts)
+        return FromClause(tables=tables, conditions=parts)
 
-    def core_of(
-        self, node: exp.Select, scope: Scope, source: Source, *, top: bool, more: Sequence[exp.Expr] = ()
-    ) -> Core | None:
+    def compile_group_by(
+        self, node: exp.Select, scope: Scope, source: FromClause, *, top: bool, more: Sequence[exp.Expr] = ()
+    ) -> GroupBy | None:
         """The GROUP BY of a SELECT, with further aggregates if asked; `None` when it has none."""
         group = node.args.get("group")
         nodes = aggregates_in(node)
         nodes += [part for part in more if part not in nodes]
         if group is None and not nodes and node.args.get("having") is None:
             return None
-        if any(True for part in outputs_of(node) for _ in part.find_all(exp.Window)):
+        if any(True for part in aggregate_places(node) for _ in part.find_all(exp.Window)):
             raise NotProvable("window functions over groups are left to Postgres")
-        expressions = Expressions(scope, self.reading)
-        group_nodes = tuple(group_node(part, node, scope) for part in (group.expressions if group is not None else ()))
+        expressions = ExpressionCompiler(scope, self.reading)
+        group_nodes = tuple(
+            resolve_group_item(part, node, scope) for part in (group.expressions if group is not None else ())
+        )
         groups = tuple(expressions.term(part) for part in group_nodes)
-        if any(not term.kind.has_equality for term in groups):
+        if any(not term.sql_type.has_equality for term in groups):
             raise NotProvable("GROUP BY floats is left to Postgres")
         kept = [part for part in nodes if not isinstance(call_of(part), exp.Avg)]
         made = tuple(read_aggregate(expressions, part) for part in kept)
         self._relations += 1
-        name = CORE if top else f"{CORE}{self._relations}"
-        return Core(
+        name = GROUPS_NAME if top else f"{GROUPS_NAME}{self._relations}"
+        return GroupBy(
             name=name,
             scope=scope,
             source=source,
@@ -230,10 +254,12 @@ class Compiler:
             group_nodes=group_nodes,
         )
 
-    def _finished(self, node: exp.Select, expressions: Expressions, source: Fragment, stars: Scope | None) -> Query:
+    def _finished(
+        self, node: exp.Select, expressions: ExpressionCompiler, source: Fragment, stars: Scope | None
+    ) -> CompiledQuery:
         names, terms = self._outputs(node, expressions, stars)
         distinct = node.args.get("distinct") is not None
-        if distinct and any(not term.kind.has_equality for term in terms):
+        if distinct and any(not term.sql_type.has_equality for term in terms):
             raise NotProvable("DISTINCT of floats is left to Postgres")
         if distinct and node.args["distinct"].args.get("on"):
             raise NotProvable("DISTINCT ON is left to Postgres")
@@ -241,16 +267,18 @@ class Compiler:
         if more and distinct:
             raise NotProvable("DISTINCT with other sort keys")
         listed = [f"{{}} AS o{at}" for at in range(len(terms))] + [f"{{}} AS s{at}" for at in range(len(more))]
-        outputs = merged(", ".join(listed), [term.duck for term in (*terms, *more)])
-        duck = merged("SELECT {}{} FROM {}", [Fragment("DISTINCT " if distinct else ""), outputs, source])
+        outputs = fill_template(", ".join(listed), [term.duckdb for term in (*terms, *more)])
+        duckdb = fill_template("SELECT {}{} FROM {}", [Fragment("DISTINCT " if distinct else ""), outputs, source])
         tail = self.tail(node, keys)
         if more:
-            duck = merged("SELECT {} FROM ({})", [Fragment(", ".join(f"o{at}" for at in range(len(terms)))), duck])
-        duck = merged("{}{}", [duck, tail])
-        return Query(duck=duck, names=tuple(names), kinds=tuple(term.kind for term in terms))
+            duckdb = fill_template(
+                "SELECT {} FROM ({})", [Fragment(", ".join(f"o{at}" for at in range(len(terms)))), duckdb]
+            )
+        duckdb = fill_template("{}{}", [duckdb, tail])
+        return CompiledQuery(duckdb=duckdb, names=tuple(names), sql_types=tuple(term.sql_type for term in terms))
 
     def _outputs(
-        self, node: exp.Select, expressions: Expressions, stars: Scope | None
+        self, node: exp.Select, expressions: ExpressionCompiler, stars: Scope | None
     ) -> tuple[list[str | None], list[Term]]:
         names: list[str | None] = []
         terms: list[Term] = []
@@ -267,15 +295,15 @@ class Compiler:
         return names, terms
 
     def keys(
-        self, node: exp.Expr, expressions: Expressions | None, names: Sequence[str | None], terms: Sequence[Term]
+        self, node: exp.Expr, expressions: ExpressionCompiler | None, names: Sequence[str | None], terms: Sequence[Term]
     ) -> tuple[list[str], list[Term]]:
         """Sort keys by output where they are one, and further terms to sort by."""
         keys: list[str] = []
         more: list[Term] = []
         for part in node.args["order"].expressions if node.args.get("order") is not None else ():
-            at = output_place(bare(part.this), names)
+            at = find_output(strip_parentheses(part.this), names)
             term = terms[at] if at is not None else expressions.term(part.this) if expressions is not None else None
-            if term is None or not term.kind.has_order:
+            if term is None or not term.sql_type.has_order:
                 raise NotProvable("an order that depends on a collation is left to Postgres")
             if at is None:
                 more.append(term)
@@ -287,32 +315,36 @@ class Compiler:
         for word in ("limit", "offset"):
             if node.args.get(word) is not None:
                 parts.append(Fragment(f" {word.upper()} {self._count(node.args[word].expression)}"))
-        return merged("".join(["{}"] * len(parts)), parts) if parts else Fragment("")
+        return fill_template("".join(["{}"] * len(parts)), parts) if parts else Fragment("")
 
     def _count(self, node: exp.Expr) -> int:
-        node = bare(node)
+        node = strip_parentheses(node)
         if isinstance(node, exp.Literal) and not node.is_string:
-            return limit_of(str(node.this))
+            return parse_limit(str(node.this))
         if isinstance(node, exp.Parameter):
             at = int(str(node.this.this)) - 1
             text = self.setting.parameters[at].text if 0 <= at < len(self.setting.parameters) else None
             if text is not None:
-                return limit_of(text)
+                return parse_limit(text)
         raise NotProvable("a LIMIT that is no plain number")
 
-    def _union(self, node: exp.Union, outer: Names | None) -> Query:
+    def _union(self, node: exp.Union, outer: NameResolver | None) -> CompiledQuery:
         left, right = self.query(node.this, outer), self.query(node.expression, outer)
-        if [_shape(kind) for kind in left.kinds] != [_shape(kind) for kind in right.kinds]:
+        if [_shape(sql_type) for sql_type in left.sql_types] != [_shape(sql_type) for sql_type in right.sql_types]:
             raise NotProvable("UNION of different kinds is left to Postgres")
-        kinds = tuple(_widest(meet_collations(one, two), two) for one, two in zip(left.kinds, right.kinds, strict=True))
+        sql_types = tuple(
+            _widest(resolve_collation(one, two), two) for one, two in zip(left.sql_types, right.sql_types, strict=True)
+        )
         distinct = node.args.get("distinct")
-        if distinct and any(not kind.has_equality for kind in kinds):
+        if distinct and any(not sql_type.has_equality for sql_type in sql_types):
             raise NotProvable("UNION of floats is left to Postgres")
         word = Fragment("UNION" if distinct else "UNION ALL")
-        terms = [Term(kind=kind, duck=Fragment(f"o{at}"), heap=None) for at, kind in enumerate(kinds)]
+        terms = [Term(sql_type=sql_type, duckdb=Fragment(f"o{at}"), heap=None) for at, sql_type in enumerate(sql_types)]
         keys, _ = self.keys(node, None, left.names, terms)
-        duck = merged("SELECT * FROM (({}) {} ({})){}", [left.duck, word, right.duck, self.tail(node, keys)])
-        return Query(duck=duck, names=left.names, kinds=kinds)
+        duckdb = fill_template(
+            "SELECT * FROM (({}) {} ({})){}", [left.duckdb, word, right.duckdb, self.tail(node, keys)]
+        )
+        return CompiledQuery(duckdb=duckdb, names=left.names, sql_types=sql_types)
 
 
 def _unwrapped(node: exp.Expr) -> exp.Expr:
@@ -329,9 +361,9 @@ def _mark_nullable(relations: Sequence[Relation]) -> None:
             relation.use.bounds.clear()
 
 
-def _shape(kind: Kind) -> tuple[str, int, int]:
-    return kind.family, kind.oid, kind.scale
+def _shape(sql_type: SqlType) -> tuple[str, int, int]:
+    return sql_type.family, sql_type.oid, sql_type.scale
 
 
-def _widest(one: Kind, two: Kind) -> Kind:
+def _widest(one: SqlType, two: SqlType) -> SqlType:
     return replace(one, precision=max(one.precision, two.precision))

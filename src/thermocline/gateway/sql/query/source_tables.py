@@ -8,9 +8,9 @@ from sqlglot import exp
 
 from thermocline.core.axis import KeyType
 from thermocline.core.names import TableName
-from thermocline.gateway.sql.column_mapping import TableFacts
+from thermocline.gateway.sql.column_mapping import MappedTable
 from thermocline.gateway.sql.query.scope import SourceColumn
-from thermocline.gateway.sql.syntax_tree import fold
+from thermocline.gateway.sql.syntax_tree import fold_identifier
 from thermocline.gateway.sql.values import NotProvable
 
 
@@ -24,7 +24,7 @@ class Tiers:
     key_type: KeyType
     pk: tuple[str, ...]
     delta: TableName
-    facts: TableFacts
+    facts: MappedTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +48,14 @@ class Role:
 
 def table_nodes(tree: exp.Expr) -> list[exp.Table]:
     """Every table the statement names, CTEs left out."""
-    ctes = {fold(cte.args["alias"].this) for cte in tree.find_all(exp.CTE)}
+    ctes = {fold_identifier(cte.args["alias"].this) for cte in tree.find_all(exp.CTE)}
     return [node for node in tree.find_all(exp.Table) if node.args.get("db") or fold_name(node) not in ctes]
 
 
 def fold_name(node: exp.Table) -> str:
     if not isinstance(node.this, exp.Identifier):
         raise NotProvable("a function in FROM is left to Postgres")
-    return fold(node.this)
+    return fold_identifier(node.this)
 
 
 TableKey = tuple[str | None, str]
@@ -63,4 +63,4 @@ TableKey = tuple[str | None, str]
 
 def key_of(node: exp.Table) -> TableKey:
     """A table as the statement spells it."""
-    return (fold(node.args["db"]) if node.args.get("db") else None, fold_name(node))
+    return (fold_identifier(node.args["db"]) if node.args.get("db") else None, fold_name(node))

@@ -32,7 +32,7 @@ DEFAULT_COLLATION = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class SqlType:
     """A type. All values of a numeric kind show the same number of digits after the point, as Postgres prints them.
 
     `is_c`: text is ordered by its bytes. `collation`: its oid in Postgres; constants have the database's own.
@@ -51,17 +51,17 @@ class Kind:
         return self.collation == DEFAULT_COLLATION
 
     @property
-    def duckdb(self) -> str:
+    def duckdb_type(self) -> str:
         if self.family == "numeric":
             return f"DECIMAL({self.precision}, {self.scale})"
         return _DUCKDB[self.family]
 
     @property
-    def postgres(self) -> str:
+    def postgres_type(self) -> str:
         return _POSTGRES[self.family]
 
     @property
-    def arrow(self) -> pa.DataType:
+    def arrow_type(self) -> pa.DataType:
         if self.family == "numeric":
             return pa.decimal128(self.precision, self.scale)
         return _ARROW[self.family]
@@ -79,7 +79,7 @@ class Kind:
         return self.family in ("float4", "float8")
 
     @property
-    def is_moment(self) -> bool:
+    def is_datetime(self) -> bool:
         return self.family in ("date", "timestamp", "timestamptz")
 
     @property
@@ -139,19 +139,19 @@ _ARROW: Mapping[Family, pa.DataType] = {
     "bytea": pa.binary(),
 }
 
-BOOL = Kind(family="bool", oid=16)
-INT2 = Kind(family="int2", oid=21)
-INT4 = Kind(family="int4", oid=23)
-INT8 = Kind(family="int8", oid=20)
-FLOAT8 = Kind(family="float8", oid=701)
-TEXT = Kind(family="text", oid=25)
-DATE = Kind(family="date", oid=1082)
-TIMESTAMP = Kind(family="timestamp", oid=1114)
-TIMESTAMPTZ = Kind(family="timestamptz", oid=1184)
+BOOL = SqlType(family="bool", oid=16)
+INT2 = SqlType(family="int2", oid=21)
+INT4 = SqlType(family="int4", oid=23)
+INT8 = SqlType(family="int8", oid=20)
+FLOAT8 = SqlType(family="float8", oid=701)
+TEXT = SqlType(family="text", oid=25)
+DATE = SqlType(family="date", oid=1082)
+TIMESTAMP = SqlType(family="timestamp", oid=1114)
+TIMESTAMPTZ = SqlType(family="timestamptz", oid=1184)
 
-_PLAIN: Mapping[int, Kind] = {
-    kind.oid: kind
-    for kind in (
+_PLAIN: Mapping[int, SqlType] = {
+    sql_type.oid: sql_type
+    for sql_type in (
         BOOL,
         INT2,
         INT4,
@@ -161,15 +161,15 @@ _PLAIN: Mapping[int, Kind] = {
         DATE,
         TIMESTAMP,
         TIMESTAMPTZ,
-        Kind(family="float4", oid=700),
-        Kind(family="text", oid=1043),
-        Kind(family="time", oid=1083),
-        Kind(family="uuid", oid=2950),
-        Kind(family="bytea", oid=17),
+        SqlType(family="float4", oid=700),
+        SqlType(family="text", oid=1043),
+        SqlType(family="time", oid=1083),
+        SqlType(family="uuid", oid=2950),
+        SqlType(family="bytea", oid=17),
     )
 }
 
-LAKE_KINDS: Mapping[Family, str] = {
+LAKE_TYPES: Mapping[Family, str] = {
     "bool": "boolean",
     "int2": "int",
     "int4": "int",
@@ -188,42 +188,44 @@ LAKE_KINDS: Mapping[Family, str] = {
 """The lake's word for each family."""
 
 
-def numeric(precision: int, scale: int) -> Kind:
-    return Kind(family="numeric", oid=1700, precision=min(MAX_PRECISION, max(precision, scale, 1)), scale=scale)
+def numeric(precision: int, scale: int) -> SqlType:
+    return SqlType(family="numeric", oid=1700, precision=min(MAX_PRECISION, max(precision, scale, 1)), scale=scale)
 
 
-def kind_of_column(oid: int, modifier: int, *, is_c: bool, is_deterministic: bool, collation: int) -> Kind | None:
+def column_sql_type(oid: int, modifier: int, *, is_c: bool, is_deterministic: bool, collation: int) -> SqlType | None:
     """The kind of a column as Postgres declares it, or `None` when DuckDB cannot hold it exactly."""
     if oid == 1700:
         precision, scale = ((modifier - 4) >> 16) & 0xFFFF, (modifier - 4) & 0x7FF
         return (
             numeric(precision, scale) if modifier >= 4 and precision <= MAX_PRECISION and scale <= precision else None
         )
-    kind = _PLAIN.get(oid)
-    if kind is None or kind.family != "text":
-        return kind
-    return replace(kind, is_c=is_c, collation=collation) if is_deterministic else None
+    sql_type = _PLAIN.get(oid)
+    if sql_type is None or sql_type.family != "text":
+        return sql_type
+    return replace(sql_type, is_c=is_c, collation=collation) if is_deterministic else None
 
 
-def plain_kind(oid: int) -> Kind | None:
+def sql_type_of_oid(oid: int) -> SqlType | None:
     """The kind of a value of this type without a modifier."""
     return _PLAIN.get(oid)
 
 
-def as_numeric(kind: Kind) -> Kind:
+def integer_to_numeric(sql_type: SqlType) -> SqlType:
     """An integer's kind as a numeric one."""
-    return kind if kind.family == "numeric" else numeric({"int2": 5, "int4": 10, "int8": 19}[kind.family], 0)
+    return (
+        sql_type if sql_type.family == "numeric" else numeric({"int2": 5, "int4": 10, "int8": 19}[sql_type.family], 0)
+    )
 
 
-def check_meet(one: Kind, two: Kind) -> None:
+def check_common_decimal(one: SqlType, two: SqlType) -> None:
     """DuckDB compares two exact numbers in a decimal that holds both; where there is none it would take floats."""
-    first, second = as_numeric(one), as_numeric(two)
+    first, second = integer_to_numeric(one), integer_to_numeric(two)
     scale = max(first.scale, second.scale)
     if max(first.precision - first.scale, second.precision - second.scale) + scale > MAX_PRECISION:
         raise NotProvable("numbers that no decimal holds together are left to Postgres")
 
 
-def meet_collations(one: Kind, two: Kind) -> Kind:
+def resolve_collation(one: SqlType, two: SqlType) -> SqlType:
     """The first kind with the collation both have together: any other wins over the database's own, two others have
     none for certain."""
     if one.collation == two.collation or two.is_default:

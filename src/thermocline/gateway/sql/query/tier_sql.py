@@ -10,13 +10,13 @@ from psycopg import sql
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, render_axis
 from thermocline.core.names import TableName
-from thermocline.gateway.sql.fragments import Fragment, merged
-from thermocline.gateway.sql.query.grouping import CORE, Core, grouped
-from thermocline.gateway.sql.query.heap_transfer import travelling
-from thermocline.gateway.sql.query.query_plan import Statement, TableUse
+from thermocline.gateway.sql.fragments import Fragment, fill_template
+from thermocline.gateway.sql.query.grouping import GROUPS_NAME, GroupBy, grouped
+from thermocline.gateway.sql.query.heap_transfer import render_transfer
+from thermocline.gateway.sql.query.query_plan import QueryPlan, UsedTable
 from thermocline.gateway.sql.query.scope import SourceColumn
 from thermocline.gateway.sql.query.source_tables import Tiers
-from thermocline.gateway.sql.query.sql_types import INT4, Kind
+from thermocline.gateway.sql.query.sql_types import INT4, SqlType
 from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.lake.read.scan import Bound, ScanPlan, is_certain
@@ -38,108 +38,114 @@ class LakeRows:
     plan: ScanPlan
 
 
-def scan_of(made: TableUse, tiers: Tiers) -> TableScan:
+def lake_scan(used: UsedTable, tiers: Tiers) -> TableScan:
     """The lake's part of a table, with the files that its bounds leave."""
-    bounds = (*made.use.bounds, _below_line(made, tiers))
+    bounds = (*used.usage.bounds, _below_line(used, tiers))
     return TableScan(facts=tiers.facts, snapshot_id=tiers.s, condition=(), bounds=bounds, start=0, end=0, alias=None)
 
 
-def _below_line(made: TableUse, tiers: Tiers) -> Bound:
-    return Bound(field=_field(made, tiers.tier_key), op="<", values=(tiers.t,))
+def _below_line(used: UsedTable, tiers: Tiers) -> Bound:
+    return Bound(field=_field(used, tiers.tier_key), op="<", values=(tiers.t,))
 
 
-def _field(made: TableUse, name: str) -> LakeField:
-    field = made.table.columns[name].field
+def _field(used: UsedTable, name: str) -> LakeField:
+    field = used.table.columns[name].field
     if field is None:
         raise NotProvable(f"the lake does not hold {name}")
     return field
 
 
-def wanted(made: TableUse) -> list[SourceColumn]:
-    return sorted(made.use.wanted.values(), key=lambda column: column.position)
+def used_columns(used: UsedTable) -> list[SourceColumn]:
+    return sorted(used.usage.wanted.values(), key=lambda column: column.position)
 
 
-def key_columns(made: TableUse, tiers: Tiers) -> list[SourceColumn]:
+def key_columns(used: UsedTable, tiers: Tiers) -> list[SourceColumn]:
     """The primary key, comparable in DuckDB."""
-    columns = [made.table.columns[name] for name in tiers.pk]
-    if any(column.kind is None or not column.kind.has_equality for column in columns):
+    columns = [used.table.columns[name] for name in tiers.pk]
+    if any(column.sql_type is None or not column.sql_type.has_equality for column in columns):
         raise NotProvable("corrections are pending, and DuckDB cannot compare the table's key")
     return columns
 
 
-def _kind(column: SourceColumn) -> Kind:
-    if column.kind is None:
+def _sql_type(column: SourceColumn) -> SqlType:
+    if column.sql_type is None:
         raise NotProvable(f"the type of column {column.name} is left to Postgres")
-    return column.kind
+    return column.sql_type
 
 
 # What Postgres is asked.
 
 
-def heap_rows(made: TableUse) -> tuple[sql.Composable, list[str], list[Kind]]:
+def heap_rows(used: UsedTable) -> tuple[sql.Composable, list[str], list[SqlType]]:
     """The heap's rows that the statement can need."""
-    columns = wanted(made)
-    listed = [travelling(sql.Identifier("h", column.name), _kind(column)) for column in columns] or [sql.SQL("1")]
+    columns = used_columns(used)
+    listed = [render_transfer(sql.Identifier("h", column.name), _sql_type(column)) for column in columns] or [
+        sql.SQL("1")
+    ]
     query = sql.SQL("select {} from {} h{}").format(
-        sql.SQL(", ").join(listed), _table(made.table.heap), heap_condition(made)
+        sql.SQL(", ").join(listed), _table(used.table.heap), heap_condition(used)
     )
-    return query, [column.duck for column in columns] or ["c0"], [_kind(column) for column in columns] or [INT4]
+    return (
+        query,
+        [column.duckdb_name for column in columns] or ["c0"],
+        [_sql_type(column) for column in columns] or [INT4],
+    )
 
 
-def heap_groups(statement: Statement, core: Core) -> tuple[sql.Composable, list[str], list[Kind]]:
+def heap_groups(statement: QueryPlan, group_by: GroupBy) -> tuple[sql.Composable, list[str], list[SqlType]]:
     """The heap's part of a GROUP BY."""
-    made = statement.uses[0]
-    values = [term.heap for term in core.groups] + [aggregate.heap for aggregate in core.aggregates]
+    used = statement.used_tables[0]
+    values = [term.heap for term in group_by.groups] + [aggregate.heap for aggregate in group_by.aggregates]
     listed = [
-        travelling(value, kind, is_column=False)
-        for value, kind in zip(values, core.kinds, strict=True)
+        render_transfer(value, sql_type, is_column=False)
+        for value, sql_type in zip(values, group_by.sql_types, strict=True)
         if value is not None
     ]
-    places = [sql.SQL(str(at + 1)) for at in range(len(core.groups))]
+    places = [sql.SQL(str(at + 1)) for at in range(len(group_by.groups))]
     group = sql.SQL(" group by {}").format(sql.SQL(", ").join(places)) if places else sql.SQL("")
     query = sql.SQL("select {} from {} h{}{}").format(
-        sql.SQL(", ").join(listed) or sql.SQL("1"), _table(made.table.heap), heap_condition(made), group
+        sql.SQL(", ").join(listed) or sql.SQL("1"), _table(used.table.heap), heap_condition(used), group
     )
-    return query, list(core.names), list(core.kinds)
+    return query, list(group_by.names), list(group_by.sql_types)
 
 
-def heap_condition(made: TableUse) -> sql.Composable:
-    parts = list(made.use.conditions)
-    if made.table.tiers is not None and (line := _line(made.table.tiers, ">=")) is not None:
-        parts.insert(0, line)
+def heap_condition(used: UsedTable) -> sql.Composable:
+    parts = list(used.usage.conditions)
+    if used.table.tiers is not None and (cutline := _compare_with_cutline(used.table.tiers, ">=")) is not None:
+        parts.insert(0, cutline)
     return sql.SQL(" where ") + sql.SQL(" and ").join(parts) if parts else sql.SQL("")
 
 
-def pending(tiers: Tiers) -> sql.Composable:
+def select_pending(tiers: Tiers) -> sql.Composable:
     """Whether corrections below T wait in the delta."""
     return sql.SQL("select exists (select 1 from {} h where h._folded is null{})").format(
         _table(tiers.delta), _below(tiers)
     )
 
 
-def delta_rows(made: TableUse, tiers: Tiers) -> tuple[sql.Composable, list[str], list[Kind]]:
+def delta_rows(used: UsedTable, tiers: Tiers) -> tuple[sql.Composable, list[str], list[SqlType]]:
     """Pending corrections below T: keys, whether they stand, and the columns wanted."""
-    keys, columns = key_columns(made, tiers), wanted(made)
-    listed = [travelling(sql.Identifier("h", column.name), _kind(column)) for column in (*keys, *columns)]
+    keys, columns = key_columns(used, tiers), used_columns(used)
+    listed = [render_transfer(sql.Identifier("h", column.name), _sql_type(column)) for column in (*keys, *columns)]
     query = sql.SQL("select h._op::int, {} from {} h where h._folded is null{}").format(
         sql.SQL(", ").join(listed), _table(tiers.delta), _below(tiers)
     )
-    names = ["op", *(f"p{at}" for at in range(len(keys))), *(column.duck for column in columns)]
-    return query, names, [INT4, *(_kind(column) for column in (*keys, *columns))]
+    names = ["op", *(f"p{at}" for at in range(len(keys))), *(column.duckdb_name for column in columns)]
+    return query, names, [INT4, *(_sql_type(column) for column in (*keys, *columns))]
 
 
 def _below(tiers: Tiers) -> sql.Composable:
-    line = _line(tiers, "<")
-    return sql.SQL(" and {}").format(line) if line is not None else sql.SQL("")
+    cutline = _compare_with_cutline(tiers, "<")
+    return sql.SQL(" and {}").format(cutline) if cutline is not None else sql.SQL("")
 
 
-def _line(tiers: Tiers, op: str) -> sql.Composable | None:
+def _compare_with_cutline(tiers: Tiers, op: str) -> sql.Composable | None:
     """The tier key beside T."""
-    key, kind = sql.Identifier("h", tiers.tier_key), tiers.key_type
-    if kind.is_integer and not -(2 ** _RANGES[kind]) <= tiers.t < 2 ** _RANGES[kind]:
+    key, key_type = sql.Identifier("h", tiers.tier_key), tiers.key_type
+    if key_type.is_integer and not -(2 ** _RANGES[key_type]) <= tiers.t < 2 ** _RANGES[key_type]:
         return sql.SQL("true" if (tiers.t < 0) == (op == ">=") else "false")
-    spelled = sql.SQL("{} " + op + " {}::" + kind.value)  # our own words
-    return spelled.format(key, sql.Literal(render_axis(kind, tiers.t)))
+    spelled = sql.SQL("{} " + op + " {}::" + key_type.value)  # our own words
+    return spelled.format(key, sql.Literal(render_axis(key_type, tiers.t)))
 
 
 def _table(name: TableName) -> sql.Identifier:
@@ -149,89 +155,98 @@ def _table(name: TableName) -> sql.Identifier:
 # What DuckDB is asked.
 
 
-def source(made: TableUse, lake: LakeRows | None, *, delta: bool, heap: bool) -> Fragment:
+def render_source(used: UsedTable, lake: LakeRows | None, *, delta: bool, heap: bool) -> Fragment:
     """The rows of one table as the named source of its use."""
-    number, arms = made.use.number, []
-    columns = wanted(made)
-    if lake is not None and made.table.tiers is not None:
-        arms.append(_lake_arm(made, made.table.tiers, lake, delta=delta))
+    number, arms = used.usage.number, []
+    columns = used_columns(used)
+    if lake is not None and used.table.tiers is not None:
+        arms.append(_lake_arm(used, used.table.tiers, lake, delta=delta))
     if delta:
-        arms.append(merged("SELECT {} FROM {} WHERE op = 0", [_listed(columns), Fragment(f"d{number}")]))
+        arms.append(fill_template("SELECT {} FROM {} WHERE op = 0", [_listed(columns), Fragment(f"d{number}")]))
     if heap:
-        arms.append(merged("SELECT {} FROM {}", [_listed(columns), Fragment(f"h{number}")]))
+        arms.append(fill_template("SELECT {} FROM {}", [_listed(columns), Fragment(f"h{number}")]))
     if not arms:
-        nothing = ", ".join(f"CAST(NULL AS {_kind(column).duckdb}) AS {column.duck}" for column in columns) or "1 AS c0"
+        nothing = (
+            ", ".join(f"CAST(NULL AS {_sql_type(column).duckdb_type}) AS {column.duckdb_name}" for column in columns)
+            or "1 AS c0"
+        )
         arms.append(Fragment(f"SELECT {nothing} WHERE FALSE"))
-    return merged(f"t{number} AS NOT MATERIALIZED ({' UNION ALL '.join(['{}'] * len(arms))})", arms)
+    return fill_template(f"t{number} AS NOT MATERIALIZED ({' UNION ALL '.join(['{}'] * len(arms))})", arms)
 
 
-def _lake_arm(made: TableUse, tiers: Tiers, lake: LakeRows, *, delta: bool) -> Fragment:
+def _lake_arm(used: UsedTable, tiers: Tiers, lake: LakeRows, *, delta: bool) -> Fragment:
     columns = (
-        ", ".join(f"CAST(l.{_lake_name(made, c.name)} AS {_kind(c).duckdb}) AS {c.duck}" for c in wanted(made))
+        ", ".join(
+            f"CAST(l.{_lake_name(used, c.name)} AS {_sql_type(c).duckdb_type}) AS {c.duckdb_name}"
+            for c in used_columns(used)
+        )
         or "1 AS c0"
     )
     parts = [Fragment(columns), lake.rows]
     template = "SELECT {} FROM {} AS l"
     if delta:
-        keys = key_columns(made, tiers)
-        name = f"d{made.use.number}"
+        keys = key_columns(used, tiers)
+        name = f"d{used.usage.number}"
         same = " AND ".join(
-            f"{_cast(f'{name}.p{at}', _kind(key))} = CAST(l.{_lake_name(made, key.name)} AS {_kind(key).duckdb})"
+            f"{_cast(f'{name}.p{at}', _sql_type(key))} = CAST(l.{_lake_name(used, key.name)} AS {_sql_type(key).duckdb_type})"
             for at, key in enumerate(keys)
         )
         template += f" ANTI JOIN {name} ON {same}"
-    if tiers.t not in (AXIS_MIN, AXIS_MAX) and not is_certain(lake.plan.data, _below_line(made, tiers)):
-        template += f" WHERE l.{_lake_name(made, tiers.tier_key)} < {{}}"
+    if tiers.t not in (AXIS_MIN, AXIS_MAX) and not is_certain(lake.plan.data, _below_line(used, tiers)):
+        template += f" WHERE l.{_lake_name(used, tiers.tier_key)} < {{}}"
         parts.append(Fragment(_MAKERS.get(tiers.key_type, "CAST(? AS BIGINT)"), (tiers.t,)))
-    return merged(template, parts)
+    return fill_template(template, parts)
 
 
-def _lake_name(made: TableUse, name: str) -> str:
-    return f"c{_field(made, name).field_id}"
+def _lake_name(used: UsedTable, name: str) -> str:
+    return f"c{_field(used, name).field_id}"
 
 
-def _cast(text: str, kind: Kind) -> str:
-    return f"CAST({text} AS UUID)" if kind.family == "uuid" else text
+def _cast(text: str, sql_type: SqlType) -> str:
+    return f"CAST({text} AS UUID)" if sql_type.family == "uuid" else text
 
 
 def _listed(columns: Sequence[SourceColumn]) -> Fragment:
     return Fragment(
-        ", ".join(f"{_cast(column.duck, _kind(column))} AS {column.duck}" for column in columns) or "1 AS c0"
+        ", ".join(f"{_cast(column.duckdb_name, _sql_type(column))} AS {column.duckdb_name}" for column in columns)
+        or "1 AS c0"
     )
 
 
-def whole(statement: Statement, sources: Sequence[Fragment]) -> Fragment:
+def render_whole(statement: QueryPlan, sources: Sequence[Fragment]) -> Fragment:
     """The statement over its sources."""
     named = list(sources)
-    if statement.core is not None:
-        named.append(merged(f"{CORE} AS NOT MATERIALIZED ({{}})", [statement.core.duck]))
-    return merged(f"WITH {', '.join(['{}'] * len(named))} {{}}", [*named, statement.query.duck])
+    if statement.group_by is not None:
+        named.append(fill_template(f"{GROUPS_NAME} AS NOT MATERIALIZED ({{}})", [statement.group_by.duckdb]))
+    return fill_template(f"WITH {', '.join(['{}'] * len(named))} {{}}", [*named, statement.query.duckdb])
 
 
-def lake_groups(core: Core, made: TableUse, lake: LakeRows | None, *, delta: bool) -> Fragment:
+def render_lake_groups(group_by: GroupBy, used: UsedTable, lake: LakeRows | None, *, delta: bool) -> Fragment:
     """The lake's part of a GROUP BY. What the files' bounds say of every row is not asked of each; corrections have no
     bounds."""
     known = lake.plan.data if lake is not None and not delta else None
     asked = [
         part
-        for part in core.source.conditions
+        for part in group_by.source.conditions
         if known is None or part.bound is None or not is_certain(known, part.bound[1])
     ]
-    return merged("WITH {} {}", [source(made, lake, delta=delta, heap=False), core.over(core.source.where(asked))])
+    return fill_template(
+        "WITH {} {}", [render_source(used, lake, delta=delta, heap=False), group_by.over(group_by.source.where(asked))]
+    )
 
 
-def combined(statement: Statement, core: Core) -> Fragment:
+def render_combined(statement: QueryPlan, group_by: GroupBy) -> Fragment:
     """The statement over the parts that lake (`lk`) and heap (`hk`) computed."""
-    casts = [_cast(name, kind) for name, kind in zip(core.names, core.kinds, strict=True)]
-    both = [Fragment(", ".join(core.names) or "1"), Fragment(", ".join(casts) or "1")]
-    parts = merged("(SELECT {} FROM lk UNION ALL SELECT {} FROM hk) AS parts", both)
-    count = len(core.groups)
-    listed = [Fragment(name) for name in core.names[:count]]
-    for name, made in zip(core.names[count:], core.aggregates, strict=True):
-        if made.combine is None:
+    casts = [_cast(name, sql_type) for name, sql_type in zip(group_by.names, group_by.sql_types, strict=True)]
+    both = [Fragment(", ".join(group_by.names) or "1"), Fragment(", ".join(casts) or "1")]
+    parts = fill_template("(SELECT {} FROM lk UNION ALL SELECT {} FROM hk) AS parts", both)
+    count = len(group_by.groups)
+    listed = [Fragment(name) for name in group_by.names[:count]]
+    for name, used in zip(group_by.names[count:], group_by.aggregates, strict=True):
+        if used.combine is None:
             raise NotProvable("an aggregate that cannot be put together")
-        listed.append(Fragment(made.combine.format(name)))
-    return merged(
-        f"WITH {CORE} AS NOT MATERIALIZED ({{}}) {{}}",
-        [grouped(listed, core.names, parts, count), statement.query.duck],
+        listed.append(Fragment(used.combine.format(name)))
+    return fill_template(
+        f"WITH {GROUPS_NAME} AS NOT MATERIALIZED ({{}}) {{}}",
+        [grouped(listed, group_by.names, parts, count), statement.query.duckdb],
     )

@@ -18,11 +18,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 from thermocline.gateway.sql.query.query_nodes import RESERVED
 from thermocline.gateway.sql.values import NotProvable
 
-TRUNCATED = frozenset({"second", "minute", "hour", "day", "week", "month", "quarter", "year"})
+TRUNCATE_UNITS = frozenset({"second", "minute", "hour", "day", "week", "month", "quarter", "year"})
 """Units of `date_trunc`; Postgres knows more, and abbreviations."""
-EXTRACTED = frozenset({"year", "month", "day", "hour", "minute", "quarter", "week", "dow", "isodow", "doy"})
+EXTRACT_FIELDS = frozenset({"year", "month", "day", "hour", "minute", "quarter", "week", "dow", "isodow", "doy"})
 """Fields of EXTRACT."""
-CALLED = frozenset(
+SUPPORTED_FUNCTIONS = frozenset(
     {
         "abs",
         "avg",
@@ -98,7 +98,7 @@ _OPERANDS = frozenset({"current_date", "current_timestamp", "end", "false", "nul
 """Reserved words that end an operand."""
 
 
-def check_calls(tokens: Sequence[Token]) -> None:
+def check_tokens(tokens: Sequence[Token]) -> None:
     """Raises `NotProvable` for a call that is not followed, and for a number, unit or field that Postgres may
     understand in another way."""
     for at, token in enumerate(tokens[:-1]):
@@ -117,12 +117,14 @@ def check_calls(tokens: Sequence[Token]) -> None:
         if tokens[at + 1].token_type is not TokenType.L_PAREN or not _begins_word(token):
             continue
         name = token.text if token.token_type in _QUOTED else token.text.lower().split()[-1]
-        if not name.isascii() or name not in CALLED | _WORDS:
+        if not name.isascii() or name not in SUPPORTED_FUNCTIONS | _WORDS:
             raise NotProvable(f"{token.text}() is left to Postgres")
         inside = tokens[at + 2 : at + 4]
-        if name == "date_trunc" and not _is_constant(inside, TRUNCATED, (TokenType.STRING,), TokenType.COMMA):
+        if name == "date_trunc" and not _is_constant(inside, TRUNCATE_UNITS, (TokenType.STRING,), TokenType.COMMA):
             raise NotProvable("this unit of date_trunc is left to Postgres")
-        if name == "extract" and not _is_constant(inside, EXTRACTED, (TokenType.STRING, TokenType.VAR), TokenType.FROM):
+        if name == "extract" and not _is_constant(
+            inside, EXTRACT_FIELDS, (TokenType.STRING, TokenType.VAR), TokenType.FROM
+        ):
             raise NotProvable("this field of EXTRACT is left to Postgres")
 
 
@@ -137,9 +139,11 @@ def _begins_word(token: Token) -> bool:
     return token.text[:1].isalpha() or token.text[:1] == "_"
 
 
-def _is_constant(inside: Sequence[Token], words: frozenset[str], kinds: tuple[TokenType, ...], end: TokenType) -> bool:
+def _is_constant(
+    inside: Sequence[Token], words: frozenset[str], token_types: tuple[TokenType, ...], end: TokenType
+) -> bool:
     """Whether a word of these, and nothing else, stands there. Letters beyond ASCII are folded in Python alone:
     `ſecond`."""
-    if len(inside) < 2 or inside[0].token_type not in kinds or inside[1].token_type is not end:
+    if len(inside) < 2 or inside[0].token_type not in token_types or inside[1].token_type is not end:
         return False
     return inside[0].text.isascii() and inside[0].text.lower() in words
