@@ -25,13 +25,13 @@ from bench.figures import Figure, compare, reported, within
 from bench.months import make_months, make_partition
 from bench.tiering import open_postgres
 from thermocline.core.names import TableName
+from thermocline.lake.catalogs.jdbc import jdbc_url
 from thermocline.ops.fold import FoldReport, fold
 from thermocline.ops.register.registration import RegisterRequest, register
 from thermocline.ops.requests.spark_source import spark_source
 from thermocline.ops.tier.tiering import tier
 from thermocline.runtime.pg import Connection, connect, read_endpoint
 from thermocline.runtime.settings import Settings
-from thermocline.spark.session import jdbc_url
 
 ROWS = int(os.environ.get("BENCH_FOLD_ROWS", "5000000"))
 CORRECTIONS = 100_000

@@ -17,6 +17,7 @@ from bench.tiering import open_postgres
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.maintain.context import LakeTarget, PassContext
 from thermocline.runtime.pg import Connection, connect, read_endpoint
 from thermocline.runtime.settings import Settings
@@ -62,7 +63,10 @@ def open_place(driver_memory: str = "4g") -> Iterator[Place]:
     ):
         apply_migrations(conn)
         plan = SparkPlan(
-            endpoint=read_endpoint(conn), warehouse=f"{directory}/lake", master="local[2]", driver_memory=driver_memory
+            catalog=lake_catalog().spark_properties(read_endpoint(conn), f"{directory}/lake"),
+            warehouse=f"{directory}/lake",
+            master="local[2]",
+            driver_memory=driver_memory,
         )
         yield Place(dsn=server.dsn(), conn=conn, spark=spark_session(plan), directory=Path(directory))
 

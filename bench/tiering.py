@@ -29,12 +29,14 @@ from bench.figures import Figure, compare, within
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.core.names import TableName
 from thermocline.core.types import LakeColumn
+from thermocline.lake.catalogs.jdbc import jdbc_url
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.exact_commit import OpStamp, append_range, load_table
 from thermocline.runtime.pg import Endpoint, connect, read_endpoint
 from thermocline.runtime.postgres_server import PostgresServer, free_port
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 from thermocline.spark.kernels.copy_partition import CopyTask
-from thermocline.spark.session import SparkPlan, jdbc_url, spark_session
+from thermocline.spark.session import SparkPlan, spark_session
 
 ROWS = int(os.environ.get("BENCH_TIERING_ROWS", "4000000"))
 RUNS = 3
@@ -147,7 +149,12 @@ def _prepare(server: PostgresServer, warehouse: Path) -> Place:
         assert row
         endpoint = read_endpoint(conn)
     spark = spark_session(
-        SparkPlan(endpoint=endpoint, warehouse=str(warehouse), master=f"local[{CORES}]", driver_memory="2g")
+        SparkPlan(
+            catalog=lake_catalog().spark_properties(endpoint, str(warehouse)),
+            warehouse=str(warehouse),
+            master=f"local[{CORES}]",
+            driver_memory="2g",
+        )
     )
     spark.sql("create namespace thermocline.public")
     return Place(dsn=server.dsn(), endpoint=endpoint, spark=spark, ranges=plan_block_ranges(row[0], CORES))

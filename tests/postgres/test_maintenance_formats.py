@@ -15,12 +15,12 @@ from tests.postgres.ledger_format import PLACE
 from tests.told import Told
 
 from thermocline.api.catalog_metrics import catalog_registry
-from thermocline.catalog.tables import insert_lake_table
 from thermocline.cli.main import run
 from thermocline.core.names import TableName
 from thermocline.core.policy import formats
 from thermocline.core.types import LakeColumn
 from thermocline.errors.maintenance import PolicyKeyUnknown
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
 from thermocline.maintain import plugins
 from thermocline.maintain.health import collect_health
@@ -68,7 +68,7 @@ def told(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> C
         str(tmp_path), TableName("lab", "readings"), (column,), "id", "none", table_uuid=uuid.uuid4()
     )
     with closing(connect(database, autocommit=True)) as conn:
-        insert_lake_table(conn, "lab", "readings", made.metadata_location)
+        lake_catalog().insert_table(conn, TableName("lab", "readings"), made.metadata_location)
     (tmp_path / f"{BOOK}.json").write_text(
         json.dumps({"version": 1, "properties": {}, "pages": [[1], [2], [3], [4], [5]]})
     )

@@ -20,12 +20,12 @@ from thermocline.catalog.maintenance.lake_tables import add_lake_table, read_mai
 from thermocline.catalog.maintenance.passes import pass_lock
 from thermocline.catalog.maintenance.policies import NamespaceScope, apply_policy
 from thermocline.catalog.safety import Owner
-from thermocline.catalog.tables import insert_lake_table
 from thermocline.core.names import TableName
 from thermocline.core.policy.operations import ALL_DISABLED
 from thermocline.core.policy.resolve import change_policy, parse_changes
 from thermocline.core.types import LakeColumn
 from thermocline.errors.maintenance import FolderInUse, StillWaiting
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
 from thermocline.maintain.health import collect_health, read_health
 from thermocline.maintain.janitor import remove_leftover_lakes
@@ -56,7 +56,7 @@ def conn(database: str, tmp_path: Path) -> Iterator[psycopg.Connection[Any]]:
     with closing(connect(database, autocommit=True)) as conn:
         for name in NAMES:
             made = create_lake_table(str(tmp_path), name, (column,), "id", "none", table_uuid=uuid.uuid4())
-            insert_lake_table(conn, name.schema, name.table, made.metadata_location)
+            lake_catalog().insert_table(conn, name, made.metadata_location)
             add_lake_table(conn, name)
         apply_policy(conn, NamespaceScope(), lambda before: change_policy(before, parse_changes(OFF)))
         yield conn

@@ -20,7 +20,6 @@ from thermocline.catalog.maintenance.lake_tables import add_lake_table, read_lak
 from thermocline.catalog.maintenance.passes import close_dead_passes, pass_lock, prune_passes
 from thermocline.catalog.maintenance.policies import apply_policy
 from thermocline.catalog.safety import Owner
-from thermocline.catalog.tables import insert_lake_table
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.names import TableName
 from thermocline.core.policy.operations import ALL_DISABLED
@@ -28,6 +27,7 @@ from thermocline.core.policy.resolve import change_policy, parse_changes
 from thermocline.core.types import LakeColumn
 from thermocline.errors import Paused
 from thermocline.errors.maintenance import EngineUnknown, LakeTableUnknown, PassRunning
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.engines import engine as engines
@@ -96,7 +96,7 @@ def lab(database: str, tmp_path: Path) -> Lab:
     )
     made = create_lake_table(str(tmp_path), LAKE, (column,), "id", "none", table_uuid=uuid.uuid4())
     with closing(connect(database, autocommit=True)) as conn:
-        insert_lake_table(conn, LAKE.schema, LAKE.table, made.metadata_location)
+        lake_catalog().insert_table(conn, LAKE, made.metadata_location)
         add_lake_table(conn, LAKE)
         entry = read_lake_table_entry(conn, LAKE)
     assert entry is not None

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from tests.told import Told
 
-from thermocline.catalog.tables import insert_lake_table
 from thermocline.cli.main import run
 from thermocline.core.names import TableName
 from thermocline.core.types import LakeColumn
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
 from thermocline.runtime.pg import connect
 
@@ -30,7 +30,7 @@ def told(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> C
         str(tmp_path), TableName("lab", "readings"), (column,), "id", "none", table_uuid=uuid.uuid4()
     )
     with closing(connect(database, autocommit=True)) as conn:
-        insert_lake_table(conn, "lab", "readings", made.metadata_location)
+        lake_catalog().insert_table(conn, TableName("lab", "readings"), made.metadata_location)
 
     def command(*arguments: str) -> Told:
         capsys.readouterr()

@@ -10,6 +10,7 @@ import pytest
 from tests.flushes import watched_flushes
 from tests.spark.ground import Ground
 
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.runtime.pg import connect, read_endpoint
 from thermocline.spark.session import SparkPlan, spark_session
 
@@ -21,7 +22,9 @@ MASTER = "local[2,2]"
 def ground(database: str, tmp_path: Path) -> Ground:
     with closing(connect(database)) as conn:
         endpoint = read_endpoint(conn)
-    plan = SparkPlan(endpoint=endpoint, warehouse=str(tmp_path / "lake"), master=MASTER, driver_memory="2g")
+    warehouse = str(tmp_path / "lake")
+    catalog = lake_catalog().spark_properties(endpoint, warehouse)
+    plan = SparkPlan(catalog=catalog, warehouse=warehouse, master=MASTER, driver_memory="2g")
     return Ground(dsn=database, warehouse=tmp_path / "lake", spark=spark_session(plan))
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from pyspark import TaskContext
 
 from thermocline.core.names import TableName
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.exact_commit import OpStamp, append_range, load_table
 from thermocline.runtime.pg import connect, read_endpoint
 from thermocline.spark.jobs.copy import copy_partition
@@ -29,7 +30,12 @@ def main(dsn: str, warehouse: str, tasks_file: str) -> None:
         endpoint = read_endpoint(conn)
     options = {"spark.executor.extraJavaOptions": f"-Duser.timezone=UTC {os.environ.get('SPARK_SUBMIT_OPTS', '')}"}
     spark = spark_session(
-        SparkPlan(endpoint=endpoint, warehouse=warehouse, master="local-cluster[2,1,1024]", extra=options)
+        SparkPlan(
+            catalog=lake_catalog().spark_properties(endpoint, warehouse),
+            warehouse=warehouse,
+            master="local-cluster[2,1,1024]",
+            extra=options,
+        )
     )
     tasks = pickle.loads(Path(tasks_file).read_bytes())
     # A barrier puts one task on each executor, so both have shown that they can load the package.

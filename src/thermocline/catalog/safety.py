@@ -6,17 +6,12 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from psycopg import sql
-
 from thermocline.catalog.pins import read_pins_to_keep
-from thermocline.catalog.tables import ICEBERG_CATALOG
-from thermocline.core.names import TableName
 from thermocline.errors.maintenance import SafetyInputsUnreadable
 from thermocline.runtime.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/safety.sql")
 _ROWS_AT_ONCE = 10_000
-_OUR_RELATION = "thermocline_iceberg.iceberg_tables"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,37 +60,6 @@ def read_needs(conn: Connection, owner: Owner, pass_id: uuid.UUID | None, standb
 def read_staged(conn: Connection) -> frozenset[str]:
     """Every file that some op has registered and no commit has taken up, of all tables."""
     return frozenset(row[0] for row in conn.execute(_QUERIES["staged"]))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogTable:
-    """A table of some Iceberg catalog in this database; `relation` is where the catalog is kept, as Postgres quotes
-    it."""
-
-    relation: str
-    catalog: str
-    name: TableName
-
-    @property
-    def is_ours(self) -> bool:
-        return self.relation == _OUR_RELATION and self.catalog == ICEBERG_CATALOG
-
-    def __str__(self) -> str:
-        return str(self.name) if self.is_ours else f"{self.catalog}.{self.name}"
-
-
-def read_metadata_locations(conn: Connection) -> dict[CatalogTable, str]:
-    """The newest metadata file of every table of every Iceberg catalog that is kept in this database."""
-    found: dict[CatalogTable, str] = {}
-    for relation, is_readable in conn.execute(_QUERIES["iceberg_catalogs"]).fetchall():
-        if not is_readable:
-            raise SafetyInputsUnreadable(
-                f"This role may not read the Iceberg catalog {relation}: where its tables have files is not known."
-            )
-        rows = conn.execute(sql.SQL(_QUERIES["metadata_locations"]).format(sql.SQL(relation)))
-        for catalog, namespace, name, location in rows:
-            found[CatalogTable(relation=relation, catalog=catalog, name=TableName(namespace, name))] = location
-    return found
 
 
 def doom(conn: Connection, owner: Owner, files: Sequence[tuple[str, int]]) -> None:

@@ -15,7 +15,6 @@ from thermocline.core.types import LakeColumn
 from thermocline.errors import NotRegistered
 from thermocline.runtime.pg import Connection, load_queries
 
-ICEBERG_CATALOG = "thermocline"
 _QUERIES = load_queries("thermocline.catalog", "queries/tables.sql")
 
 
@@ -44,6 +43,11 @@ class NewTable:
     premake: int = 2
     profile: str | None = None
     lake_until: int | None = None
+
+    @property
+    def lake(self) -> TableName:
+        """The lake table's name in its Iceberg catalog."""
+        return TableName(self.lake_namespace, self.lake_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,24 +143,6 @@ def insert_table(
 
 def delete_table(conn: Connection, table_id: int) -> None:
     conn.execute(_QUERIES["delete_table"], {"table_id": table_id})
-
-
-def insert_lake_table(conn: Connection, namespace: str, name: str, metadata_location: str) -> None:
-    """Make the Iceberg table known to its catalog, in the caller's transaction."""
-    where = {"catalog": ICEBERG_CATALOG, "namespace": namespace, "name": name, "location": metadata_location}
-    conn.execute(_QUERIES["insert_iceberg_namespace"], where)
-    conn.execute(_QUERIES["insert_iceberg_table"], where)
-
-
-def delete_lake_table(conn: Connection, namespace: str, name: str) -> None:
-    conn.execute(_QUERIES["delete_iceberg_table"], {"catalog": ICEBERG_CATALOG, "namespace": namespace, "name": name})
-
-
-def read_lake_metadata_location(conn: Connection, namespace: str, name: str) -> str | None:
-    row = conn.execute(
-        _QUERIES["iceberg_table_exists"], {"catalog": ICEBERG_CATALOG, "namespace": namespace, "name": name}
-    ).fetchone()
-    return row[0] if row else None
 
 
 def insert_event(conn: Connection, table_id: int | None, action: str, sentence: str) -> None:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from thermocline.errors import BadTableName, UsageError
 
+LAKE_CATALOG = "thermocline"
+"""The name of the Iceberg catalog of the lake tables, in Spark and in the catalog itself."""
+
 MAX_IDENTIFIER_BYTES = 63
 MAX_JOINED_BYTES = 48  # leaves room for the suffixes of functions and the spill
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
-from thermocline.catalog import tables
 from thermocline.catalog.maintenance.lake_stats import StatsRow, read_orphan_estimate, read_published
 from thermocline.core.maintenance.health import Trend, find_warnings, measure, small_limit_bytes
 from thermocline.core.maintenance.outcome import Operation
@@ -15,6 +14,7 @@ from thermocline.core.policy.formats import Format
 from thermocline.core.policy.iceberg_format import ICEBERG
 from thermocline.core.policy.policy import Policy
 from thermocline.errors import LakeTableMissing
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.read.health_facts import read_health_facts, read_small_files
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.context import PassContext
@@ -24,14 +24,14 @@ from thermocline.runtime.pg import Connection
 
 
 class IcebergTables:
-    """Found in the JDBC catalog, rewritten in Spark, looked at through PyIceberg."""
+    """Iceberg tables: the lake catalog locates them, Spark rewrites them, PyIceberg reads their metadata."""
 
     @property
     def format(self) -> Format:
         return ICEBERG
 
     def locate(self, conn: Connection, name: TableName) -> Located:
-        location = tables.read_lake_metadata_location(conn, name.schema, name.table)
+        location = lake_catalog().read_metadata_location(conn, name)
         if location is None:
             raise LakeTableMissing(f"There is no Iceberg table {name} in the catalog.")
         metadata = read_lake_table(location).metadata

@@ -14,10 +14,12 @@ from thermocline.catalog import journal
 from thermocline.catalog import unregistered_lakes as kept_lakes
 from thermocline.catalog.database_identity import check_home
 from thermocline.catalog.pauses import read_paused_since
-from thermocline.catalog.safety import CatalogTable, Owner, read_metadata_locations
+from thermocline.catalog.safety import Owner
 from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.errors import ThermoclineError
 from thermocline.errors.maintenance import FolderInUse, LakeTableUnknown
+from thermocline.lake.catalogs.base import CatalogTable
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.files.delete_files import delete_file
 from thermocline.lake.files.delete_trees import folder_forms, forms_meet
 from thermocline.lake.files.deletion_check import NeededFiles
@@ -86,7 +88,7 @@ def _tables_around(conn: Connection, paths: Sequence[str]) -> dict[CatalogTable,
     forms = {form for folder in {path.rpartition("/")[0] for path in paths} for form in folder_forms(folder)}
     return {
         table: location
-        for table, location in read_metadata_locations(conn).items()
+        for table, location in lake_catalog().read_all_metadata_locations(conn).items()
         if any(forms_meet(forms, folder_forms(place)) for place in folders_or_guess(location).all)
     }
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from thermocline.catalog.safety import CatalogTable, read_metadata_locations
 from thermocline.errors import LakeFileUnreadable
 from thermocline.errors.maintenance import GcForbidden
+from thermocline.lake.catalogs.base import CatalogTable
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.files.delete_trees import may_be_below
 from thermocline.lake.files.folders import TableFolders, folders_or_guess, is_same_folder, read_folders
 from thermocline.lake.files.other_writers import metadata_folders
@@ -69,7 +70,7 @@ def _others(context: PassContext) -> dict[CatalogTable, str]:
     """Every table of every catalog in the database but this one."""
     return {
         table: location
-        for table, location in read_metadata_locations(context.conn).items()
+        for table, location in lake_catalog().read_all_metadata_locations(context.conn).items()
         if not (table.is_ours and table.name == context.target.name)
     }
 

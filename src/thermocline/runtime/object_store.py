@@ -53,19 +53,6 @@ class ObjectStore:
         }
         return {name: value for name, value in variables.items() if value is not None}
 
-    def iceberg_properties(self) -> dict[str, str]:
-        """The store as the properties that Java's S3FileIO and PyIceberg read."""
-        properties = {
-            "s3.endpoint": self.endpoint,
-            "s3.region": self.region,
-            "client.region": self.region,
-            "s3.path-style-access": "true" if self.path_style else "false",
-            "s3.access-key-id": self.access_key,
-            "s3.secret-access-key": self.secret_key,
-            "s3.session-token": self.session_token,
-        }
-        return {name: value for name, value in properties.items() if value is not None}
-
 
 _in_use: ObjectStore | None = None
 

@@ -34,7 +34,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a connection really leads, as libpq resolved it: for drivers that are not libpq (JDBC)."""
+    """Where a connection leads, as libpq resolved it: for drivers that are not libpq."""
 
     host: str
     port: int

@@ -55,12 +55,6 @@ def renumber(conn: Connection, table_id: int, first_free: int) -> None:
     conn.execute(_QUERIES["renumber"], {"table_id": table_id, "first_free": first_free})
 
 
-def swap_metadata(conn: Connection, namespace: str, name: str, *, before: str, after: str) -> bool:
-    """Point the catalog at another metadata file, if it points at the one that was looked at."""
-    where = {"namespace": namespace, "name": name, "before": before, "after": after}
-    return conn.execute(_QUERIES["swap_metadata"], where).rowcount == 1
-
-
 def note_lake_behind(conn: Connection, table_id: int) -> None:
     """The lake's schema may not be the table's: the next cycle compares them."""
     conn.execute(_QUERIES["lake_behind"], {"table_id": table_id})

@@ -1,8 +1,7 @@
-"""The one way to make a Spark session that can read and commit the lake.
+"""Make a Spark session that can read and commit the lake.
 
-Iceberg's JDBC catalog writes the Spark catalog's name into every row of `iceberg_tables`, and the rows must say
-`thermocline` for PyIceberg to find them: so the Spark catalog is called `thermocline`, and the table of `public.events`
-is `thermocline.public.events`.
+The Spark catalog is called `thermocline`: the lake table of `public.events` is `thermocline.public.events`. Which
+Iceberg catalog that is, the caller's properties say (`lake/catalogs`).
 """
 
 from __future__ import annotations
@@ -13,37 +12,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-from thermocline.core.names import TableName
-from thermocline.errors import RefusedError
+from thermocline.core.names import LAKE_CATALOG, TableName
 from thermocline.runtime.artifacts import spark_jar_paths
 from thermocline.runtime.file_io import fsync_environment
-from thermocline.runtime.locations import location_of
 from thermocline.runtime.object_store import current_store, is_object_location
-from thermocline.runtime.pg import Endpoint
 
-LAKE_CATALOG = "thermocline"
-ICEBERG_SCHEMA = "thermocline_iceberg"
-_LOCAL_FILES = {
-    "hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
-    # Spark has opened Hadoop's own long before, and a cached one would be given whatever the setting says.
-    "hadoop.fs.file.impl.disable.cache": "true",
-}
-"""Hadoop's own local file system starts the program `chmod` twice for each file it makes, 13 ms; this one asks the
-system itself."""
 _CATALOGS: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkPlan:
-    """What a session is made from. `extra` wins over the defaults of the context; `warehouse` is a URI or an absolute
-    path."""
+    """What a session is made from. `catalog` are Iceberg's catalog properties; `warehouse` is a URI or an absolute path;
+    `extra` overrides the defaults of the context."""
 
-    endpoint: Endpoint
+    catalog: Mapping[str, str] = field(repr=False)
     warehouse: str
     master: str = "local[*]"
     app_name: str = "thermocline"
@@ -52,10 +38,8 @@ class SparkPlan:
 
 
 def spark_session(plan: SparkPlan) -> SparkSession:
-    """A session of its own on `plan`'s database. The Spark context under it is one per process: the first plan's master
-    and jars stand."""
-    # Executors run the same interpreter as the driver, so that the same package and the same pyarrow load on both
-    # sides.
+    """A new session for `plan`. The Spark context is one per process: it keeps the first plan's master and jars."""
+    # Executors run the driver's interpreter, so that both load the same package and the same pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
@@ -68,7 +52,7 @@ def spark_session(plan: SparkPlan) -> SparkSession:
     for name, value in plan_catalog_conf(plan).items():
         session.conf.set(name, value)
     if is_object_location(plan.warehouse):
-        # Tasks find the store by their environment, as they find Postgres by the DSN in them.
+        # Tasks read the store from their environment.
         session.sparkContext.environment.update(current_store().environment())
     session.sparkContext.environment.update(fsync_environment())
     session.sparkContext.setLogLevel("ERROR")
@@ -76,7 +60,7 @@ def spark_session(plan: SparkPlan) -> SparkSession:
 
 
 def plan_context_conf(plan: SparkPlan, jars: Iterable[Path]) -> dict[str, str]:
-    """What is fixed for the life of the Spark context."""
+    """The configuration that is fixed for the life of the Spark context."""
     conf = {
         "spark.jars": ",".join(str(jar) for jar in jars),
         "spark.ui.enabled": "false",
@@ -97,34 +81,18 @@ def plan_context_conf(plan: SparkPlan, jars: Iterable[Path]) -> dict[str, str]:
 
 
 def plan_catalog_conf(plan: SparkPlan) -> dict[str, str]:
-    """Where this session's lake is; the password is in one value whose key Spark itself redacts."""
+    """Where this session's lake is."""
     catalog = f"spark.sql.catalog.{LAKE_CATALOG}"
-    conf = {
+    return {
         catalog: "org.apache.iceberg.spark.SparkCatalog",
-        f"{catalog}.type": "jdbc",
-        f"{catalog}.uri": jdbc_url(plan.endpoint, schema=ICEBERG_SCHEMA),
-        f"{catalog}.jdbc.user": plan.endpoint.user,
-        f"{catalog}.jdbc.schema-version": "V1",
-        f"{catalog}.warehouse": location_of(plan.warehouse),
-        # A server that restarted ends connections with these; the catalog connects again, and its compare-and-swap is
-        # safe to repeat.
-        f"{catalog}.retryable_status_codes": "57P01,57P02,57P03",
-        # Another process may commit at any time, so a cached table would be a stale one.
+        **{f"{catalog}.{name}": value for name, value in plan.catalog.items()},
+        # Another process may commit at any time, so a cached table may be stale.
         f"{catalog}.cache-enabled": "false",
     }
-    if not is_object_location(plan.warehouse):
-        conf |= {f"{catalog}.{name}": value for name, value in _LOCAL_FILES.items()}
-    else:
-        conf[f"{catalog}.io-impl"] = "org.apache.iceberg.io.ResolvingFileIO"
-        conf |= {f"{catalog}.{name}": value for name, value in current_store().iceberg_properties().items()}
-    if plan.endpoint.password:
-        conf[f"{catalog}.jdbc.password"] = plan.endpoint.password
-    return conf
 
 
-def lake_catalog(spark: SparkSession) -> Any:
-    """Iceberg's own catalog object of this session's database, whichever session the JVM thinks is active; one per
-    session."""
+def java_catalog(spark: SparkSession) -> Any:
+    """Iceberg's Java catalog object of this session, one per session. Independent of the JVM's active session."""
     jvm: Any = spark._jvm
     if (held := _CATALOGS.get(spark)) is not None:
         return held
@@ -146,20 +114,6 @@ def _catalog_keys(spark: SparkSession, prefix: str) -> list[str]:
         if (key := str(keys.next())).startswith(prefix):
             found.append(key)
     return found
-
-
-def jdbc_url(endpoint: Endpoint, *, schema: str | None = None) -> str:
-    """The endpoint as JDBC writes it, without role and password."""
-    if endpoint.host.startswith("/"):
-        raise RefusedError(
-            f"Spark reaches Postgres by TCP only, and the DSN leads to the socket directory {endpoint.host}.",
-            hint="Give the DSN a host name or address, for example host=127.0.0.1.",
-        )
-    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
-    options = {"ApplicationName": "thermocline", "connectTimeout": "10", "tcpKeepAlive": "true"}
-    if schema:
-        options["currentSchema"] = schema
-    return f"jdbc:postgresql://{host}:{endpoint.port}/{quote(endpoint.dbname, safe='')}?{urlencode(options)}"
 
 
 def lake_identifier(name: TableName) -> str:

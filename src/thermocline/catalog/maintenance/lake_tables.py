@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from thermocline.catalog.safety import Owner
-from thermocline.catalog.tables import ICEBERG_CATALOG
-from thermocline.core.names import TableName
+from thermocline.core.names import LAKE_CATALOG, TableName
 from thermocline.runtime.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/lake_tables.sql")
@@ -43,7 +42,7 @@ class Maintained:
 
 
 def _where(name: TableName) -> dict[str, object]:
-    return {"catalog": ICEBERG_CATALOG, "namespace": name.schema, "name": name.table}
+    return {"catalog": LAKE_CATALOG, "namespace": name.schema, "name": name.table}
 
 
 def add_lake_table(conn: Connection, name: TableName, format: str = "iceberg") -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from psycopg.types.json import Jsonb
 
 from thermocline.catalog.safety import Owner
-from thermocline.catalog.tables import ICEBERG_CATALOG
+from thermocline.core.names import LAKE_CATALOG
 from thermocline.core.policy.resolve import NOTHING, PolicyChanges, policy_from_json, policy_to_json
 from thermocline.runtime.pg import Connection, load_queries
 
@@ -54,5 +54,5 @@ def _kind(scope: PolicyScope) -> str:
 
 def _values(scope: PolicyScope) -> dict[str, object]:
     if isinstance(scope, NamespaceScope):
-        return {"catalog": ICEBERG_CATALOG, "namespace": scope.namespace}
+        return {"catalog": LAKE_CATALOG, "namespace": scope.namespace}
     return scope.values()

@@ -26,19 +26,6 @@ select unnest(array[base_snapshot, result_snapshot]), format('operation %%s (%%s
 -- name: staged
 select path from thermocline.staged_files
 
--- name: iceberg_catalogs
--- Every JDBC catalog of the database: Iceberg keeps them in tables of this name, in whatever schema.
-select c.oid::regclass::text, has_table_privilege(c.oid, 'select') and has_schema_privilege(c.relnamespace, 'usage')
-  from pg_class c
- where c.relname = 'iceberg_tables' and c.relkind in ('r', 'p', 'v')
-   and 3 = (select count(*) from pg_attribute a
-             where a.attrelid = c.oid and not a.attisdropped and a.attname in ('catalog_name', 'table_namespace', 'table_name'))
-   and exists (select from pg_attribute a where a.attrelid = c.oid and not a.attisdropped and a.attname = 'metadata_location')
- order by 1
-
--- name: metadata_locations
-select catalog_name, table_namespace, table_name, metadata_location from {} where metadata_location is not null
-
 -- name: doom
 insert into thermocline.doomed_files (path, table_id, lake_id, size_bytes)
 select path, %(table_id)s, %(lake_id)s, size_bytes from unnest(%(paths)s::text[], %(sizes)s::bigint[]) f(path, size_bytes)

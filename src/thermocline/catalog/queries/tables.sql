@@ -33,21 +33,5 @@ select name, attnum, base_type, pg_type, lake_type, form, field_id, required, mi
 -- name: delete_table
 delete from thermocline.tables where id = %(table_id)s
 
--- name: insert_iceberg_table
-insert into thermocline_iceberg.iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type)
-values (%(catalog)s, %(namespace)s, %(name)s, %(location)s, 'TABLE')
-
--- name: insert_iceberg_namespace
-insert into thermocline_iceberg.iceberg_namespace_properties (catalog_name, namespace, property_key, property_value)
-values (%(catalog)s, %(namespace)s, 'exists', 'true') on conflict do nothing
-
--- name: iceberg_table_exists
-select metadata_location from thermocline_iceberg.iceberg_tables
- where catalog_name = %(catalog)s and table_namespace = %(namespace)s and table_name = %(name)s
-
 -- name: insert_event
 insert into thermocline.events (table_id, action, sentence) values (%(table_id)s, %(action)s, %(sentence)s)
-
--- name: delete_iceberg_table
-delete from thermocline_iceberg.iceberg_tables
- where catalog_name = %(catalog)s and table_namespace = %(namespace)s and table_name = %(name)s

@@ -21,6 +21,7 @@ from thermocline.core.names import TableName
 from thermocline.errors import GatewayBusy, PostgresUnreachable, UnknownLakeTable
 from thermocline.gateway.lake_arm.row_sources import Cancelled
 from thermocline.gateway.sql.column_mapping import ColumnsByName, DeclaredColumn, MappedTable, map_column
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.runtime.pg import SESSION_SETTINGS, load_queries
 
@@ -166,11 +167,8 @@ class CatalogReader:
 
     def read_facts(self, name: TableName) -> MappedTable:
         """The table as it is now."""
-        try:
-            rows = self._rows("metadata_location", (name.schema, name.table))
-        except psycopg.errors.UndefinedTable:
-            rows = []
-        if not rows or rows[0][0] is None:
+        location = self._read_metadata_location(name)
+        if location is None:
             self._known.pop(name, None)
             raise UnknownLakeTable(f"There is no lake table for {name}.")
         declared = [_declared(row) for row in self._rows("declared_columns", (name.schema, name.table))]
@@ -178,11 +176,21 @@ class CatalogReader:
         # Columns that changed since they were registered are asked for by the field's number: names change hands,
         # numbers never do.
         by_number = {number[1]: column for column in declared if (number := _NUMBERED.fullmatch(column.name))}
-        table = read_lake_table(str(rows[0][0]))
+        table = read_lake_table(location)
         found = (map_column(f, by_number.get(str(f.field_id)) or by_name.get(f.name)) for f in table.fields)
         facts = MappedTable(name=name, table=table, columns=ColumnsByName(column for column in found if column))
         self._known[name] = _Known(facts, time.monotonic())
         return facts
+
+    def _read_metadata_location(self, name: TableName) -> str | None:
+        """The current metadata file of a registered table's lake."""
+        with self.connection() as conn:
+            try:
+                if conn.execute(_QUERIES["registered_table"].encode(), (name.schema, name.table)).fetchone() is None:
+                    return None
+                return lake_catalog().read_metadata_location(conn, name)
+            except psycopg.errors.UndefinedTable:
+                return None
 
     def _rows(self, query: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
         with self.connection() as conn:

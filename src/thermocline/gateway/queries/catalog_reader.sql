@@ -1,12 +1,8 @@
 -- name: login_verifier
 select verifier from thermocline.gateway_logins where name = %s
 
--- name: metadata_location
-select i.metadata_location
-from thermocline.tables t
-join thermocline_iceberg.iceberg_tables i
-    on i.catalog_name = 'thermocline' and i.table_namespace = t.lake_namespace and i.table_name = t.lake_name
-where t.lake_namespace = %s and t.lake_name = %s
+-- name: registered_table
+select t.id from thermocline.tables t where t.lake_namespace = %s and t.lake_name = %s
 
 -- name: published_snapshot
 select c.s

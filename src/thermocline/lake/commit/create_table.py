@@ -39,6 +39,7 @@ from pyiceberg.types import (
 from thermocline.core.names import TableName
 from thermocline.core.types import LakeColumn, identifier_fields
 from thermocline.errors import LakeNotWritable
+from thermocline.lake.catalogs.storage_properties import store_properties
 from thermocline.runtime.locations import location_of
 from thermocline.runtime.object_store import current_store
 
@@ -114,7 +115,7 @@ def create_lake_table(
     try:
         ToOutputFile.table_metadata(
             metadata,
-            load_file_io(current_store().iceberg_properties(), metadata_location).new_output(metadata_location),
+            load_file_io(store_properties(current_store()), metadata_location).new_output(metadata_location),
         )
     except OSError as problem:
         raise LakeNotWritable(f"The warehouse {warehouse} cannot be written: {problem}.") from problem

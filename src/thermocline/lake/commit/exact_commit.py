@@ -37,7 +37,7 @@ from thermocline.parquet.deletes.position_deletes import DeleteFile
 from thermocline.parquet.encode.lake_writer import LakeFile
 from thermocline.parquet.footer.metrics import FooterFacts, plan_metrics, position_delete_metrics, read_footer_facts
 from thermocline.parquet.values.partition_values import LakePartition, PartitionValue
-from thermocline.spark.session import lake_catalog
+from thermocline.spark.session import java_catalog
 
 FENCE_PROPERTY = "thermocline.fence"
 
@@ -92,7 +92,7 @@ def load_table(spark: SparkSession, name: TableName) -> LakeHead:
     jvm: Any = spark._jvm
     try:
         space = java_class(jvm, "org.apache.iceberg.catalog.Namespace").of(_strings(spark, name.schema))
-        table = lake_catalog(spark).loadTable(
+        table = java_catalog(spark).loadTable(
             java_class(jvm, "org.apache.iceberg.catalog.TableIdentifier").of(space, name.table)
         )
         base = table.operations().current()

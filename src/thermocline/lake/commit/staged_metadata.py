@@ -1,7 +1,7 @@
-"""A metadata file that was written for a commit and lost the race is removed: Iceberg's JDBC catalog leaves it behind.
+"""Remove the metadata file of a commit that lost the race; Iceberg's catalogs leave it behind.
 
-Only once it is certain that it can never become the table's: the head it was written on is no longer the head, so its
-compare-and-swap can no longer succeed. It is known by its content, and a file that the table names is never touched.
+The file is removed only when it can never become current: the metadata it was written on is no longer current, so its
+compare-and-swap cannot succeed. The file is found by its content, and a file that the table names is never removed.
 """
 
 from __future__ import annotations

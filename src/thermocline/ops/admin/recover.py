@@ -26,6 +26,7 @@ from thermocline.catalog.maintenance.lake_tables import Maintained, read_maintai
 from thermocline.catalog.tables import insert_event
 from thermocline.core.plan.recovery import Candidate, RecoveryTarget, plan_metadata, plan_target
 from thermocline.errors import CopiedDatabase, LakeFileUnreadable, LostRace
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.evolve_schema import write_metadata
 from thermocline.lake.read.metadata_file import read_metadata_file
 from thermocline.lake.read.missing_files import MissingFile, find_missing, read_sizes
@@ -38,7 +39,7 @@ from thermocline.lake.read.newer_metadata import (
 )
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect
-from thermocline.seam.schema_changes import note_lake_behind, swap_metadata
+from thermocline.seam.schema_changes import note_lake_behind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +206,7 @@ def _apply(conn: Connection, table: Maintained, seen: _Seen, target: RecoveryTar
     written = write_metadata(metadata, seen.head.rpartition("/")[0], above)
     fault_point("recover-written")
     with conn.transaction():
-        if not swap_metadata(conn, table.lake.schema, table.lake.table, before=seen.head, after=written):
+        if not lake_catalog().swap_metadata_location(conn, table.lake, before=seen.head, after=written):
             raise LostRace(
                 f"The lake table of {table.label} moved since it was looked at; run `thermocline recover` again."
             )

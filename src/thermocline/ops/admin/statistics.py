@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import dict_row
 
 from thermocline.catalog.tables import RegisteredTable
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.runtime.pg import Connection, load_queries
 from thermocline.runtime.settings import Settings
@@ -36,17 +38,21 @@ class LakeStatistics:
 
 def read_statistics(conn: Connection, table: RegisteredTable) -> LakeStatistics | None:
     """The lake's rows and the planner's; None while the table has no lake or no foreign table."""
-    found = conn.execute(_QUERIES["lake_statistics"].encode(), [table.id]).fetchone()
-    if found is None:
+    with conn.cursor(row_factory=dict_row) as cursor:
+        found = cursor.execute(_QUERIES["lake_statistics"].encode(), [table.id]).fetchone()
+    location = lake_catalog().read_metadata_location(conn, table.lake)
+    if found is None or location is None:
         return None
-    location, snapshot, _, known, version = found
     rows = 0
-    if snapshot is not None:
-        files = read_lake_table(str(location)).files(snapshot)
+    if found["snapshot"] is not None:
+        files = read_lake_table(location).files(found["snapshot"])
         deleted = sum(delete.record_count for delete in files.deletes if not delete.equality_ids)
         rows = max(0, sum(file.record_count for file in files.data) - deleted)
     return LakeStatistics(
-        snapshot=snapshot, rows=rows, known_rows=known if known >= 0 else None, server_version=version
+        snapshot=found["snapshot"],
+        rows=rows,
+        known_rows=found["known_rows"] if found["known_rows"] >= 0 else None,
+        server_version=found["server_version"],
     )
 
 

@@ -1,7 +1,3 @@
--- name: metadata_location
-select metadata_location from thermocline_iceberg.iceberg_tables
- where catalog_name = 'thermocline' and table_namespace = %(namespace)s and table_name = %(name)s
-
 -- name: ranges
 select p.schema_name, p.name, p.lo, p.hi, p.is_whole,
        p.is_attached and not p.is_whole

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from thermocline.catalog import tables
 from thermocline.catalog.unregistered_lakes import KeptLake, PastPartition, find_kept
 from thermocline.core.axis import AXIS_MIN, KeyType, render_axis
 from thermocline.core.names import TableName
 from thermocline.core.types import LakeColumn, plan_lake_columns
 from thermocline.errors import LakeNotAdoptable
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.create_table import CreatedLake
 from thermocline.lake.read.table_metadata import LakeTable, read_lake_table
 from thermocline.runtime.pg import Connection
@@ -52,7 +52,7 @@ def plan_adoption(
 ) -> Adoption:
     """Check that the lake is this table's and unchanged since it was left; refuse with the first reason."""
     name = heap.name
-    found = tables.read_lake_metadata_location(conn, name.schema, name.table)
+    found = lake_catalog().read_metadata_location(conn, name)
     kept = find_kept(conn, name.schema, name.table)
     if found is None:
         raise LakeNotAdoptable(

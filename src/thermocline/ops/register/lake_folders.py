@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thermocline.catalog import tables
 from thermocline.catalog import unregistered_lakes as kept_lakes
-from thermocline.catalog.safety import read_metadata_locations
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.files.delete_trees import delete_tree, judge_tree
 from thermocline.lake.files.folders import folders_or_guess
 from thermocline.runtime.pg import Connection
@@ -14,7 +14,7 @@ def remove_lake_files(conn: Connection, location: str) -> None:
     """Delete every file of a lake table that no catalog knows any more; refused when some table has files there."""
     in_use = [
         place
-        for metadata in read_metadata_locations(conn).values()
+        for metadata in lake_catalog().read_all_metadata_locations(conn).values()
         for place in (metadata, *folders_or_guess(metadata).all)
     ]
     in_use += [*kept_lakes.read_kept_locations(conn), *(table.lake_location for table in tables.read_tables(conn))]

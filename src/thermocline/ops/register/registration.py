@@ -36,6 +36,7 @@ from thermocline.errors import (
     RegistrationUnknown,
     ThermoclineError,
 )
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.create_table import CreatedLake, create_lake_table, plan_location
 from thermocline.ops.admin.init_database import check_privileges
 from thermocline.ops.register.adoption import Adoption
@@ -215,7 +216,7 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
         chosen = PolicyChanges(values={}, preset=plan.preset)
         apply_policy(conn, Owner(table_id=table_id), lambda stored: change_policy(stored, chosen))
     if plan.adoption is None:
-        tables.insert_lake_table(conn, new.lake_namespace, new.lake_name, lake.metadata_location)
+        lake_catalog().insert_table(conn, new.lake, lake.metadata_location)
     apply_schemas(conn, objects.seam.schema, heap.owner)
     apply_gateway_server(conn, heap.owner, host=host, port=port, password=secrets.token_urlsafe(24))
     seam = SeamDefinition(

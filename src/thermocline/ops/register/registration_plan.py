@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from thermocline.catalog import tables
 from thermocline.catalog.profiles import StorageProfile, find_profile
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, parse_duration, render_axis
 from thermocline.core.modes.mode import Mode
@@ -27,6 +26,7 @@ from thermocline.errors import (
     UsageError,
     WrongCombination,
 )
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.ops.register.adoption import Adoption, find_rows_the_heap_lacks, plan_adoption
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.settings import Settings
@@ -276,7 +276,7 @@ def check_names_free(conn: Connection, heap: HeapFacts, objects: SeamObjects, *,
             raise CannotRegister(
                 f"A relation {taken} exists already.", hint="Rename or drop it, or give another --seam-schema."
             )
-    if not adopts and tables.read_lake_metadata_location(conn, heap.name.schema, heap.name.table):
+    if not adopts and lake_catalog().read_metadata_location(conn, heap.name):
         raise CannotRegister(
             f"The lake has a table {heap.name} already, from an earlier registration.",
             hint=(

@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from psycopg import sql
 
-from thermocline.catalog import journal, tables
+from thermocline.catalog import journal
 from thermocline.core.axis import render_axis
 from thermocline.core.names import TableName
 from thermocline.core.plan.restore import RestoreRange, plan_restore
 from thermocline.errors import ChecksumMismatch, DeltaNotEmpty, WrittenMeanwhile
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.ops.data_files import list_files
 from thermocline.ops.spanning_table import SpanningTable
 from thermocline.parquet.deletes.position_deletes import KnownDeletes
@@ -114,7 +115,7 @@ def _check(conn: Connection, table: SpanningTable, part: RestoreRange, filled: F
     upserts = _read_hashes(conn, seam.objects.delta, shape, sql.SQL("x._op = 0 and {}").format(pending))[:, 0]
     held = sum_of(upserts.copy())
     tier_key_id = next(column.field_id for column in registered.columns if column.name == registered.tier_key)
-    metadata = tables.read_lake_metadata_location(conn, registered.lake_namespace, registered.lake_name)
+    metadata = lake_catalog().read_metadata_location(conn, registered.lake)
     assert metadata is not None
     known = KnownDeletes()
     for file in list_files(metadata, snapshot, registered.name, tier_key_id):

@@ -23,6 +23,7 @@ from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.core.names import TableName
 from thermocline.core.plan.restore import RestoreRange
 from thermocline.errors import DeltaNotEmpty, HeapLacksRows, SeamInUse, ThermoclineError, WrittenMeanwhile
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.ops.fold import fold
 from thermocline.ops.register.lake_folders import remove_lake_files
 from thermocline.ops.register.registration import SEAM_SCHEMA_COMMENT
@@ -266,7 +267,7 @@ def _forget(work: Leaving, keep_lake: bool) -> str | None:
     remove_truncation(conn, objects)
     remove_seam_objects(conn, objects, captured)
     if not keep_lake:
-        tables.delete_lake_table(conn, table.lake_namespace, table.lake_name)
+        lake_catalog().delete_table(conn, table.lake)
         kept_lakes.leave_location(conn, table.lake_location)
     tables.delete_table(conn, table.id)
     _remove_seam_schema(conn, objects.seam.schema)
@@ -289,7 +290,7 @@ def _drop_kept(conn: Connection, name: TableName, *, dry_run: bool) -> Unregiste
         check_lakes(conn)
         check_home(conn)
         with conn.transaction():
-            tables.delete_lake_table(conn, kept.namespace, kept.name)
+            lake_catalog().delete_table(conn, TableName(kept.namespace, kept.name))
             kept_lakes.forget_kept(conn, kept.uuid)
             kept_lakes.leave_location(conn, kept.location)
             tables.insert_event(conn, None, "unregister", f"The lake that {name} had left was dropped.")

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from pyspark.sql import SparkSession
 
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.runtime.pg import connect, read_endpoint
 from thermocline.runtime.settings import Settings
 from thermocline.spark.session import SparkPlan, spark_session
@@ -23,7 +24,7 @@ def spark_source(dsn: str, settings: Settings) -> Callable[[], SparkSession]:
         with connect(dsn, application_name="thermocline spark") as conn:
             endpoint = read_endpoint(conn)
         plan = SparkPlan(
-            endpoint=endpoint,
+            catalog=lake_catalog().spark_properties(endpoint, settings.warehouse_location),
             warehouse=settings.warehouse_location,
             master=settings.spark_master,
             driver_memory=settings.spark_driver_memory,

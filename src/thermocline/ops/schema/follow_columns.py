@@ -13,9 +13,10 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from thermocline.catalog.tables import RegisteredTable, find_table, insert_event, read_lake_metadata_location
+from thermocline.catalog.tables import RegisteredTable, find_table, insert_event
 from thermocline.core.plan.schema_change import FieldChange, LakeSchemaRefusal, plan_lake_schema, render_change
 from thermocline.errors import HeapChanged, LakeTableMissing, LostRace, SchemaNotFollowed, ThermoclineError
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.evolve_schema import fields_of, remove_evolved, write_evolved
 from thermocline.lake.read.metadata_file import read_metadata_file
 from thermocline.ops.schema.follow_owner import follow_owner
@@ -29,7 +30,6 @@ from thermocline.seam.schema_changes import (
     read_following,
     read_missing,
     renumber,
-    swap_metadata,
 )
 
 
@@ -55,8 +55,8 @@ def check_followed(conn: Connection, table: RegisteredTable) -> None:
 
 
 def _apply_lake(conn: Connection, registered: RegisteredTable, settings: Settings) -> tuple[str, ...]:
-    namespace, name = registered.lake_namespace, registered.lake_name
-    before = read_lake_metadata_location(conn, namespace, name)
+    catalog = lake_catalog()
+    before = catalog.read_metadata_location(conn, registered.lake)
     if before is None:
         raise LakeTableMissing(f"The lake table of {registered.name} is not in its catalog any more.")
     told = read_metadata_file(before)
@@ -69,7 +69,9 @@ def _apply_lake(conn: Connection, registered: RegisteredTable, settings: Setting
         with short_locks(
             conn, settings.lock_timeout_ms, [registered.heap_oid], f"rebuild the seam of {registered.name}"
         ):
-            if after != before and not swap_metadata(conn, namespace, name, before=before, after=after):
+            if after != before and not catalog.swap_metadata_location(
+                conn, registered.lake, before=before, after=after
+            ):
                 raise LostRace(
                     f"The lake table of {registered.name} moved since it was looked at; its schema is as it was."
                 )
@@ -81,7 +83,7 @@ def _apply_lake(conn: Connection, registered: RegisteredTable, settings: Setting
         if (
             after != before
             and not conn.broken
-            and (head := read_lake_metadata_location(conn, namespace, name)) not in (after, None)
+            and (head := catalog.read_metadata_location(conn, registered.lake)) not in (after, None)
         ):
             with suppress(ThermoclineError, OSError):  # the reason of the failure counts; pruning takes the file later
                 remove_evolved(after, head)

@@ -33,6 +33,7 @@ from thermocline.core.verification import (
     plan_ranges,
 )
 from thermocline.errors import LakeLayoutUnsupported
+from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.read.scan import may_apply
 from thermocline.lake.read.table_metadata import LakeFile, read_lake_table
 from thermocline.maintain.verify_manifests import check_manifests, verify_lake_table
@@ -155,11 +156,10 @@ def _read_lake(
     registered = table.registered
     if cut.s is None:
         return _Lake(files={}, problems=())
-    where = {"namespace": registered.lake_namespace, "name": registered.lake_name}
-    found = conn.execute(_QUERIES["metadata_location"], where).fetchone()
-    if found is None:
+    location = lake_catalog().read_metadata_location(conn, registered.lake)
+    if location is None:
         return _Lake(files={}, problems=("the lake table is not in its catalog any more",))
-    lake = read_lake_table(found[0])
+    lake = read_lake_table(location)
     if not lake.has_snapshot(cut.s):
         return _Lake(files={}, problems=(f"the published snapshot {cut.s} is not in the lake any more",))
     files = lake.files(cut.s)
@@ -183,9 +183,8 @@ def _read_lake(
 def _check_manifests(work: _Verifying) -> tuple[EntryProblem, ...]:
     """What the published snapshot's manifests say of files that the files do not bear out: by it readers skip files."""
     registered = work.table.registered
-    where = {"namespace": registered.lake_namespace, "name": registered.lake_name}
-    found = work.conn.execute(_QUERIES["metadata_location"], where).fetchone()
-    return () if found is None else check_manifests(str(registered.name), found[0], work.cut.s).report.problems
+    location = lake_catalog().read_metadata_location(work.conn, registered.lake)
+    return () if location is None else check_manifests(str(registered.name), location, work.cut.s).report.problems
 
 
 def _may_hold(file: LakeFile, field_id: int, part: CheckedRange) -> bool:

@@ -19,10 +19,6 @@ told as (
 update thermocline.tables t set last_field_id = (select max(n.number) from numbered n)
  where t.id = %(table_id)s and exists (select from numbered)
 
--- name: swap_metadata
-update thermocline_iceberg.iceberg_tables set metadata_location = %(after)s, previous_metadata_location = %(before)s
- where catalog_name = 'thermocline' and table_namespace = %(namespace)s and table_name = %(name)s and metadata_location = %(before)s
-
 -- name: finish
 select thermocline.finish_following(%(table_id)s)
 
