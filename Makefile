@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup java run test quick lint types format bench faults soak mutants clean
+.PHONY: help setup java run test quick lint types format docs bench faults soak mutants clean
 
 PYTHON ?= python3
 # Without cached bytecode every process of a run compiles its libraries again: 4.0 s of a core instead of 1.2 s for each that imports Spark.
@@ -56,6 +56,9 @@ types: setup ## mypy, strict
 format: setup ## format and fix what can be fixed
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+docs: setup ## write the generated pages of docs/
+	@$(BIN)/python -m thermocline.cli.reference docs
 
 bench: setup ## benchmarks; NAME=tiering runs one
 	@$(BIN)/python -m bench $(NAME)

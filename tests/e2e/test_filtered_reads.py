@@ -14,7 +14,7 @@ from tests.twin import EVENTS_PARTITIONS, Spanning
 from typer.testing import CliRunner
 
 from thermocline.cli.main import app
-from thermocline.errors import NameNotTyped
+from thermocline.errors import NotConfirmed
 from thermocline.lake.commit import exact_commit as commit
 from thermocline.lake.commit.exact_commit import load_table
 from thermocline.parquet.footer.metrics import FileMetrics, plan_metrics
@@ -123,7 +123,7 @@ def test_a_lake_with_wrong_bounds_is_found_out_and_repaired_after_its_name_was_g
     assert (found.exit_code, "column note of file:" in found.stdout) == (1, True), found.output
     assert "its highest value 'row 99' lies above its upper bound 'row 2'" in found.stdout
     refused = CliRunner().invoke(app, [*command, "--repair", "--yes", "public.event"])
-    assert isinstance(refused.exception, NameNotTyped)
+    assert isinstance(refused.exception, NotConfirmed)
     done = CliRunner().invoke(app, [*command, "--repair", "--yes", "public.events", "--json"])
     assert done.exit_code == 0, done.output
     assert spanning.both(hidden) != []

@@ -15,7 +15,7 @@ from tests.at_points import at_every_point
 from tests.twin import Spanning
 
 from thermocline.cli.main import run
-from thermocline.errors import NoLakeForm
+from thermocline.errors import UnrepresentableValue
 from thermocline.runtime.pg import connect
 from thermocline.worker.loop import Worker
 
@@ -281,7 +281,7 @@ def test_a_value_without_a_lake_form_stops_the_fold_with_its_row_named_and_goes_
         "'2026-01-06 12:00+00', 5, 1)"
     )
     with pytest.raises(
-        NoLakeForm,
+        UnrepresentableValue,
         match=r"public\.events, row \(id, ts\) = \(9001, 2026-01-05 12:00:00\+00\): Column amount .* holds NaN",
     ):
         spanning.fold()

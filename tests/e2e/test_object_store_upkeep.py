@@ -41,7 +41,7 @@ def test_a_lake_in_a_store_loses_nothing_that_is_young_or_named_by_any_spelling(
     assert (said["left"], said["rows"], said["double slash kept"]) == (["fresh.parquet"], [0, 1, 2, 3], True)
     assert "data//old-live.parquet" in said["refused"]
     assert said["refused"].startswith(
-        "SpellingsDiffer: lab.events: s3://lake/ware house/lab/events/data/old-live.parquet"
+        "PathSpellingsDiffer: lab.events: s3://lake/ware house/lab/events/data/old-live.parquet"
     )
     assert said["live is there"]
 

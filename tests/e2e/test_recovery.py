@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from thermocline.catalog.journal import table_lock
 from thermocline.cli.main import app
-from thermocline.errors import LakeAhead, LakesNotCompared, Paused
+from thermocline.errors import LakeNewerThanDatabase, LakesNotCompared, Paused
 from thermocline.gateway.server import start_in_thread
 from thermocline.maintain.janitor import remove_stray_files
 from thermocline.maintain.lake_tables import add_table
@@ -142,9 +142,9 @@ def test_a_database_restored_to_an_earlier_moment_deletes_nothing_and_recovers(r
     spanning.assert_same_rows()
     files = _files(spanning)
     for refused in (spanning.tier, spanning.fold, lambda: _maintain(spanning)):
-        with pytest.raises(LakeAhead, match="restored to an earlier moment"):
+        with pytest.raises(LakeNewerThanDatabase, match="restored to an earlier moment"):
             refused()
-    with closing(connect(spanning.dsn, autocommit=True)) as conn, pytest.raises(LakeAhead):
+    with closing(connect(spanning.dsn, autocommit=True)) as conn, pytest.raises(LakeNewerThanDatabase):
         remove_stray_files(conn, 0)
     assert _files(spanning) == files
     (dry,) = recover(spanning.dsn, dry_run=True).tables
@@ -169,7 +169,7 @@ def test_a_pruned_metadata_file_is_made_again_from_a_later_one(restorable: Resto
     Path(without_file_scheme(head)).unlink()
     restorable.restore()
     spanning = restorable.spanning
-    with pytest.raises(LakeAhead):
+    with pytest.raises(LakeNewerThanDatabase):
         spanning.fold()
     assert [table.state for table in recover(spanning.dsn).tables] == ["recovered"]
     spanning.assert_same_rows()
@@ -220,7 +220,7 @@ def test_a_kill_before_the_pointer_moves_is_recovered_again(
     )
     assert child.returncode == -9
     monkeypatch.delenv("THERMOCLINE_TEST_KILL_AT")
-    with pytest.raises(LakeAhead):
+    with pytest.raises(LakeNewerThanDatabase):
         spanning.tier()
     assert [table.state for table in recover(spanning.dsn).tables] == ["recovered"]
     spanning.both("update events set v = v + 7 where id in (3, 5) returning *")

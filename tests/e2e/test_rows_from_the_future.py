@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from tests.twin import Spanning
 
-from thermocline.errors import NoSuchJump
+from thermocline.errors import JumpNotPending
 from thermocline.ops.tier.jumps import accept_jump
 
 DAYS = """
@@ -85,7 +85,7 @@ def test_a_key_far_ahead_of_the_others_waits_for_the_operators_word(make_spannin
     spanning.assert_same_rows()
     spanning.tier()
     assert spanning.query(CUT) == [(500, None)], "rows that follow closely still move the line"
-    with pytest.raises(NoSuchJump, match=r"5000"):
+    with pytest.raises(JumpNotPending, match=r"5000"):
         accept_jump(spanning.dsn, spanning.name, "500")
     assert accept_jump(spanning.dsn, spanning.name, "5000").endswith("the cut-line may go to 5000, the operator said")
     assert len(spanning.tier().moved) > 40

@@ -12,7 +12,7 @@ from tests.clones import Original, original
 from tests.twin import EVENTS_PARTITIONS, Spanning
 from tests.wild import literal
 
-from thermocline.errors import NoLakeForm
+from thermocline.errors import UnrepresentableValue
 from thermocline.ops.verify.verify_table import verify
 from thermocline.runtime.postgres_server import PostgresServer
 
@@ -281,7 +281,7 @@ def test_a_value_with_no_lake_form_stops_tiering_by_name_and_changes_nothing(
     )
     spanning = make_spanning(table=table, rows=rows)
     before = spanning.query("select t, s, epoch from thermocline.cutline")
-    with pytest.raises(NoLakeForm) as refusal:
+    with pytest.raises(UnrepresentableValue) as refusal:
         spanning.tier()
     for part in ("events", "odd", value, "17"):
         assert part in str(refusal.value)

@@ -14,7 +14,14 @@ from tests.e2e.test_adopt import heap_and_twin, leave, take_up
 from tests.e2e.test_restore import assert_heap_is_twin, partitions
 from tests.twin import Spanning
 
-from thermocline.errors import DeltaNotEmpty, HeapLacksRows, LakeNotAdoptable, LockNotGranted, WrittenMeanwhile
+from thermocline.errors import (
+    DeltaNotEmpty,
+    HeapLacksRows,
+    LakeNotAdoptable,
+    LockNotGranted,
+    SpillNotCaptured,
+    WrittenDuringRestore,
+)
 from thermocline.ops.doctor.checks import examine
 from thermocline.ops.register import unregistration as unregister_module
 from thermocline.ops.register.registration_plan import plan_objects
@@ -225,7 +232,7 @@ def test_with_keep_heap_a_partition_dropped_at_the_last_moment_keeps_the_lake(
         lock(conn, objects)
 
     monkeypatch.setattr(unregister_module, "_lock", drop_and_lock)
-    with pytest.raises(WrittenMeanwhile):
+    with pytest.raises(WrittenDuringRestore):
         leave(kept, drop_lake=True)
     kept.assert_same_rows()
     leave(kept, restore_heap=True, drop_lake=True)
@@ -361,7 +368,7 @@ def test_a_capture_that_is_off_is_told_by_the_cycle_and_by_doctor(resting: Spann
 @pytest.mark.conforms("C-201")
 def test_a_heap_is_not_restored_while_the_spill_holds_rows_that_were_not_captured(resting: Spanning) -> None:
     write_uncaptured(resting, LATE)
-    with pytest.raises(DeltaNotEmpty, match=r"1 rows .* were not captured"):
+    with pytest.raises(SpillNotCaptured, match=r"1 rows .* were not captured"):
         leave(resting, restore_heap=True, drop_lake=True)
     assert repair(resting).returncode == 0
     leave(resting, restore_heap=True, drop_lake=True)

@@ -24,7 +24,8 @@ from thermocline.core.names import TableName
 from thermocline.core.policy.operations import ALL_DISABLED
 from thermocline.core.policy.resolve import change_policy, parse_changes
 from thermocline.core.types import LakeColumn
-from thermocline.errors.maintenance import FolderInUse, StillWaiting
+from thermocline.errors import WaitedTooLong
+from thermocline.errors.maintenance import FolderInUse
 from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
 from thermocline.maintain.health import collect_health, read_health
@@ -199,7 +200,7 @@ def test_a_forced_pass_waits_for_its_worker_and_the_request_stays_past_the_limit
         alive.execute(
             "insert into thermocline.workers (name, pid, host, backend_pid) values ('w1', 1, 'h', pg_backend_pid())"
         )
-        with pytest.raises(StillWaiting) as waited:
+        with pytest.raises(WaitedTooLong) as waited:
             force_pass(database, NAMES[0], settings=worker.settings, wish=PassWish(), timeout_seconds=0.3)
         assert waited.value.exit_code == 124
         assert conn.execute("select state from thermocline.maintenance_requests").fetchall() == [("pending",)]

@@ -26,7 +26,7 @@ from thermocline.core.policy.operations import ALL_DISABLED
 from thermocline.core.policy.resolve import change_policy, parse_changes
 from thermocline.core.types import LakeColumn
 from thermocline.errors import Paused
-from thermocline.errors.maintenance import EngineUnknown, LakeTableUnknown, PassRunning
+from thermocline.errors.maintenance import EngineUnknown, LakeTableNotMaintained, PassRunning
 from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
 from thermocline.maintain.context import PassContext
@@ -312,7 +312,7 @@ def test_a_dry_run_leaves_no_trace(lab: Lab) -> None:
 def test_an_unknown_engine_and_an_unknown_table_are_refused(lab: Lab) -> None:
     with pytest.raises(EngineUnknown, match="unknown THERMOCLINE_MAINTENANCE_ENGINE 'flink'"):
         engines.engine_named("flink")
-    with pytest.raises(LakeTableUnknown, match=r"lab\.nothing"):
+    with pytest.raises(LakeTableNotMaintained, match=r"lab\.nothing"):
         lab.run(name=TableName("lab", "nothing"))
 
 

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName, parse_table_name
-from thermocline.errors import AlreadyRegistered, HeapChanged, HeapMoving, UsageError
+from thermocline.errors import AlreadyRegistered, ChangedDuringRegistration, HeapChanged, UsageError
 from thermocline.ops.spanning_table import read_spanning
 
 from .conftest import Shop
@@ -367,7 +367,7 @@ def test_a_partition_made_while_registering_waits_or_stops_the_registration(shop
     before = shop.traces()
     with pytest.raises(Exception, match=r"was not granted within 300 ms; nothing was changed") as refused:
         shop.register()
-    assert not isinstance(refused.value, psycopg.Error | HeapMoving)
+    assert not isinstance(refused.value, psycopg.Error | ChangedDuringRegistration)
     assert shop.traces() == before
     other.commit()
     shop.register()

@@ -12,7 +12,7 @@ from thermocline.errors import (
     AlreadyRegistered,
     BadDuration,
     CannotRegister,
-    ModeNotBuilt,
+    ModeNotImplemented,
     NoSuchColumn,
     ThermoclineError,
     UsageError,
@@ -106,7 +106,7 @@ def test_options_are_kept_with_the_registration(
             WrongCombination,
             "--reclaim-lag does not go with --keep-heap",
         ),
-        (MONTHS, {"mode": "mirrored"}, ModeNotBuilt, "Mode mirrored is not built yet"),
+        (MONTHS, {"mode": "mirrored"}, ModeNotImplemented, "Mode mirrored is not built yet"),
         (MONTHS, {"mode": "mirrored", "keep_heap": True}, WrongCombination, "--keep-heap belongs to mode tiered"),
         (
             MONTHS,

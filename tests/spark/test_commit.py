@@ -19,7 +19,7 @@ from tests.spark.ground import Ground
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName
-from thermocline.errors import CommitUnknown, LakeLayoutUnsupported, LakeTableMissing, LostRace, RangeAlreadyInLake
+from thermocline.errors import CommitInconsistent, CommitUnknown, LakeTableMissing, LostRace, RangeAlreadyInLake
 from thermocline.lake.commit.exact_commit import (
     FENCE_PROPERTY,
     KeyRange,
@@ -127,7 +127,7 @@ def test_a_range_enters_the_lake_once(ground: Ground, january: Any) -> None:
 def test_a_file_with_other_rows_than_were_written_is_not_committed(ground: Ground, january: Any, more: int) -> None:
     first, *others = january
     head = load_table(ground.spark, EVENTS)
-    with pytest.raises(LakeLayoutUnsupported, match=f"has {first.rows} rows, and {first.rows + more} were written"):
+    with pytest.raises(CommitInconsistent, match=f"has {first.rows} rows, and {first.rows + more} were written"):
         append_range(head, [replace(first, rows=first.rows + more), *others], stamp(), JANUARY)
     assert load_table(ground.spark, EVENTS).metadata_location == head.metadata_location
 

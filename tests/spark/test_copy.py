@@ -15,7 +15,7 @@ import pytest
 from tests.spark.ground import Ground
 
 from thermocline.core.names import TableName
-from thermocline.errors import NoLakeForm, SparkTaskFailed
+from thermocline.errors import SparkTaskFailed, UnrepresentableValue
 from thermocline.lake.commit.exact_commit import OpStamp, append_range
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 
@@ -148,7 +148,7 @@ def test_a_value_with_no_lake_form_stops_the_copy_and_is_named(ground: Ground, k
     )
     columns = ground.columns(EVENTS, ("id", "ts"))
     head = ground.make_lake(EVENTS, columns, "month", "ts")
-    with pytest.raises(NoLakeForm, match="Column odd") as refused:
+    with pytest.raises(UnrepresentableValue, match="Column odd") as refused:
         ground.copy(head, columns, "ts")
     assert refused.value.column == "odd"
     assert refused.value.value.lower() in (value.lower(), "a moment later than the lake's last")

@@ -16,7 +16,7 @@ from tests.spark.swept_lake import Lake, make_lake
 
 from thermocline.catalog import safety
 from thermocline.catalog.maintenance import quarantine
-from thermocline.errors.maintenance import GcForbidden, SpellingsDiffer
+from thermocline.errors.maintenance import FolderShared, GcForbidden, PathSpellingsDiffer
 from thermocline.maintain.lake_tables import restore_orphans
 from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
 from thermocline.maintain.operations.prune_metadata import run_prune_metadata
@@ -193,7 +193,7 @@ def test_a_file_that_is_named_under_another_spelling_stops_the_sweep(lake: Lake,
         "insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, %s)",
         [f"{lake.head.location}/data/{spelled}.parquet", lake.lake_id, uuid.uuid4()],
     )
-    with pytest.raises(SpellingsDiffer, match="under another spelling"):
+    with pytest.raises(PathSpellingsDiffer, match="under another spelling"):
         run_remove_orphans(lake.context())
     assert orphan.exists()
     assert real.exists()
@@ -211,7 +211,7 @@ def test_two_tables_in_one_folder_are_not_swept_and_a_table_inside_another_is_le
     lake.ground.spark.sql(
         f"create table thermocline.lab.twin (id bigint) using iceberg location '{lake.head.location}'"
     )
-    with pytest.raises(GcForbidden, match=r"lab\.events and lab\.twin have their files in one folder"):
+    with pytest.raises(FolderShared, match=r"lab\.events and lab\.twin have their files in one folder"):
         run_remove_orphans(lake.context())
 
 

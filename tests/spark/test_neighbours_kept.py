@@ -14,7 +14,7 @@ from tests.spark.ground import Ground
 from tests.spark.swept_lake import Lake, make_lake
 
 from thermocline.catalog.maintenance.passes import pass_lock
-from thermocline.errors.maintenance import GcForbidden, PassRunning, SpellingsDiffer
+from thermocline.errors.maintenance import FolderShared, PassRunning, PathSpellingsDiffer
 from thermocline.maintain.janitor import remove_stray_files
 from thermocline.maintain.lake_tables import remove_table
 from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
@@ -77,7 +77,7 @@ def test_one_table_under_two_names_loses_neither_data_nor_metadata(lake: Lake) -
         lake.append(key)
     age_all(lake, lake.folder)
     for run in (run_expire_snapshots, run_remove_orphans, run_prune_metadata):
-        with pytest.raises(GcForbidden, match=r"lab\.copy"):
+        with pytest.raises(FolderShared, match=r"lab\.copy"):
             run(lake.context(later=MONTH, snapshot_min_retained=1))
     assert count(lake, "copy") == 1
 
@@ -90,7 +90,7 @@ def test_files_named_by_where_they_were_before_a_move_stop_the_sweep(lake: Lake,
     before.symlink_to(moved)
     lake.sql(f"alter table {{t}} set location 'file:{moved}'")
     age_all(lake, moved)
-    with pytest.raises(SpellingsDiffer, match="in another place"):
+    with pytest.raises(PathSpellingsDiffer, match="in another place"):
         run_remove_orphans(lake.context())
     assert lake.rows() == [(1, "row 1")]
 

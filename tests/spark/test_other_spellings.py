@@ -15,7 +15,7 @@ import pytest
 from tests.spark.ground import Ground
 from tests.spark.swept_lake import Lake, make_lake
 
-from thermocline.errors.maintenance import AnotherOwner, GcForbidden, SpellingsDiffer
+from thermocline.errors.maintenance import CommittedByOtherCatalog, FolderShared, PathSpellingsDiffer
 from thermocline.maintain.janitor import remove_stray_files
 from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
 from thermocline.maintain.operations.prune_metadata import run_prune_metadata
@@ -122,7 +122,7 @@ def test_a_live_file_that_is_named_otherwise_outlives_the_sweep(lake: Lake, how:
     assert real.exists()
     orphan = lake.leave("data/orphan.parquet", hours=24 * 40)
     age_all(lake, lake.folder)
-    with pytest.raises(SpellingsDiffer) as refusal:
+    with pytest.raises(PathSpellingsDiffer) as refusal:
         run_remove_orphans(lake.context())
     assert real.name in str(refusal.value)
     assert str(spelled).rpartition("/")[2] in str(refusal.value)
@@ -145,7 +145,7 @@ def test_a_neighbour_whose_folder_is_spelled_otherwise_is_left_alone(lake: Lake,
     try:
         run_remove_orphans(lake.context())
         assert not stray.exists()
-    except (GcForbidden, SpellingsDiffer):
+    except (FolderShared, PathSpellingsDiffer):
         assert stray.exists()
     for name in ("slashes", "linked", "dotted"):
         lake.ground.spark.catalog.refreshTable(f"thermocline.lab.{name}")
@@ -196,7 +196,7 @@ def test_the_same_name_in_another_catalog_of_the_database_is_a_neighbour(lake: L
     age_all(lake, lake.folder)
     before = lake.files()
     for run in (run_expire_snapshots, run_remove_orphans, run_prune_metadata):
-        with pytest.raises(GcForbidden, match=r"analytics\.lab\.events"):
+        with pytest.raises(FolderShared, match=r"analytics\.lab\.events"):
             run(lake.context(later=MONTH, snapshot_min_retained=1))
     assert lake.files() == before
 
@@ -246,9 +246,9 @@ def test_a_metadata_file_newer_than_the_head_stops_all_that_deletes(lake: Lake) 
     )
     before = lake.files()
     for run in (run_expire_snapshots, run_remove_orphans, run_prune_metadata):
-        with pytest.raises(AnotherOwner, match=theirs.name):
+        with pytest.raises(CommittedByOtherCatalog, match=theirs.name):
             run(lake.context(later=MONTH, snapshot_min_retained=1))
-    with pytest.raises(AnotherOwner, match=theirs.name):
+    with pytest.raises(CommittedByOtherCatalog, match=theirs.name):
         remove_stray_files(lake.conn, 0)
     assert lake.files() == before
     point_catalog_at(lake, f"file:{theirs}")

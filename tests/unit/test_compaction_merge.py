@@ -16,13 +16,13 @@ import pytest
 from tests.unit.bins import Bin, lake_field, local, read_back, read_by_duckdb
 from tests.unit.parquet_truth import check_parquet
 
+from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
 from thermocline.parquet.copy import byte_files as files
 from thermocline.parquet.copy import merge_plan
 from thermocline.parquet.deletes.row_map import moved_rows
 from thermocline.parquet.footer.chunk_statistics import Ends, Statistics, merge_statistics
 from thermocline.parquet.footer.leaf_columns import Leaf, Order, Physical
 from thermocline.parquet.rewrite_task import BinResult
-from thermocline.parquet.unreadable import LakeInputUnreadable, RewriteUnsupported
 
 ROWS = 9_000
 SCHEMA = pa.schema([lake_field("id", pa.int64(), 1, False), lake_field("name", pa.string(), 2)])

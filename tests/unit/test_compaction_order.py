@@ -23,7 +23,7 @@ from pyiceberg.transforms import TruncateTransform
 from pyiceberg.types import LongType
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back
 
-from thermocline.errors import LakeFileNotWritten
+from thermocline.errors import LakeFileNotWritten, LakeInputUnreadable
 from thermocline.errors.maintenance import OutsideThePlan
 from thermocline.parquet.encode.prefetch import work_ahead
 from thermocline.parquet.rewrite_task import OutputFile, SortField
@@ -31,7 +31,6 @@ from thermocline.parquet.sort.check_order import check_in_order
 from thermocline.parquet.sort.row_order import Direction, row_order
 from thermocline.parquet.sort.space_filling_curves import bits_for
 from thermocline.parquet.sort.transforms import transformed
-from thermocline.parquet.unreadable import LakeInputUnreadable
 
 _NEGATIVE_NAN: float = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000001))[0]
 _MOMENT = dt.datetime(2026, 11, 16)

@@ -30,13 +30,13 @@ from pyiceberg.transforms import (
 from pyiceberg.types import BinaryType, DateType, DecimalType, LongType, StringType, TimestampType
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back
 
+from thermocline.errors import RewriteUnsupported
 from thermocline.parquet.encode import output_writer as writing
 from thermocline.parquet.rewrite_task import BinResult, SortField
 from thermocline.parquet.sort import sort_bin as sorting
 from thermocline.parquet.sort.row_order import Direction, row_order
 from thermocline.parquet.sort.space_filling_curves import hilbert, z_order
 from thermocline.parquet.sort.transforms import transformed
-from thermocline.parquet.unreadable import RewriteUnsupported
 
 SCHEMA = pa.schema(
     [

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.unit.bins import Bin, lake_field, local, read_back, read_by_duckdb
 
+from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
 from thermocline.parquet.deletes.row_map import moved_rows
-from thermocline.parquet.unreadable import LakeInputUnreadable, RewriteUnsupported
 
 SCHEMA = pa.schema([lake_field("id", pa.int64(), 1, False), lake_field("name", pa.string(), 2)])
 WRITERS: list[dict[str, Any]] = [

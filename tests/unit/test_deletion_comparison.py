@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import thermocline
 from thermocline.core.lake_paths import canonical_path, is_ambiguous_key, loose_folder, loose_path
 from thermocline.core.maintenance.orphans import ListedFile
-from thermocline.errors.maintenance import FolderInUse, SpellingsDiffer
+from thermocline.errors.maintenance import FolderInUse, PathSpellingsDiffer
 from thermocline.lake.files.delete_files import delete_file, move_aside, move_back
 from thermocline.lake.files.delete_trees import DeletableTree, delete_tree, judge_tree, may_be_below
 from thermocline.lake.files.deletion_check import Compared, Deletable, NeededFiles
@@ -39,7 +39,7 @@ def judged(needed: str, candidate: str, root: str, *, refuses: bool = False) -> 
     files = NeededFiles("t", [root], refuses_other_spellings=refuses)
     files.need_paths([needed])
     said: Compared | None = None
-    with suppress(SpellingsDiffer):
+    with suppress(PathSpellingsDiffer):
         said = files.judge([listed(candidate)])
     return said
 
@@ -173,7 +173,7 @@ def test_a_key_with_empty_or_dotted_parts_is_never_deleted() -> None:
 def test_a_metadata_file_of_a_name_that_the_table_names_elsewhere_stops_all() -> None:
     needed = NeededFiles("t", ["s3://lake/t"])
     needed.need_paths(["s3://mirror/other/metadata/00007-x.metadata.json"])
-    with pytest.raises(SpellingsDiffer, match="s3://mirror/other/metadata/00007-x"):
+    with pytest.raises(PathSpellingsDiffer, match="s3://mirror/other/metadata/00007-x"):
         needed.judge([listed("s3://lake/t/data/a.parquet"), listed("s3://lake/t/metadata/00007-x.metadata.json")])
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from tests.unit.bins import Bin, lake_field, read_back
 
-from thermocline.errors.maintenance import OutsideThePlan
+from thermocline.errors import ExternalEngineFailed, OutsideThePlan, ThermoclineError
 from thermocline.spark.kernels.external_program import ExternalKernel
 
 PROGRAM = Path(__file__).parents[1] / "spark" / "external_engine.py"
@@ -36,19 +36,21 @@ def run(bin: Bin, manner: str) -> pa.Table:
 
 @pytest.mark.conforms("M-003")
 @pytest.mark.parametrize(
-    ("manner", "sentence"),
+    ("manner", "error", "sentence"),
     [
-        ("an input", "outside its plan"),
-        ("twice", "named a file twice"),
-        ("without field ids", r"column id \(field id 1\) is there 0 times"),
-        ("loses a row", "has 20 rows, and the external engine wrote 19"),
-        ("a changed value", "other values for bin 7, in column name"),
-        ("fails", "failed on bin 7 with code 1: I would rather not"),
-        ("above the bounds", "held by pin"),
+        ("an input", OutsideThePlan, "outside its plan"),
+        ("twice", OutsideThePlan, "named a file twice"),
+        ("without field ids", OutsideThePlan, r"column id \(field id 1\) is there 0 times"),
+        ("loses a row", OutsideThePlan, "has 20 rows, and the external engine wrote 19"),
+        ("a changed value", OutsideThePlan, "other values for bin 7, in column name"),
+        ("fails", ExternalEngineFailed, "failed on bin 7 with code 1: I would rather not"),
+        ("above the bounds", ExternalEngineFailed, "held by pin"),
     ],
 )
-def test_an_answer_outside_the_plan_is_refused(bin: Bin, manner: str, sentence: str) -> None:
-    with pytest.raises(OutsideThePlan, match=sentence):
+def test_an_answer_outside_the_plan_is_refused(
+    bin: Bin, manner: str, error: type[ThermoclineError], sentence: str
+) -> None:
+    with pytest.raises(error, match=sentence):
         run(bin, manner)
 
 

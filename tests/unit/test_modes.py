@@ -7,7 +7,7 @@ import pytest
 from thermocline.core.modes.mode import MODES, TIERED, TIERED_KEEP_HEAP, Mode, mode_named
 from thermocline.core.modes.options import choose_mode, render_mode_help
 from thermocline.core.modes.routing import ROUTES, Operation, Path, Side
-from thermocline.errors import ModeNotBuilt
+from thermocline.errors import ModeNotImplemented
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
@@ -25,7 +25,7 @@ def test_each_combination_of_options_chooses_one_mode() -> None:
 
 @pytest.mark.parametrize("heap_retention", [None, "30d"])
 def test_a_mode_that_is_not_built_is_refused(heap_retention: str | None) -> None:
-    with pytest.raises(ModeNotBuilt, match="Mode mirrored is not built yet"):
+    with pytest.raises(ModeNotImplemented, match="Mode mirrored is not built yet"):
         choose_mode("mirrored", heap_retention=heap_retention)
     assert render_mode_help() == "tiered; mirrored is not built yet. [default: tiered]"
 

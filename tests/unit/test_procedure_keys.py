@@ -11,7 +11,7 @@ import pytest
 from thermocline.core.policy.keys import PRESET_VALUES, PRESETS
 from thermocline.core.policy.policy import Policy
 from thermocline.core.policy.procedure_keys import find_not_honoured
-from thermocline.errors.maintenance import EngineCannot
+from thermocline.errors.maintenance import EngineUnsuitable
 from thermocline.maintain.engines.procedures import PROCEDURES, check_keys
 
 SAID: dict[str, Any] = {
@@ -81,7 +81,7 @@ def test_every_key_is_handed_on_or_refused_or_belongs_elsewhere() -> None:
 
 @pytest.mark.parametrize("key", SAID)
 def test_a_key_that_cannot_be_honoured_is_refused_with_its_name_and_what_to_do(key: str) -> None:
-    with pytest.raises(EngineCannot) as refusal:
+    with pytest.raises(EngineUnsuitable) as refusal:
         check_keys(replace(Policy(), **{key: SAID[key]}), "compact", "lab.readings")
     name = {"sort_max_input_bytes": "sort_max_input_mb", "sealed_after_ms": "sealed_after"}.get(key, key)
     assert f"cannot honour {name}=" in refusal.value.message
@@ -108,7 +108,7 @@ def test_a_policy_that_nobody_changed_runs_and_one_whose_preset_paces_does_not()
 
 def test_what_is_advised_can_be_given() -> None:
     policy = replace(Policy(), **SAID)
-    with pytest.raises(EngineCannot) as refusal:
+    with pytest.raises(EngineUnsuitable) as refusal:
         check_keys(policy, "compact", "lab.readings")
     hint = refusal.value.hint or ""
     assert "thermocline policy lab.readings" in hint

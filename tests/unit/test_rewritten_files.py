@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from thermocline.errors import LakeInputUnreadable
 from thermocline.parquet.copy.byte_files import CHUNK_BYTES, Sink, Source
-from thermocline.parquet.unreadable import LakeInputUnreadable
 from thermocline.runtime.file_io import flush_recent
 
 

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from thermocline.core.names import TableName
-from thermocline.errors import NameNotTyped
+from thermocline.errors import NotConfirmed
 
 
 def check_name_typed(name: TableName, given: str | None, *, flag: str, warning: str, refusal: str) -> None:
@@ -16,7 +16,7 @@ def check_name_typed(name: TableName, given: str | None, *, flag: str, warning: 
     if given is None and sys.stdin.isatty():
         given = str(typer.prompt(f"{warning} Type {name} to go on", err=True))
     if given != str(name):
-        raise NameNotTyped(
+        raise NotConfirmed(
             f"{refusal}: its name was not given.",
             hint=f"Type the name of the table when asked, or give it by {flag} in a script.",
         )

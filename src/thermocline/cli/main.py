@@ -35,7 +35,7 @@ from thermocline.cli import (
     verify,
 )
 from thermocline.cli.output import print_error, print_lines, tell
-from thermocline.errors import ThermoclineError
+from thermocline.errors import ThermoclineError, UsageError
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 
@@ -111,14 +111,20 @@ def run(arguments: list[str] | None = None) -> NoReturn:
 def _exit_code(arguments: list[str], debug: bool) -> int:
     import psycopg
 
+    from thermocline.runtime.pg import postgres_failed
+
     try:
         outcome = typer.main.get_command(app).main(arguments, prog_name="thermocline", standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
     except typer.Exit as leaving:
         return leaving.exit_code
     except TyperException as problem:
-        tell(f"error TC-002: {problem.format_message().rstrip('.')}.")
-        tell("hint: `thermocline help` lists the commands, and each of them answers --help.")
+        print_error(
+            UsageError(
+                f"{problem.format_message().rstrip('.')}.",
+                hint="`thermocline help` lists the commands, and each of them answers --help.",
+            )
+        )
         return problem.exit_code
     except (KeyboardInterrupt, typer.Abort):
         tell("stopped by Ctrl-C")
@@ -131,18 +137,19 @@ def _exit_code(arguments: list[str], debug: bool) -> int:
     except psycopg.Error as problem:
         if debug:
             raise
-        tell(
-            "error TC-005: Postgres said: "
-            f"{str(problem).strip().splitlines()[0] if str(problem).strip() else type(problem).__name__}."
-        )
+        print_error(postgres_failed(problem))
         return EXIT_FAILED
     except BrokenPipeError:
         return EXIT_FAILED
     except Exception as problem:
         if debug:
             raise
-        tell(f"error TC-000: An unexpected {type(problem).__name__}: {str(problem).strip() or 'no message'}.")
-        tell("hint: This is a defect of thermocline; run the command again with --debug and report what it shows.")
+        print_error(
+            ThermoclineError(
+                f"An unexpected {type(problem).__name__}: {str(problem).strip() or 'no message'}.",
+                hint="This is a defect of thermocline; run the command again with --debug and report what it shows.",
+            )
+        )
         return EXIT_FAILED
 
 

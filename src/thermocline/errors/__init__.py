@@ -1,198 +1,37 @@
-"""The tree of errors. One root, three branches, each mapped once per shell (exit code, HTTP status, SQLSTATE).
+"""Every error, one class per problem, ordered by code. One root, three branches, each mapped once per shell (exit code,
+HTTP status, SQLSTATE).
 
     ThermoclineError
-    ├── RefusedError          we will not; nothing was changed
-    │   └── UsageError        the request itself is wrong (exit code 2)
-    ├── TryAgainError         the next cycle will
+    ├── RefusedError          refused; nothing was changed
+    │   └── UsageError        the command or an argument is wrong (exit code 2)
+    ├── TryAgainError         the next cycle tries again
     └── OutcomeUnknownError   touch nothing, tell a person
 
-The docstring of a class is its sentence when none is given; `hint` says what to do.
+A module holds the codes of one hundred. The docstring of a class is its sentence when none is given; `hint` says what
+to do. A new error needs its class and nothing else: docs/errors.md is generated (`make docs`).
 """
 
 from __future__ import annotations
 
-from thermocline.errors.gateway import (
-    CandidatesTooLarge,
-    GatewayBusy,
-    GatewayNotStarted,
-    LakeFileUnreadable,
-    LakeTextUnreadable,
-    SnapshotMissing,
-    StatementRefused,
-    StatementTooLarge,
-    UnknownLakeTable,
-    UnknownSnapshot,
-    WholeQueryRefused,
-)
-from thermocline.errors.lake import (
-    CommitFailed,
-    CommitUnknown,
-    EncodingUnsupported,
-    LakeFileNotWritten,
-    LakeLayoutUnsupported,
-    LakeTableMissing,
-    LostRace,
-    NoLakeForm,
-    RangeAlreadyInLake,
-    SparkTaskFailed,
-)
-from thermocline.errors.reading import (
-    NotExplainable,
-    NothingToRepairFrom,
-    PinNotYours,
-)
-from thermocline.errors.roots import (
-    OutcomeUnknownError,
-    RefusedError,
-    ThermoclineError,
-    TryAgainError,
-    UsageError,
-)
-from thermocline.errors.stack import (
-    ArtifactNotFetched,
-    BadDsn,
-    BadSetting,
-    CacheUnusable,
-    DirectoryUnusable,
-    JavaMissing,
-    JavaTooOld,
-    NoStack,
-    NotLoopback,
-    PortTaken,
-    PostgresNotStarted,
-    PostgresUnreachable,
-    PostgresVersionUnsupported,
-    StackNotReady,
-    StackNotReadyInTime,
-)
-from thermocline.errors.table import (
-    AlreadyRegistered,
-    BadDuration,
-    BadTableName,
-    CannotRegister,
-    CatalogTooNew,
-    DeltaNotEmpty,
-    HeapChanged,
-    HeapLacksRows,
-    HeapMoving,
-    LakeNotAdoptable,
-    LakeNotWritable,
-    MissingPrivilege,
-    ModeNotBuilt,
-    NameNotTyped,
-    NoSuchColumn,
-    NotRegistered,
-    NotRestorable,
-    NotTruncated,
-    ProfileTaken,
-    RegistrationUnknown,
-    SeamInUse,
-    TableNotFound,
-    UnknownProfile,
-    WrongCombination,
-)
-from thermocline.errors.tiering import (
-    AnotherWriter,
-    ChangedByTrigger,
-    ChecksumMismatch,
-    CopiedDatabase,
-    Fenced,
-    ForeignLakeCommit,
-    LakeAhead,
-    LakesNotCompared,
-    LockNotGranted,
-    NoSuchJump,
-    PartitionGone,
-    Paused,
-    RemoteFailure,
-    SchemaNotFollowed,
-    WaitedTooLong,
-    WrittenMeanwhile,
-)
+from collections.abc import Iterator
 
-__all__ = [
-    "AlreadyRegistered",
-    "AnotherWriter",
-    "ArtifactNotFetched",
-    "BadDsn",
-    "BadDuration",
-    "BadSetting",
-    "BadTableName",
-    "CacheUnusable",
-    "CandidatesTooLarge",
-    "CannotRegister",
-    "CatalogTooNew",
-    "ChangedByTrigger",
-    "ChecksumMismatch",
-    "CommitFailed",
-    "CommitUnknown",
-    "CopiedDatabase",
-    "DeltaNotEmpty",
-    "DirectoryUnusable",
-    "EncodingUnsupported",
-    "Fenced",
-    "ForeignLakeCommit",
-    "GatewayBusy",
-    "GatewayNotStarted",
-    "HeapChanged",
-    "HeapLacksRows",
-    "HeapMoving",
-    "JavaMissing",
-    "JavaTooOld",
-    "LakeAhead",
-    "LakeFileNotWritten",
-    "LakeFileUnreadable",
-    "LakeLayoutUnsupported",
-    "LakeNotAdoptable",
-    "LakeNotWritable",
-    "LakeTableMissing",
-    "LakeTextUnreadable",
-    "LakesNotCompared",
-    "LockNotGranted",
-    "LostRace",
-    "MissingPrivilege",
-    "ModeNotBuilt",
-    "NameNotTyped",
-    "NoLakeForm",
-    "NoStack",
-    "NoSuchColumn",
-    "NoSuchJump",
-    "NotExplainable",
-    "NotLoopback",
-    "NotRegistered",
-    "NotRestorable",
-    "NotTruncated",
-    "NothingToRepairFrom",
-    "OutcomeUnknownError",
-    "PartitionGone",
-    "Paused",
-    "PinNotYours",
-    "PortTaken",
-    "PostgresNotStarted",
-    "PostgresUnreachable",
-    "PostgresVersionUnsupported",
-    "ProfileTaken",
-    "RangeAlreadyInLake",
-    "RefusedError",
-    "RegistrationUnknown",
-    "RemoteFailure",
-    "SchemaNotFollowed",
-    "SeamInUse",
-    "SnapshotMissing",
-    "SparkTaskFailed",
-    "StackNotReady",
-    "StackNotReadyInTime",
-    "StatementRefused",
-    "StatementTooLarge",
-    "TableNotFound",
-    "ThermoclineError",
-    "TryAgainError",
-    "UnknownLakeTable",
-    "UnknownProfile",
-    "UnknownSnapshot",
-    "UsageError",
-    "WaitedTooLong",
-    "WholeQueryRefused",
-    "WrittenMeanwhile",
-    "WrongCombination",
-]
+from thermocline.errors.gateway import *  # noqa: F403
+from thermocline.errors.inspection import *  # noqa: F403
+from thermocline.errors.lake import *  # noqa: F403
+from thermocline.errors.maintenance import *  # noqa: F403
+from thermocline.errors.roots import *  # noqa: F403
+from thermocline.errors.roots import ThermoclineError
+from thermocline.errors.stack import *  # noqa: F403
+from thermocline.errors.table import *  # noqa: F403
+from thermocline.errors.tiering import *  # noqa: F403
+
+
+def all_errors() -> tuple[type[ThermoclineError], ...]:
+    """Every class of the tree, ascending by code."""
+    return tuple(sorted(_walk(ThermoclineError), key=lambda error: error.code))
+
+
+def _walk(error: type[ThermoclineError]) -> Iterator[type[ThermoclineError]]:
+    yield error
+    for derived in error.__subclasses__():
+        yield from _walk(derived)

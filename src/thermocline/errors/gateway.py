@@ -1,4 +1,4 @@
-"""Errors of the gateway, TC5xx."""
+"""Errors of reading lake files and of the gateway, TC5xx."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ class LakeFileUnreadable(ThermoclineError):
     """A file of the lake cannot be read."""
 
     code = "TC501"
-    hint = "Nothing was answered from it. Check the store; `thermocline verify` names what is missing."
+    hint = "No row was read from it. Check the store; `thermocline verify` names what is missing."
 
 
 class UnknownSnapshot(RefusedError):
-    """The lake has no such snapshot."""
+    """The lake table has no such snapshot."""
 
     code = "TC502"
     hint = "It was expired, or the transaction is older than the lake's retention; begin a new transaction."
 
 
-class UnknownLakeTable(RefusedError):
-    """There is no such table in the lake."""
+class LakeTableNotServed(RefusedError):
+    """The gateway serves no such lake table."""
 
     code = "TC503"
-    hint = "The gateway answers for registered tables only; `thermocline tables` lists them."
+    hint = "The gateway serves registered tables only; `thermocline tables` lists them."
 
 
 class StatementRefused(RefusedError):
@@ -33,15 +33,22 @@ class StatementRefused(RefusedError):
     hint = "This login runs what postgres_fdw sends: SELECT over lake tables at a snapshot, cursors and transactions."
 
 
-class SnapshotMissing(StatementRefused):
-    """A read of a lake table must say at which snapshot, by `_snapshot = …`."""
+class SnapshotNotNamed(StatementRefused):
+    """A read of a lake table must name its snapshot by `_snapshot = …`."""
 
     code = "TC505"
     hint = "Query the seam (for public.events: public_all.events); it names the published snapshot."
 
 
+class GatewayNotStarted(RefusedError):
+    """The gateway did not start."""
+
+    code = "TC506"
+    hint = "Correct the address or the certificate that the sentence names, and start it again."
+
+
 class GatewayBusy(TryAgainError):
-    """Too many statements wait to be evaluated by Postgres."""
+    """Too many statements wait for resources of the gateway."""
 
     code = "TC507"
     hint = "Try again, or raise gateway_evaluations."
@@ -52,16 +59,6 @@ class CandidatesTooLarge(RefusedError):
 
     code = "TC508"
     hint = "Add a condition on plain columns that the lake can apply, or raise gateway_candidate_limit_bytes."
-
-
-class LakeTextUnreadable(LakeFileUnreadable):
-    """A lake file holds text that is not UTF-8."""
-
-    code = "TC512"
-    hint = (
-        "Whoever wrote the file wrote it wrongly; nothing was answered from it. Leave the column out, or rewrite "
-        "the file."
-    )
 
 
 class StatementTooLarge(RefusedError):
@@ -75,13 +72,17 @@ class StatementTooLarge(RefusedError):
 
 
 class WholeQueryRefused(RefusedError):
-    """The statement cannot be answered by DuckDB exactly as Postgres would."""
+    """DuckDB cannot run the statement exactly as Postgres would."""
 
     code = "TC510"
-    hint = "SET thermocline.engine = auto lets Postgres answer what DuckDB cannot."
+    hint = "SET thermocline.engine = auto lets Postgres run what DuckDB cannot."
 
 
-class GatewayNotStarted(RefusedError):
-    """The gateway did not start."""
+class LakeTextUnreadable(LakeFileUnreadable):
+    """A lake file holds text that is not UTF-8."""
 
-    code = "TC506"
+    code = "TC512"
+    hint = (
+        "The program that wrote the file wrote invalid text; no row was read from it. Leave the column out, or rewrite "
+        "the file."
+    )

@@ -1,4 +1,4 @@
-"""Errors of Spark and the lake, TC3xx."""
+"""Errors of Spark, the lake and its files, TC3xx."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from thermocline.errors.roots import OutcomeUnknownError, RefusedError, TryAgain
 
 
 class LostRace(TryAgainError):
-    """The lake table moved since it was looked at; nothing was committed."""
+    """Another commit to the lake table came first; nothing was committed."""
 
     code = "TC301"
 
 
 class CommitUnknown(OutcomeUnknownError):
-    """The commit to the lake was sent, and whether it arrived cannot be told now."""
+    """The commit to the lake was sent, and whether it succeeded is not known."""
 
     code = "TC302"
     hint = (
@@ -31,12 +31,12 @@ class RangeAlreadyInLake(RefusedError):
     )
 
 
-class NoLakeForm(RefusedError):
-    """A value has no form in the lake."""
+class UnrepresentableValue(RefusedError):
+    """A value cannot be represented in the lake."""
 
     code = "TC304"
     hint = (
-        "Change the value (infinity, NaN in a numeric(p,s) and 24:00:00 have no twin in Iceberg), or keep its "
+        "Change the value (Iceberg has no infinity, no NaN in a numeric(p,s) and no 24:00:00), or keep its "
         "partition in Postgres."
     )
 
@@ -49,9 +49,10 @@ class NoLakeForm(RefusedError):
 
 
 class LakeLayoutUnsupported(RefusedError):
-    """The lake table is laid out in a way this operation cannot write."""
+    """The lake table is laid out in a way that this operation does not support."""
 
     code = "TC305"
+    hint = "docs/limits.md lists what is supported; another engine may rewrite the table into a supported layout."
 
 
 class SparkTaskFailed(TryAgainError):
@@ -61,23 +62,17 @@ class SparkTaskFailed(TryAgainError):
 
 
 class LakeTableMissing(RefusedError):
-    """There is no such lake table."""
+    """The lake table does not exist."""
 
     code = "TC307"
-    hint = "Its row in the Iceberg catalog, or its metadata file, is gone; `thermocline doctor` looks at both."
+    hint = "Its row in the Iceberg catalog, or its metadata file, is gone; `thermocline doctor` checks both."
 
 
 class EncodingUnsupported(RefusedError):
-    """The database is not in UTF-8."""
+    """The database encoding is not UTF8."""
 
     code = "TC308"
     hint = "The lake is UTF-8; move the table to a database with encoding UTF8."
-
-
-class CommitFailed(TryAgainError):
-    """A commit to the lake failed; it did not arrive and never will."""
-
-    code = "TC310"
 
 
 class LakeFileNotWritten(TryAgainError):
@@ -88,3 +83,33 @@ class LakeFileNotWritten(TryAgainError):
         "Check free space and permissions of the warehouse; what was written is cleaned up and the operation "
         "starts again."
     )
+
+
+class CommitFailed(TryAgainError):
+    """A commit to the lake failed; nothing was committed."""
+
+    code = "TC310"
+
+
+class CommitInconsistent(RefusedError):
+    """The files of a commit do not match the lake table; nothing was committed."""
+
+    code = "TC311"
+    hint = "Run the command again; please report this when it happens a second time."
+
+
+class LakeInputUnreadable(RefusedError):
+    """A file of the bin cannot be read; the bin is left as it is."""
+
+    code = "TC320"
+    hint = (
+        "The file is damaged, or in a format that compaction does not read; other bins go on. Restore it, or remove "
+        "it from the table."
+    )
+
+
+class RewriteUnsupported(RefusedError):
+    """A file of the bin holds something that compaction cannot rewrite; the bin is left as it is."""
+
+    code = "TC321"
+    hint = "Rewrite this table with another engine, or leave it out of compaction (`rewrite_enabled=false`)."

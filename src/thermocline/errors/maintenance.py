@@ -1,8 +1,8 @@
-"""Errors of lake maintenance, TC6xx; part of the tree in `errors`."""
+"""Errors of lake maintenance, TC6xx."""
 
 from __future__ import annotations
 
-from thermocline.errors import RefusedError, ThermoclineError, TryAgainError, UsageError, WaitedTooLong
+from thermocline.errors.roots import RefusedError, TryAgainError, UsageError
 
 
 class PolicyKeyUnknown(UsageError):
@@ -30,10 +30,11 @@ class OperationUnknown(UsageError):
     """There is no such maintenance operation."""
 
     code = "TC604"
+    hint = "docs/maintenance.md lists the operations; `all` stands for every one."
 
 
 class BadQuietWindow(UsageError):
-    """A quiet window cannot be read."""
+    """The text is not a quiet window."""
 
     code = "TC605"
     hint = "Write `09:00-17:00 UTC`, several separated by `;`, weekdays in front: `mon-fri 22:00-06:00 Europe/Berlin`."
@@ -45,17 +46,18 @@ class PassRunning(TryAgainError):
     code = "TC606"
 
 
-class LakeTableUnknown(RefusedError):
-    """There is no such Iceberg table under maintenance."""
+class LakeTableNotMaintained(RefusedError):
+    """The Iceberg table is not under maintenance."""
 
     code = "TC607"
-    hint = "`thermocline lake list` names them; `thermocline lake add NAMESPACE.TABLE` adds one."
+    hint = "`thermocline lake list` names the tables; `thermocline lake add NAMESPACE.TABLE` adds one."
 
 
 class LakeTableIsRegistered(RefusedError):
     """The Iceberg table is a tier of a registered table, which is maintained already."""
 
     code = "TC608"
+    hint = "Name the registered table instead; `thermocline tables` lists them."
 
 
 class EngineUnknown(UsageError):
@@ -69,23 +71,53 @@ class OutsideThePlan(RefusedError):
     """An engine's result is outside its plan; nothing of it was committed."""
 
     code = "TC610"
-
-
-class PassFailed(ThermoclineError):
-    """At least one operation of the pass failed; what the others did stays."""
-
-    code = "TC611"
-    hint = "`thermocline maintain TABLE --json` shows each operation's outcome; those that succeeded are done."
+    hint = "Choose another engine by --engine, and report this to the author of the engine."
 
 
 class SafetyInputsUnreadable(TryAgainError):
-    """What must not be deleted cannot be found out, so nothing was done."""
+    """Which files must not be deleted cannot be determined, so nothing was done."""
 
     code = "TC612"
+    hint = "Grant this role what the sentence names, or run as a role that has it."
+
+
+class PolicyScopeUnknown(UsageError):
+    """A policy belongs to a table, to all tables of a namespace, or to all tables."""
+
+    code = "TC614"
+    hint = "Name schema.table, 'namespace.*' or '*'."
+
+
+class EngineUnsuitable(RefusedError):
+    """The engine does not support what the policy demands."""
+
+    code = "TC615"
+    hint = "Choose another engine by --engine, or change the policy."
+
+
+class FormatUnknown(UsageError):
+    """No such format of lake tables is installed."""
+
+    code = "TC616"
+    hint = "A format is added by installing its package."
+
+
+class FormatUnusable(RefusedError):
+    """A format of lake tables contradicts another, or itself."""
+
+    code = "TC617"
+    hint = "Report this to the author of the format."
+
+
+class ExternalEngineFailed(RefusedError):
+    """The program of the engine `external` failed; nothing was committed."""
+
+    code = "TC618"
+    hint = "Run it by hand (THERMOCLINE_MAINTENANCE_EXTERNAL_COMMAND), or choose another engine by --engine."
 
 
 class BadWhere(UsageError):
-    """A condition on partitions cannot be read."""
+    """The text is not a condition on partitions."""
 
     code = "TC620"
     hint = (
@@ -94,34 +126,35 @@ class BadWhere(UsageError):
 
 
 class FormatVersionUnsupported(RefusedError):
-    """The table's format version is one that this build does not know; nothing was begun."""
+    """This build does not support the table's format version; nothing was begun."""
 
     code = "TC621"
-
-
-class LakeTypeUnknown(RefusedError):
-    """A column's type is one that this build does not read."""
-
-    code = "TC623"
-    hint = "The table is left as it is; maintain it with another engine."
+    hint = "A newer Thermocline may support it; maintain the table with another engine until then."
 
 
 class SortOrderUnreadable(UsageError):
-    """A sort order cannot be read, or names what the table does not have."""
+    """The text is not a sort order, or it names a column that the table does not have."""
 
     code = "TC622"
     hint = "Write `column [asc|desc] [nulls-first|nulls-last], …`."
 
 
+class LakeTypeUnknown(RefusedError):
+    """This build does not read the type of a column."""
+
+    code = "TC623"
+    hint = "The table is left as it is; maintain it with another engine."
+
+
 class GcForbidden(RefusedError):
-    """The table's files may be shared with other tables, so nothing of it is deleted."""
+    """The table property gc.enabled is false: its files may belong to other tables, so none is deleted."""
 
     code = "TC630"
     hint = "If no other table uses its files, set the table property gc.enabled to true."
 
 
-class SpellingsDiffer(RefusedError):
-    """Two spellings that may be one file cannot be reconciled; nothing was deleted."""
+class PathSpellingsDiffer(RefusedError):
+    """Two spellings of a path may name one file; nothing was deleted."""
 
     code = "TC631"
     hint = (
@@ -130,15 +163,14 @@ class SpellingsDiffer(RefusedError):
     )
 
 
-class AnotherOwner(RefusedError):
-    """Somebody commits to the table through another catalog, so which of its files are needed is not known here;
-    nothing was deleted."""
+class CommittedByOtherCatalog(RefusedError):
+    """Another catalog commits to the table, so which of its files are needed is not known here; nothing was deleted."""
 
     code = "TC633"
     hint = (
-        "If another catalog has the table, let only one of them delete: set gc.enabled=false here, or drop "
-        "it from the other one. "
-        "If the file is what a killed commit left, the next commit to the table settles it, or remove the file by hand."
+        "If another catalog has the table, let only one of them delete: set gc.enabled=false here, or drop it from the "
+        "other one. If a killed commit left the file, the next commit to the table resolves it, or remove the file by "
+        "hand."
     )
 
 
@@ -150,47 +182,15 @@ class StoreClockUnknown(TryAgainError):
 
 
 class FolderInUse(RefusedError):
-    """A folder that was to be deleted holds files of a table; nothing was deleted."""
+    """The folder to be deleted holds files of a table; nothing was deleted."""
 
     code = "TC635"
     hint = "Move or drop the table that has its files there."
 
 
-class ExpiryRaced(TryAgainError):
-    """The table moved at every try."""
+class FolderShared(RefusedError):
+    """Another table has its files in the same folder, so which table a file belongs to is not known; nothing was
+    deleted."""
 
-    code = "TC632"
-
-
-class StillWaiting(WaitedTooLong):
-    """Waited past the limit; the request stays, and a worker will run it."""
-
-    code = "TC613"
-    hint = "Look again with `thermocline show TABLE`, or wait longer with --timeout."
-
-
-class PolicyScopeUnknown(UsageError):
-    """A policy belongs to a table, to all tables of a namespace, or to all tables."""
-
-    code = "TC614"
-    hint = "Name schema.table, 'namespace.*' or '*'."
-
-
-class EngineCannot(RefusedError):
-    """The engine cannot do what the policy asks."""
-
-    code = "TC615"
-    hint = "Choose another engine by --engine, or change the policy."
-
-
-class FormatUnknown(UsageError):
-    """No such format of lake tables is installed."""
-
-    code = "TC616"
-
-
-class FormatUnusable(RefusedError):
-    """A format of lake tables contradicts another, or itself."""
-
-    code = "TC617"
-    hint = "Tell whoever wrote the format."
+    code = "TC636"
+    hint = "Move one of the tables to a folder of its own, or drop the name that is not needed."

@@ -1,8 +1,8 @@
-"""Errors of the stack and its needs, TC1xx."""
+"""Errors of the machine, the stack, its Postgres and its settings, TC1xx."""
 
 from __future__ import annotations
 
-from thermocline.errors.roots import RefusedError, TryAgainError, UsageError
+from thermocline.errors.roots import RefusedError, ThermoclineError, TryAgainError, UsageError
 
 
 class JavaMissing(RefusedError):
@@ -26,7 +26,7 @@ class CacheUnusable(RefusedError):
 
 
 class ArtifactNotFetched(TryAgainError):
-    """An artifact could not be fetched."""
+    """A jar or the embedded Postgres could not be fetched."""
 
     code = "TC104"
     hint = (
@@ -49,7 +49,7 @@ class PostgresVersionUnsupported(RefusedError):
 
 
 class BadDsn(UsageError):
-    """The DSN cannot be read."""
+    """The DSN cannot be parsed."""
 
     code = "TC107"
     hint = "Write it as postgresql://user@host:port/database or as 'host=… port=… dbname=… user=…'."
@@ -59,12 +59,14 @@ class PostgresNotStarted(RefusedError):
     """The embedded Postgres did not start."""
 
     code = "TC108"
+    hint = "The server's log says more: logs/postgres.log in the stack's directory."
 
 
 class PortTaken(RefusedError):
-    """A port is taken by another program."""
+    """Another program listens on the port."""
 
     code = "TC109"
+    hint = "Stop that program, or use another port."
 
 
 class BadSetting(UsageError):
@@ -75,29 +77,24 @@ class BadSetting(UsageError):
 
 
 class DirectoryUnusable(RefusedError):
-    """A directory cannot be used."""
+    """A directory or a file in it cannot be used."""
 
     code = "TC111"
+    hint = "Check its permissions and free space, or name another directory."
 
 
 class NoStack(RefusedError):
-    """No stack is here."""
+    """There is no stack in the directory."""
 
     code = "TC112"
     hint = "Run `thermocline up`, or name a stack by --dir (THERMOCLINE_DIR) or a Postgres by --dsn (THERMOCLINE_DSN)."
 
 
 class StackNotReady(RefusedError):
-    """A process of the stack did not get ready."""
+    """A process of the stack did not become ready."""
 
     code = "TC113"
-
-
-class StackNotReadyInTime(StackNotReady):
-    """A process of the stack did not get ready in time."""
-
-    code = "TC116"
-    exit_code = 124
+    hint = "Its log, in logs/ of the stack's directory, names the reason."
 
 
 class NotLoopback(RefusedError):
@@ -105,3 +102,38 @@ class NotLoopback(RefusedError):
 
     code = "TC115"
     hint = "Use 127.0.0.1:PORT, and a tunnel or a proxy that authenticates in front of it."
+
+
+class StackNotReadyInTime(StackNotReady):
+    """A process of the stack did not become ready in time."""
+
+    code = "TC116"
+    exit_code = 124
+
+
+class SparkEnded(ThermoclineError):
+    """Spark ended unexpectedly; the worker must be started again."""
+
+    code = "TC117"
+    hint = "`thermocline up` does that by itself."
+
+
+class DsnWithoutTcp(RefusedError):
+    """Spark reaches Postgres over TCP only, and the DSN names a socket directory."""
+
+    code = "TC118"
+    hint = "Give the DSN a host name or address, for example host=127.0.0.1."
+
+
+class StackStateUnreadable(RefusedError):
+    """The stack's state file cannot be parsed."""
+
+    code = "TC119"
+    hint = "Restore it, or remove it when nothing of this stack runs."
+
+
+class ExtensionMissing(RefusedError):
+    """This Postgres lacks the extension postgres_fdw."""
+
+    code = "TC120"
+    hint = "Install the contrib package of this Postgres."

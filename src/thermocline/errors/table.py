@@ -1,4 +1,4 @@
-"""Errors of registering and of the user's table, TC2xx."""
+"""Errors of registration and of the user's table, TC2xx."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class BadTableName(UsageError):
 
 
 class BadDuration(UsageError):
-    """That is not a duration of this key's kind."""
+    """The text is not a duration for this type of tier key."""
 
     code = "TC202"
     hint = "Use a number with s, m, h, d or w (90d, 12h) for temporal keys and a plain number for integer keys."
@@ -30,6 +30,7 @@ class CannotRegister(RefusedError):
     """This table cannot be registered."""
 
     code = "TC204"
+    hint = "docs/limits.md lists what a table needs to be registered."
 
 
 class AlreadyRegistered(RefusedError):
@@ -47,9 +48,10 @@ class NotRegistered(RefusedError):
 
 
 class MissingPrivilege(RefusedError):
-    """The role lacks a privilege this needs."""
+    """The role lacks a privilege that this command needs."""
 
     code = "TC207"
+    hint = "Grant it to the role, or run the command as a role that has it."
 
 
 class HeapChanged(RefusedError):
@@ -57,7 +59,8 @@ class HeapChanged(RefusedError):
 
     code = "TC208"
     hint = (
-        "It was dropped and made anew, or changed in a way that cannot be followed; unregister and register it again."
+        "It was dropped and created again, or changed in a way that cannot be followed; unregister and register it "
+        "again."
     )
 
 
@@ -69,9 +72,10 @@ class CatalogTooNew(RefusedError):
 
 
 class DeltaNotEmpty(RefusedError):
-    """Corrections wait that are not in the lake yet."""
+    """Corrections are pending that are not in the lake yet."""
 
     code = "TC210"
+    hint = "Give --fold to fold them into the lake first."
 
 
 class LakeNotWritable(RefusedError):
@@ -81,7 +85,7 @@ class LakeNotWritable(RefusedError):
     hint = "Check that the directory or bucket exists, that this user may write there, and that it has space."
 
 
-class HeapMoving(TryAgainError):
+class ChangedDuringRegistration(TryAgainError):
     """The table changed while it was being registered; nothing was changed."""
 
     code = "TC212"
@@ -96,7 +100,7 @@ class SeamInUse(RefusedError):
 
 
 class RegistrationUnknown(OutcomeUnknownError):
-    """The connection was lost while the registration was committed; whether it arrived is not known."""
+    """The connection was lost while the registration was committed; whether it was committed is not known."""
 
     code = "TC214"
     hint = "Run register again: it changes nothing when the table is registered, and registers it when it is not."
@@ -110,13 +114,14 @@ class NoSuchColumn(UsageError):
 
 
 class WrongCombination(UsageError):
-    """These options do not go together."""
+    """These options exclude each other."""
 
     code = "TC216"
+    hint = "Leave one of them out."
 
 
-class ModeNotBuilt(RefusedError):
-    """This mode is not built yet."""
+class ModeNotImplemented(RefusedError):
+    """This mode is not implemented yet."""
 
     code = "TC217"
     hint = "Use --mode tiered, with --keep-heap when nothing may leave Postgres."
@@ -133,24 +138,25 @@ class ProfileTaken(RefusedError):
     """A storage profile of this name exists with another warehouse."""
 
     code = "TC219"
-    hint = "Lake tables stay where they were made; add a profile of another name."
+    hint = "Lake tables stay where they were created; add a profile under another name."
 
 
 class LakeNotAdoptable(RefusedError):
-    """The lake table cannot be taken up."""
+    """The lake table cannot be adopted."""
 
     code = "TC220"
+    hint = "Undo the change that the sentence names, or drop the lake: `thermocline unregister TABLE --drop-lake`."
 
 
-class NameNotTyped(RefusedError):
-    """What cannot be undone needs the table's name."""
+class NotConfirmed(RefusedError):
+    """The command cannot be undone, and the table's name was not given to confirm it."""
 
     code = "TC221"
     hint = "Type the name of the table when asked, or give it by --yes-drop in a script."
 
 
 class NotTruncated(RefusedError):
-    """The table keeps its rows."""
+    """The table was not truncated."""
 
     code = "TC223"
     hint = "Drop the foreign keys that refer to the table, or the triggers that keep its rows, and run it again."
@@ -161,12 +167,23 @@ class HeapLacksRows(RefusedError):
 
     code = "TC224"
     hint = (
-        "Give --restore-heap: they are brought back into the heap before the lake goes. Delete them through the "
-        "seam if they shall go."
+        "Give --restore-heap: they are restored into the heap before the lake is dropped. Delete them through the "
+        "seam if they are not needed."
     )
 
 
-class NotRestorable(RefusedError):
-    """The history cannot be put back into the heap."""
+class SpillNotCaptured(RefusedError):
+    """Rows in the spill were not captured, and readers do not see them."""
 
-    code = "TC222"
+    code = "TC225"
+    hint = (
+        "They would be lost: run `thermocline verify --repair` first. The spill's capture trigger was disabled for a "
+        "time."
+    )
+
+
+class TruncationUndone(RefusedError):
+    """The truncation was killed before it was published; the table keeps its rows."""
+
+    code = "TC226"
+    hint = "Run `thermocline truncate` again."

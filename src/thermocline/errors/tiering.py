@@ -1,4 +1,4 @@
-"""Errors of tiering and of what moves tables, TC4xx."""
+"""Errors of tiering, folding and everything else that moves rows, TC4xx."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from thermocline.errors.roots import RefusedError, ThermoclineError, TryAgainErr
 
 
 class LockNotGranted(TryAgainError):
-    """A lock was not to be had within the lock timeout."""
+    """The lock was not acquired within the lock timeout."""
 
     code = "TC401"
 
@@ -31,7 +31,7 @@ class Fenced(TryAgainError):
 
 
 class ForeignLakeCommit(RefusedError):
-    """Somebody else committed to the lake table."""
+    """Another program committed to the lake table."""
 
     code = "TC405"
     hint = (
@@ -40,20 +40,36 @@ class ForeignLakeCommit(RefusedError):
     )
 
 
-class RemoteFailure(ThermoclineError):
-    """The worker could not do it."""
+class WorkerFailed(ThermoclineError):
+    """The worker failed to perform the request."""
 
     code = "TC406"
+    hint = "The worker's log says more."
+
+
+class WaitedTooLong(ThermoclineError):
+    """The wait timed out; the work goes on."""
+
+    code = "TC407"
+    exit_code = 124
+    hint = "Look again later with `thermocline show TABLE`, or wait longer with --timeout."
+
+
+class Paused(RefusedError):
+    """The table is paused."""
+
+    code = "TC408"
+    hint = "`thermocline resume` ends the pause."
 
 
 class SchemaNotFollowed(TryAgainError):
-    """The table's columns changed; the change is followed first."""
+    """The table's columns changed; the lake's schema follows first."""
 
     code = "TC409"
 
 
 class PartitionGone(TryAgainError):
-    """A partition left the table while it was on its way to the lake."""
+    """A partition left the table while it was being copied to the lake."""
 
     code = "TC410"
 
@@ -68,14 +84,14 @@ class CopiedDatabase(RefusedError):
     )
 
 
-class LakeAhead(RefusedError):
+class LakeNewerThanDatabase(RefusedError):
     """The lake holds commits that this database does not know: the database was restored to an earlier moment."""
 
     code = "TC412"
     hint = (
         "Nothing is written to the lake and nothing is deleted until `thermocline recover` has run: it "
-        "brings the lake to the newest state"
-        " that agrees with this database, or says what is missing. Reading is safe as far as the files are there."
+        "brings the lake to the newest state that agrees with this database, or says what is missing. Reading is "
+        "safe as far as the files are there."
     )
 
 
@@ -87,39 +103,30 @@ class LakesNotCompared(TryAgainError):
 
 
 class ChangedByTrigger(RefusedError):
-    """A trigger of the table's would drop or change rows that Thermocline only puts in another place."""
+    """A trigger of the table would drop or change rows that Thermocline only moves."""
 
     code = "TC414"
     hint = (
-        "Let the trigger return such rows as they came, or disable it meanwhile. It fires because it is "
-        "enabled ALWAYS, or because the role"
-        " that Thermocline works as is no superuser."
+        "Let the trigger return such rows unchanged, or disable it meanwhile. It fires because it is enabled ALWAYS, "
+        "or because the role that Thermocline runs as is no superuser."
     )
 
 
-class Paused(RefusedError):
-    """The table is paused."""
+class JumpNotPending(UsageError):
+    """No jump to this value waits for a decision."""
 
-    code = "TC408"
-    hint = "`thermocline resume` lets it go on."
-
-
-class NoSuchJump(UsageError):
-    """No line of the table waits to go there."""
-
-    code = "TC412"
-    hint = "`thermocline show` says which line waits, and what to type."
+    code = "TC415"
+    hint = "`thermocline show` names the jump that waits, and what to type."
 
 
-class WrittenMeanwhile(TryAgainError):
-    """Rows were written where history was being brought back."""
+class WrittenDuringRestore(TryAgainError):
+    """Rows were written to a range while its history was being restored."""
 
-    code = "TC413"
+    code = "TC416"
 
 
-class WaitedTooLong(ThermoclineError):
-    """Waited past the limit; the work goes on."""
+class CycleFailed(ThermoclineError):
+    """At least one table failed in the cycle."""
 
-    code = "TC407"
-    exit_code = 124
-    hint = "Look again later, or wait longer with --timeout."
+    code = "TC417"
+    hint = "The log lines say which and why."

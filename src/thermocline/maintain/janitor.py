@@ -17,7 +17,7 @@ from thermocline.catalog.pauses import read_paused_since
 from thermocline.catalog.safety import Owner
 from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.errors import ThermoclineError
-from thermocline.errors.maintenance import FolderInUse, LakeTableUnknown
+from thermocline.errors.maintenance import FolderInUse, LakeTableNotMaintained
 from thermocline.lake.catalogs.base import CatalogTable
 from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.files.delete_files import delete_file
@@ -42,7 +42,7 @@ def grace_by_policy(conn: Connection, settings: Settings) -> Callable[[Owner], f
     def grace(owner: Owner) -> float:
         try:
             policy = read_resolved_policy(conn, find_owner(conn, owner), settings).policy
-        except LakeTableUnknown:
+        except LakeTableNotMaintained:
             return settings.staged_grace_seconds
         return timedelta(milliseconds=policy.orphan_grace_ms).total_seconds()
 

@@ -13,7 +13,7 @@ from thermocline.catalog.safety import Owner
 from thermocline.catalog.tables import insert_event
 from thermocline.core.names import TableName
 from thermocline.core.policy.iceberg_format import ICEBERG
-from thermocline.errors.maintenance import LakeTableIsRegistered, LakeTableUnknown
+from thermocline.errors.maintenance import LakeTableIsRegistered, LakeTableNotMaintained
 from thermocline.maintain.operations.quarantine import restore_quarantined
 from thermocline.maintain.plugins import plugin_named
 from thermocline.maintain.targets import find_target
@@ -67,7 +67,7 @@ def remove_table(dsn: str, name: TableName) -> LakeChange:
     with connect(dsn, autocommit=True, application_name="thermocline lake") as conn:
         entry = lake_tables.read_lake_table_entry(conn, name)
         if entry is None:
-            raise LakeTableUnknown(f"{name} was not added by `thermocline lake add`.")
+            raise LakeTableNotMaintained(f"{name} was not added by `thermocline lake add`.")
         check_lakes(conn)
         with pass_lock(conn, Owner(lake_id=entry.id), str(name)), conn.transaction():
             lake_tables.remove_lake_table(conn, entry.id)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from thermocline.errors import LakeFileUnreadable
-from thermocline.errors.maintenance import GcForbidden
+from thermocline.errors.maintenance import FolderShared
 from thermocline.lake.catalogs.base import CatalogTable
 from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.files.delete_trees import may_be_below
@@ -38,11 +38,11 @@ def check_is_one_table(context: PassContext, version: LakeVersion) -> None:
         except LakeFileUnreadable as problem:
             if name not in beside:
                 continue
-            raise GcForbidden(
+            raise FolderShared(
                 f"{name} has its metadata beside that of {context.target.name} and cannot be read: {problem}"
             ) from problem
         if not is_other:
-            raise GcForbidden(
+            raise FolderShared(
                 f"{context.target.name} and {name} are one table under two names: what one lets go of the "
                 "other may need."
             )
@@ -51,7 +51,7 @@ def check_is_one_table(context: PassContext, version: LakeVersion) -> None:
 def check_has_own_metadata(context: PassContext, version: LakeVersion) -> None:
     """Refuse where another table has its metadata files among the table's own, or where the table has a second name."""
     if name := next(iter(_with_metadata_beside(context, version)), None):
-        raise GcForbidden(
+        raise FolderShared(
             f"{context.target.name} and {name} have their metadata in one folder: whose a file is cannot be told."
         )
     check_is_one_table(context, version)
@@ -86,7 +86,7 @@ def plan_folders(context: PassContext, version: LakeVersion) -> SweptFolders:
     if shared := next(
         (name for name, found in others.items() if any(is_same_folder(place, mine) for place in found.all)), None
     ):
-        raise GcForbidden(
+        raise FolderShared(
             f"{context.target.name} and {shared} have their files in one folder, {mine}: whose a file is "
             "cannot be told."
         )

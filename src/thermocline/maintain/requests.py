@@ -9,7 +9,7 @@ from thermocline.catalog import requests
 from thermocline.catalog.maintenance import forced_passes as maintenance_requests
 from thermocline.core.names import TableName
 from thermocline.core.policy.operations import parse_operations
-from thermocline.errors.maintenance import StillWaiting
+from thermocline.errors import WaitedTooLong
 from thermocline.maintain.plugins import load_formats
 from thermocline.maintain.run_pass import PassWish, render_pass, run_pass
 from thermocline.maintain.targets import find_target
@@ -67,7 +67,7 @@ def _await(conn: Connection, request_id: int, talk: Callable[[str], None], timeo
         lambda: maintenance_requests.read_forced_pass(conn, request_id), talk, timeout_seconds, when_gone=gone
     )
     if result is None:
-        raise StillWaiting(
+        raise WaitedTooLong(
             f"The pass has not finished within {timeout_seconds:.0f} seconds; request {request_id} stays."
         )
     return result

@@ -10,7 +10,7 @@ from thermocline.catalog.safety import Owner
 from thermocline.core.names import TableName
 from thermocline.core.policy.iceberg_format import ICEBERG
 from thermocline.core.policy.resolve import PolicyChanges, PolicyLayers, ResolvedPolicy, parse_changes, resolve_policy
-from thermocline.errors.maintenance import LakeTableUnknown
+from thermocline.errors.maintenance import LakeTableNotMaintained
 from thermocline.maintain.context import LakeTarget
 from thermocline.maintain.formats import Target
 from thermocline.maintain.plugins import load_formats, plugin_named
@@ -36,7 +36,7 @@ def find_target(conn: Connection, name: TableName) -> Target:
         return _located(conn, target, Owner(table_id=registered.id), str(name), ICEBERG.name)
     entry = lake_tables.read_lake_table_entry(conn, name) if _has_catalog(conn) else None
     if entry is None:
-        raise LakeTableUnknown(f"{name} is neither a registered table nor an Iceberg table under maintenance.")
+        raise LakeTableNotMaintained(f"{name} is neither a registered table nor an Iceberg table under maintenance.")
     return _located(
         conn, LakeTarget(name=entry.name, lake_id=entry.id), Owner(lake_id=entry.id), str(name), entry.format
     )
@@ -47,7 +47,7 @@ def find_owner(conn: Connection, owner: Owner) -> Target:
     for one in lake_tables.read_maintained(conn):
         if one.owner == owner:
             return target_of(conn, one)
-    raise LakeTableUnknown("The table is no longer under maintenance.")
+    raise LakeTableNotMaintained("The table is no longer under maintenance.")
 
 
 def target_of(conn: Connection, one: Maintained) -> Target:

@@ -33,7 +33,7 @@ from thermocline.core.plan.fold import (
     plan_range_rows,
     render_fold_plan,
 )
-from thermocline.errors import ChecksumMismatch, NoLakeForm, SchemaNotFollowed
+from thermocline.errors import ChecksumMismatch, SchemaNotFollowed, UnrepresentableValue
 from thermocline.lake.commit.exact_commit import LakeHead, OpStamp, apply_row_delta, load_table
 from thermocline.ops.data_files import read_files
 from thermocline.ops.move_report import MoveReport
@@ -263,7 +263,7 @@ def _run_tasks(work: Folding, tasks: list[FoldTask]) -> FoldResult:
     """Fold on Spark, and compare what was read with what was written."""
     try:
         done = fold_delta(work.spark(), tasks)
-    except NoLakeForm as refusal:
+    except UnrepresentableValue as refusal:
         raise _with_row(work, refusal) from None
     if not done.is_exact:
         raise ChecksumMismatch(
@@ -273,11 +273,11 @@ def _run_tasks(work: Folding, tasks: list[FoldTask]) -> FoldResult:
     return done
 
 
-def _with_row(work: Folding, refusal: NoLakeForm) -> NoLakeForm:
+def _with_row(work: Folding, refusal: UnrepresentableValue) -> UnrepresentableValue:
     """The refusal with the table and the correction that holds the value."""
     key = read_key_of_value(work.conn, work.table.heap, work.table.seam.objects.delta, refusal.column, refusal.value)
     where = f"{work.table.name}, row {key}" if key else str(work.table.name)
-    return NoLakeForm(f"{where}: {refusal}", column=refusal.column, value=refusal.value)
+    return UnrepresentableValue(f"{where}: {refusal}", column=refusal.column, value=refusal.value)
 
 
 def _tasks(work: Folding, head: LakeHead, stamp: OpStamp, snapshot: ExportedSnapshot, plan: FoldPlan) -> list[FoldTask]:

@@ -21,7 +21,7 @@ from thermocline.catalog.tables import RegisteredTable, insert_event
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.op import ADOPT, kind_named
-from thermocline.errors import ForeignLakeCommit, NotTruncated, PartitionGone
+from thermocline.errors import ForeignLakeCommit, PartitionGone, TruncationUndone
 from thermocline.lake.commit.added_files import read_added_files
 from thermocline.lake.commit.exact_commit import LakeHead, load_table, settle
 from thermocline.lake.commit.undo_commit import undo_commit
@@ -56,7 +56,7 @@ def resolve_unfinished(
         head = load_table(spark(), lake)
         try:
             moved += _publish(conn, registered, op, snapshot, read_added_files(head, snapshot))
-        except (PartitionGone, NotTruncated) as problem:
+        except (PartitionGone, TruncationUndone) as problem:
             undo_commit(head, snapshot, op.base)
             fault_point("resolve-undone")
             journal.abandon(conn, op, f"taken back: {problem}")
@@ -71,7 +71,9 @@ def _publish(
 ) -> tuple[str, ...]:
     if kind_named(op.kind).is_undone_after_a_crash:
         # Whoever asked for it was told nothing, and may have written rows since.
-        raise NotTruncated(f"{registered.name} was not truncated: the truncation was killed before it was published.")
+        raise TruncationUndone(
+            f"{registered.name} was not truncated: the truncation was killed before it was published."
+        )
     return publish_op(conn, registered, op, snapshot=snapshot, paths=paths, message="published after a restart")
 
 

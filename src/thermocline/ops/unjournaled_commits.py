@@ -15,7 +15,7 @@ from typing import Any
 from thermocline.catalog import database_identity as home
 from thermocline.catalog.maintenance.lake_tables import Maintained, read_maintained
 from thermocline.core.op_stamp import OP_KEY
-from thermocline.errors import LakeAhead, LakeFileUnreadable
+from thermocline.errors import LakeFileUnreadable, LakeNewerThanDatabase
 from thermocline.lake.read.metadata_file import read_metadata_file
 from thermocline.lake.read.newer_metadata import LaterVersion, current_snapshot_of, read_later_versions, snapshots_of
 from thermocline.runtime.pg import Connection
@@ -41,7 +41,7 @@ def check_lakes(conn: Connection) -> None:
     started = home.read_start(conn)
     if ahead := read_ahead(conn):
         first = ahead[0]
-        raise LakeAhead(
+        raise LakeNewerThanDatabase(
             f"The lake of {first.table.label} holds commits that this database does not know (snapshot "
             f"{first.snapshot_id} in"
             f" {first.newest.location.rpartition('/')[2]}): the database was restored to an earlier moment, "

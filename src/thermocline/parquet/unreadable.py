@@ -1,26 +1,8 @@
-"""Why a bin cannot be rewritten, with the file named."""
+"""Sentences for lake files that cannot be read as Parquet."""
 
 from __future__ import annotations
 
-from thermocline.errors import RefusedError
-
-
-class LakeInputUnreadable(RefusedError):
-    """A file of the bin cannot be read; the bin is left as it is."""
-
-    code = "TC320"
-    hint = (
-        "The file is damaged, or in a format this kernel does not read; other bins go on. Restore it, or take it "
-        "out of the table."
-    )
-
-
-class RewriteUnsupported(RefusedError):
-    """A file of the bin holds something this kernel cannot rewrite; the bin is left as it is."""
-
-    code = "TC321"
-    hint = "Rewrite this table with another engine, or leave it out of compaction (`rewrite_enabled=false`)."
-
+from thermocline.errors import LakeInputUnreadable
 
 _OTHER_FORMATS = {b"ORC": "ORC", b"Obj\x01": "Avro", b"PFA1": "Puffin"}
 

@@ -14,7 +14,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from thermocline.core.names import TableName
-from thermocline.errors import BadDsn, PostgresUnreachable, PostgresVersionUnsupported
+from thermocline.errors import BadDsn, PostgresFailed, PostgresUnreachable, PostgresVersionUnsupported
 
 CONNECT_TIMEOUT_SECONDS = 5
 OLDEST_MAJOR, NEWEST_MAJOR = 14, 18
@@ -128,6 +128,12 @@ def is_mixed(template: str) -> bool:
     composed, its values by `sql.Literal`, or has parameters.
     """
     return re.search(r"\{[a-z_]*\}", template) is not None and re.search(r"%[(sbt]", template) is not None
+
+
+def postgres_failed(problem: psycopg.Error) -> PostgresFailed:
+    """An error of Postgres that nothing mapped, as one sentence."""
+    lines = str(problem).strip().splitlines() or [type(problem).__name__]
+    return PostgresFailed(f"Postgres reported: {lines[0]}.")
 
 
 def _parse(dsn: str) -> dict[str, Any]:

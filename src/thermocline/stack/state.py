@@ -14,7 +14,7 @@ from typing import Literal
 
 import psutil
 
-from thermocline.errors import DirectoryUnusable
+from thermocline.errors import DirectoryUnusable, StackStateUnreadable
 
 ProcessState = Literal["starting", "running", "waiting to restart", "stopped"]
 StackPhase = Literal["starting", "up", "down"]
@@ -100,7 +100,7 @@ def read_state(directory: Path) -> StackState | None:
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
         if raw.pop("format") != _FORMAT:
-            raise DirectoryUnusable(
+            raise StackStateUnreadable(
                 f"{path} was written by another version of thermocline.", hint="Use that version, or another --dir."
             )
         raw["supervisor"] = ProcessRecord(**raw["supervisor"])
@@ -111,9 +111,7 @@ def read_state(directory: Path) -> StackState | None:
     except OSError as problem:
         raise DirectoryUnusable(f"{path} cannot be read: {problem.strerror}.") from problem
     except (ValueError, KeyError, TypeError) as problem:
-        raise DirectoryUnusable(
-            f"{path} is damaged.", hint="Restore it, or remove it when nothing of this stack runs."
-        ) from problem
+        raise StackStateUnreadable(f"{path} is damaged.") from problem
 
 
 def write_state(directory: Path, state: StackState) -> None:

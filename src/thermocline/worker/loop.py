@@ -24,7 +24,14 @@ from thermocline.catalog import requests, tables
 from thermocline.catalog.pauses import note_cycle
 from thermocline.catalog.pins import sweep_pins
 from thermocline.catalog.tables import RegisteredTable
-from thermocline.errors import AnotherWriter, Paused, PostgresUnreachable, ThermoclineError
+from thermocline.errors import (
+    AnotherWriter,
+    CycleFailed,
+    Paused,
+    PostgresUnreachable,
+    SparkEnded,
+    ThermoclineError,
+)
 from thermocline.maintain.janitor import grace_by_policy, remove_leftover_lakes, remove_stray_files
 from thermocline.ops.admin.statistics import refresh_statistics
 from thermocline.ops.fold import fold, has_work
@@ -34,6 +41,7 @@ from thermocline.ops.tier.tiering import tier
 from thermocline.ops.verify.background import verify_next_range
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings
+from thermocline.worker.failures import render_failure
 from thermocline.worker.maintenance import MaintenanceThreads
 
 _LOG = logging.getLogger("thermocline.worker")
@@ -192,15 +200,7 @@ class Worker:
                     talk=self._teller(conn, request.id),
                 )
             except (ThermoclineError, psycopg.Error) as problem:
-                told = (
-                    problem if isinstance(problem, ThermoclineError) else ThermoclineError(str(problem).splitlines()[0])
-                )
-                requests.finish_request(
-                    conn,
-                    request.id,
-                    "failed",
-                    {"message": told.message, "hint": told.hint, "code": told.code, "exit_code": told.exit_code},
-                )
+                requests.finish_request(conn, request.id, "failed", render_failure(problem))
             else:
                 requests.finish_request(conn, request.id, "done", render_report(report))
                 _LOG.info(report.sentence, extra={"action": request.verb, "table": report.table, "op_id": report.op_id})
@@ -234,8 +234,6 @@ def run_worker(settings: Settings, *, once: bool = False) -> None:
             return
         with connect(settings.dsn, autocommit=True, application_name=requests.WORKER_APPLICATION) as conn:
             if not worker.run_cycle(conn):
-                raise ThermoclineError("At least one table failed; the log lines say which and why.")
+                raise CycleFailed
     except Py4JNetworkError as problem:
-        raise ThermoclineError(
-            "Spark ended unexpectedly; the worker must be started again.", hint="`thermocline up` does that by itself."
-        ) from problem
+        raise SparkEnded from problem

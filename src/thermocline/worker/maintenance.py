@@ -29,6 +29,7 @@ from thermocline.maintain.run_pass import PassReport, PassWish, render_pass, run
 from thermocline.maintain.targets import find_owner
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings
+from thermocline.worker.failures import render_failure
 
 _LOG = logging.getLogger("thermocline.maintain")
 _RECONNECT_SECONDS = 1.0
@@ -130,9 +131,7 @@ def serve_forced(threads: MaintenanceThreads, conn: Connection) -> int:
         except (ThermoclineError, psycopg.Error) as problem:
             if conn.broken or conn.closed:
                 raise
-            told = problem if isinstance(problem, ThermoclineError) else ThermoclineError(str(problem).splitlines()[0])
-            result = {"message": told.message, "hint": told.hint, "code": told.code, "exit_code": told.exit_code}
-            maintenance_requests.finish_forced_pass(conn, forced.id, "failed", result)
+            maintenance_requests.finish_forced_pass(conn, forced.id, "failed", render_failure(problem))
         else:
             maintenance_requests.finish_forced_pass(conn, forced.id, "done", render_pass(report))
         ran += 1

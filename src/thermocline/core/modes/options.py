@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from thermocline.core.modes.mode import DEFAULT_MODE, MODES, Mode
-from thermocline.errors import ModeNotBuilt, UsageError, WrongCombination
+from thermocline.errors import ModeNotImplemented, UsageError, WrongCombination
 
 OPTIONS = tuple(dict.fromkeys(mode.option for mode in MODES))
 """The values of `--mode`."""
@@ -38,7 +38,7 @@ def choose_mode(
             "a mirror deletes nothing from the lake by itself."
         )
     if not mode.is_built:
-        raise ModeNotBuilt(f"Mode {option} is not built yet.")
+        raise ModeNotImplemented(f"Mode {option} is not built yet.")
     if has_window and not mode.with_heap_retention:
         raise WrongCombination(
             f"--heap-retention belongs to mode {_options_where(lambda m: m.with_heap_retention)}.",

@@ -18,7 +18,7 @@ import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
 
 from thermocline.core.names import TableName
-from thermocline.errors import GatewayBusy, PostgresUnreachable, UnknownLakeTable
+from thermocline.errors import GatewayBusy, LakeTableNotServed, PostgresUnreachable
 from thermocline.gateway.lake_arm.row_sources import Cancelled
 from thermocline.gateway.sql.column_mapping import ColumnsByName, DeclaredColumn, MappedTable, map_column
 from thermocline.lake.catalogs.select import lake_catalog
@@ -170,7 +170,7 @@ class CatalogReader:
         location = self._read_metadata_location(name)
         if location is None:
             self._known.pop(name, None)
-            raise UnknownLakeTable(f"There is no lake table for {name}.")
+            raise LakeTableNotServed(f"There is no lake table for {name}.")
         declared = [_declared(row) for row in self._rows("declared_columns", (name.schema, name.table))]
         by_name = {column.name: column for column in declared}
         # Columns that changed since they were registered are asked for by the field's number: names change hands,

@@ -11,12 +11,12 @@ from thermocline.errors import (
     CandidatesTooLarge,
     GatewayBusy,
     LakeFileUnreadable,
+    LakeTableNotServed,
     LakeTextUnreadable,
     PostgresUnreachable,
     StatementRefused,
     StatementTooLarge,
     ThermoclineError,
-    UnknownLakeTable,
     UnknownSnapshot,
     WholeQueryRefused,
 )
@@ -26,7 +26,7 @@ from thermocline.gateway.wire.messages import error_response
 log = logging.getLogger(__name__)
 
 _SQLSTATES: tuple[tuple[type[ThermoclineError], str], ...] = (
-    (UnknownLakeTable, "42P01"),
+    (LakeTableNotServed, "42P01"),
     (UnknownSnapshot, "55000"),
     (LakeTextUnreadable, "22021"),
     (LakeFileUnreadable, "58030"),

@@ -15,7 +15,7 @@ from psycopg import sql
 from psycopg.rows import class_row, dict_row
 
 from thermocline.core.names import LAKE_CATALOG, TableName
-from thermocline.errors import RefusedError
+from thermocline.errors import DsnWithoutTcp
 from thermocline.errors.maintenance import SafetyInputsUnreadable
 from thermocline.lake.catalogs.base import CatalogTable
 from thermocline.lake.catalogs.storage_properties import warehouse_properties
@@ -95,9 +95,8 @@ def _catalog_table(relation: str, row: Mapping[str, str]) -> CatalogTable:
 def jdbc_url(endpoint: Endpoint, *, schema: str | None = None) -> str:
     """The endpoint as a JDBC URL, without role and password."""
     if endpoint.host.startswith("/"):
-        raise RefusedError(
-            f"Spark reaches Postgres by TCP only, and the DSN leads to the socket directory {endpoint.host}.",
-            hint="Give the DSN a host name or address, for example host=127.0.0.1.",
+        raise DsnWithoutTcp(
+            f"Spark reaches Postgres over TCP only, and the DSN names the socket directory {endpoint.host}."
         )
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     options = {"ApplicationName": "thermocline", "connectTimeout": "10", "tcpKeepAlive": "true"}

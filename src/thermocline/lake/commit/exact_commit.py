@@ -23,6 +23,7 @@ from thermocline.core.names import TableName
 from thermocline.core.op_stamp import KIND_KEY, OP_KEY, T_KEY, TABLE_KEY
 from thermocline.errors import (
     CommitFailed,
+    CommitInconsistent,
     CommitUnknown,
     LakeLayoutUnsupported,
     LakeTableMissing,
@@ -196,7 +197,7 @@ def _files_of_head(head: LakeHead, paths: Sequence[str]) -> list[Any]:
     finally:
         tasks.close()
     if len(found) != len(wanted):
-        raise LakeLayoutUnsupported(
+        raise CommitInconsistent(
             f"{len(wanted) - len(found)} files to be removed are not in the lake table of {head.name}."
         )
     return found
@@ -357,7 +358,7 @@ def _data_files(head: LakeHead, files: Sequence[LakeFile]) -> list[Any]:
 def check_rows(path: str, facts: FooterFacts, rows: int) -> None:
     """Refuse a file whose footer tells of other rows than were written."""
     if facts.rows != rows:
-        raise LakeLayoutUnsupported(f"The lake file {path} has {facts.rows} rows, and {rows} were written.")
+        raise CommitInconsistent(f"The lake file {path} has {facts.rows} rows, and {rows} were written.")
 
 
 def _delete_files(head: LakeHead, deletes: Sequence[DeleteFile]) -> list[Any]:

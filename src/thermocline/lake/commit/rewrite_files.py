@@ -17,7 +17,7 @@ from typing import Any
 
 from thermocline.core.maintenance.files import DataSeen, DeleteSeen
 from thermocline.core.metrics_modes import MetricsMode, current_schema, plan_metrics_modes
-from thermocline.errors import LakeLayoutUnsupported
+from thermocline.errors import CommitInconsistent
 from thermocline.lake.commit.exact_commit import LakeHead, OpStamp, check_rows, commit_snapshot, find_op
 from thermocline.lake.commit.java_metrics import java_metrics, read_bounds
 from thermocline.lake.commit.java_values import by_text, is_among, java_class, list_of_longs, text_of, those
@@ -220,7 +220,7 @@ def _among(head: LakeHead, files: Any, paths: set[str]) -> Any:
     """The files of these paths as a Java set, chosen in the JVM."""
     chosen = those(head.spark._jvm, files, is_among(head.spark._jvm, paths, _location_function(head)))
     if chosen.size() != len(paths):
-        raise LakeLayoutUnsupported(f"{len(paths) - chosen.size()} files to be replaced are not in the lake table.")
+        raise CommitInconsistent(f"{len(paths) - chosen.size()} files to be replaced are not in the lake table.")
     return chosen
 
 
@@ -238,9 +238,7 @@ def _among_deletes(head: LakeHead, files: Any, wanted: Sequence[DeleteSeen]) -> 
         if (str(file.location()), int(file.contentOffset() or 0)) in keys:
             chosen.add(file)
     if chosen.size() != len(keys):
-        raise LakeLayoutUnsupported(
-            f"{len(keys) - chosen.size()} delete files to be dropped are not in the lake table."
-        )
+        raise CommitInconsistent(f"{len(keys) - chosen.size()} delete files to be dropped are not in the lake table.")
     return chosen
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection
 import pyarrow.fs as fs
 
 from thermocline.core.maintenance.orphans import ListedFile
-from thermocline.errors.maintenance import SpellingsDiffer
+from thermocline.errors.maintenance import PathSpellingsDiffer
 from thermocline.lake.files.delete_files import delete_file
 from thermocline.lake.files.deletion_check import NeededFiles
 from thermocline.runtime.file_io import open_location
@@ -27,7 +27,7 @@ def remove_staged_metadata(base_location: str, named: Collection[str], text: str
     """
     try:
         return _remove(base_location, named, text)
-    except (OSError, ValueError, SpellingsDiffer):
+    except (OSError, ValueError, PathSpellingsDiffer):
         return 0
 
 

@@ -27,7 +27,7 @@ from thermocline.core.lake_paths import (
     loose_paths,
 )
 from thermocline.core.maintenance.orphans import ListedFile
-from thermocline.errors.maintenance import SpellingsDiffer
+from thermocline.errors.maintenance import PathSpellingsDiffer
 from thermocline.lake.files.path_set import PathSet
 
 _SEAL = object()
@@ -180,9 +180,9 @@ class NeededFiles:
             return True
         return found.path.startswith(self._real_roots) if found is not None else even_gone
 
-    def _refusal(self, listed: str, is_meant: Callable[[str], bool]) -> SpellingsDiffer:
+    def _refusal(self, listed: str, is_meant: Callable[[str], bool]) -> PathSpellingsDiffer:
         named = next((path for path in self._named() if is_meant(path)), "a path that is no longer named")
-        return SpellingsDiffer(
+        return PathSpellingsDiffer(
             f"{self._table}: {listed} may be the file that is named as {named}, under another spelling or in "
             "another place; "
             "nothing was deleted."

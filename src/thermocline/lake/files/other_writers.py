@@ -14,7 +14,7 @@ from pyiceberg.table.metadata import TableMetadata
 from thermocline.core.lake_paths import base_name
 from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.errors import LakeFileUnreadable
-from thermocline.errors.maintenance import AnotherOwner
+from thermocline.errors.maintenance import CommittedByOtherCatalog
 from thermocline.lake.files.listing import list_folder
 from thermocline.lake.read.metadata_file import read_metadata_file
 from thermocline.lake.read.newer_metadata import version_of
@@ -56,9 +56,9 @@ def find_other_writer(metadata: TableMetadata, head_location: str) -> str | None
     return None
 
 
-def another_owner(table: str, found: str, head: str) -> AnotherOwner:
+def another_owner(table: str, found: str, head: str) -> CommittedByOtherCatalog:
     """The refusal to delete anything of a table that has such a file."""
-    return AnotherOwner(
+    return CommittedByOtherCatalog(
         f"{table}: {found} is a version of the table that the catalog knows nothing of; the newest it knows is {head}. "
         "Another writer may own the table, so nothing was deleted."
     )

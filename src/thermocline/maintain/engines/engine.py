@@ -13,7 +13,7 @@ from typing import Protocol
 
 from thermocline.catalog.maintenance.passes import bounds_record
 from thermocline.core.maintenance.outcome import Operation, Outcome
-from thermocline.errors.maintenance import EngineCannot, EngineUnknown
+from thermocline.errors.maintenance import EngineUnknown, EngineUnsuitable
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.engines.procedures import PROCEDURES, run_procedure
 from thermocline.maintain.operations.compact import run_compact
@@ -73,7 +73,7 @@ class ExternalEngine:
             return _OPERATIONS[operation](context)
         command = context.settings.maintenance_external_command
         if not command and not context.dry_run:
-            raise EngineCannot(
+            raise EngineUnsuitable(
                 "The engine external needs a program.", hint="Name it by THERMOCLINE_MAINTENANCE_EXTERNAL_COMMAND."
             )
         bounds = read_bounds(context, look(context))

@@ -17,7 +17,7 @@ from thermocline.core.maintenance.manifests import plan_manifests
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.policy.policy import Policy
 from thermocline.core.policy.procedure_keys import find_not_honoured
-from thermocline.errors.maintenance import EngineCannot
+from thermocline.errors.maintenance import EngineUnsuitable
 from thermocline.lake.commit.added_files import read_added_files
 from thermocline.lake.commit.exact_commit import LakeHead, flushed, load_table
 from thermocline.lake.commit.procedures import (
@@ -43,7 +43,7 @@ def run_procedure(operation: Operation, context: PassContext) -> Outcome:
     if head.snapshot_id is None:
         return Outcome(operation=operation, status="skipped", sentence="no current snapshot")
     if has_missing(head.properties):
-        raise EngineCannot(
+        raise EngineUnsuitable(
             f"{context.target.name} has columns with a default for older rows, which Iceberg's procedures "
             "know nothing of."
         )
@@ -81,7 +81,7 @@ def check_keys(policy: Policy, operation: Operation, table: str) -> None:
         return
     asked = ", ".join(f"{key.name}={key.value}" for key in odd)
     changed = " ".join(f"--set {shlex.quote(f'{key.name}={key.harmless}')}" for key in odd)
-    raise EngineCannot(
+    raise EngineUnsuitable(
         f"The engine spark-procedures cannot honour {asked} in {operation} of {table}; nothing was begun.",
         hint=f"Use the engine spark, which honours every key, or give them up: thermocline policy {table} {changed}",
     )
@@ -90,7 +90,7 @@ def check_keys(policy: Policy, operation: Operation, table: str) -> None:
 def _rewrite_manifests(context: PassContext, head: LakeHead) -> Outcome:
     policy, target = context.policy, int(head.properties.get(_MANIFEST_TARGET, _MANIFEST_TARGET_BYTES))
     if policy.manifest_target_bytes != target:
-        raise EngineCannot(
+        raise EngineUnsuitable(
             f"The engine spark-procedures cannot honour manifest_target_bytes={policy.manifest_target_bytes}: "
             "Iceberg's procedure goes"
             f" by the table property {_MANIFEST_TARGET}, which is {target}.",

@@ -19,7 +19,7 @@ from thermocline.catalog.maintenance.quarantine import Quarantined
 from thermocline.catalog.safety import Owner
 from thermocline.core.lake_paths import canonical_path, split_path
 from thermocline.core.maintenance.orphans import ListedFile
-from thermocline.errors.maintenance import SpellingsDiffer
+from thermocline.errors.maintenance import PathSpellingsDiffer
 from thermocline.lake.files.delete_files import QUARANTINE, delete_file, drop_copy, is_there, move_aside, move_back
 from thermocline.lake.files.deletion_check import Deletable, NeededFiles
 from thermocline.maintain.context import PassContext
@@ -90,7 +90,7 @@ def empty_quarantine(context: PassContext, needed: NeededFiles, say: Say) -> int
 def _delete_kept(note: Quarantined, needed: NeededFiles, say: Say) -> bool:
     try:
         found = needed.judge([ListedFile(path=note.kept_at, size_bytes=note.size_bytes, modified=None)])
-    except SpellingsDiffer as refusal:
+    except PathSpellingsDiffer as refusal:
         say(str(refusal))
         return False
     for file in found.deletable:

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from thermocline.catalog.database_identity import Unbound, claim_home
 from thermocline.catalog.migrate import apply_migrations
-from thermocline.errors import MissingPrivilege
+from thermocline.errors import ExtensionMissing, MissingPrivilege
 from thermocline.runtime import pg
 from thermocline.seam.foreign_server import GatewayTls, apply_gateway_server, apply_tls
 from thermocline.seam.objects import SERVER, apply_templates
@@ -97,9 +97,7 @@ def check_privileges(conn: pg.Connection) -> str:
             hint=f"As its owner: GRANT CREATE ON DATABASE {database} TO {quoted};",
         )
     if not fdw_available:
-        raise MissingPrivilege(
-            "This Postgres has no postgres_fdw.", hint="Install the contrib package of this Postgres."
-        )
+        raise ExtensionMissing
     if not is_superuser and not (has_fdw and may_use_fdw):
         raise MissingPrivilege(
             f"Role {role} may not use postgres_fdw in database {conn.info.dbname}.",

@@ -10,7 +10,7 @@ import psycopg
 from thermocline.catalog import pins, tables
 from thermocline.core.names import TableName
 from thermocline.core.observation import PartitionSeen
-from thermocline.errors import LockNotGranted, PinNotYours
+from thermocline.errors import LockNotGranted, PinHeldByOther
 from thermocline.runtime.pg import Connection, connect
 from thermocline.seam.partitions import short_locks
 
@@ -62,7 +62,7 @@ def release(dsn: str, pin: int) -> ReleaseReport:
         try:
             return ReleaseReport(pin=pin, released=pins.release_pin(conn, pin))
         except psycopg.errors.InsufficientPrivilege as problem:
-            raise PinNotYours(f"{problem.diag.message_primary}.") from None
+            raise PinHeldByOther(f"{problem.diag.message_primary}.") from None
 
 
 def why_pinned(conn: Connection, table_id: int, partition: PartitionSeen, lock_timeout_ms: int) -> str | None:

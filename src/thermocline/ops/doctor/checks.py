@@ -12,7 +12,7 @@ from psycopg import sql
 
 from thermocline.catalog.migrate import read_migrations, read_version
 from thermocline.catalog.profiles import read_profiles
-from thermocline.errors import ThermoclineError, UnknownLakeTable
+from thermocline.errors import LakeTableNotServed, ThermoclineError
 from thermocline.ops.doctor.findings import Finding, Verdict, red, verdict_on
 from thermocline.ops.doctor.warehouse_rights import examine_warehouse
 from thermocline.runtime import artifacts, pg
@@ -244,7 +244,7 @@ def _foreign_server(conn: pg.Connection, settings: Settings) -> Finding:
             conn.execute(sql.SQL(_QUERIES["probe_table"]).format(server=sql.Identifier(SERVER)))
             conn.execute(_QUERIES["probe"])
     except psycopg.Error as problem:
-        if UnknownLakeTable.code in str(problem):
+        if LakeTableNotServed.code in str(problem):
             return _served_database(conn, check, f"{host} port {port}", role, init)
         said = problem.diag.message_detail or problem.diag.message_primary or str(problem)
         fix = (

@@ -30,7 +30,7 @@ from thermocline.core.partition_layout import parse_layout
 from thermocline.core.policy.resolve import PolicyChanges, change_policy, parse_preset
 from thermocline.errors import (
     AlreadyRegistered,
-    HeapMoving,
+    ChangedDuringRegistration,
     LockNotGranted,
     MissingPrivilege,
     RegistrationUnknown,
@@ -150,7 +150,7 @@ def _apply(conn: Connection, plan: RegisterPlan, request: RegisterRequest, setti
         with conn.transaction():
             _lock_unchanged(conn, plan, request, settings)
             if not kept_lakes.take_location(conn, location):
-                raise HeapMoving(
+                raise ChangedDuringRegistration(
                     f"Registering {name} took longer than the grace period for files; nothing was changed."
                 )
             _apply_in_transaction(conn, plan, lake, settings)
@@ -180,9 +180,11 @@ def _lock_unchanged(conn: Connection, plan: RegisterPlan, request: RegisterReque
         sql.SQL("lock table only {} in share update exclusive mode").format(sql.Identifier(name.schema, name.table))
     )
     if tables.read_table(conn, name) or read_heap(conn, name, request.pk) != plan.heap:
-        raise HeapMoving(f"{name} changed while it was being registered; nothing was changed.")
+        raise ChangedDuringRegistration(f"{name} changed while it was being registered; nothing was changed.")
     if plan_registration(conn, plan.heap, request, settings) != plan:
-        raise HeapMoving(f"The partitions of {name} changed while it was being registered; nothing was changed.")
+        raise ChangedDuringRegistration(
+            f"The partitions of {name} changed while it was being registered; nothing was changed."
+        )
 
 
 def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLake, settings: Settings) -> None:

@@ -18,7 +18,7 @@ from thermocline.catalog import journal
 from thermocline.core.axis import render_axis
 from thermocline.core.names import TableName
 from thermocline.core.plan.restore import RestoreRange, plan_restore
-from thermocline.errors import ChecksumMismatch, DeltaNotEmpty, WrittenMeanwhile
+from thermocline.errors import ChecksumMismatch, SpillNotCaptured, WrittenDuringRestore
 from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.ops.data_files import list_files
 from thermocline.ops.spanning_table import SpanningTable
@@ -151,13 +151,13 @@ def note_restored(conn: Connection, restoring: Restoring) -> None:
     truncated or left the table since the ranges were planned is not whole any more.
     """
     if plan_history(conn, restoring.table) != restoring.planned:
-        raise WrittenMeanwhile(
+        raise WrittenDuringRestore(
             f"Partitions of {restoring.table.name} were changed by hand while history was brought back."
         )
     heap_side.hold_pending(conn, restoring.table.seam, restoring.planned)
     for gap in restoring.empty:
         if heap_side.has_pending(conn, restoring.table.seam, gap):
-            raise WrittenMeanwhile(
+            raise WrittenDuringRestore(
                 f"{_render(restoring.table, gap)} had no rows, and got some while history was brought back."
             )
     _check_spill(conn, restoring)
@@ -178,12 +178,8 @@ def _check_spill(conn: Connection, restoring: Restoring) -> None:
         if part.into is None and low < part.hi:
             lost += count_unaccounted(conn, table.seam, key_between(table.seam, low, part.hi, "h"), filled)
     if lost:
-        raise DeltaNotEmpty(
+        raise SpillNotCaptured(
             f"{lost:,} rows in the spill of {table.name} were not captured, and readers do not see them.",
-            hint=(
-                "They would be lost: run `thermocline verify --repair` first. The spill's capture trigger was "
-                "disabled for a time."
-            ),
         )
 
 

@@ -22,7 +22,7 @@ from thermocline.catalog.database_identity import check_home
 from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.core.names import TableName
 from thermocline.core.plan.restore import RestoreRange
-from thermocline.errors import DeltaNotEmpty, HeapLacksRows, SeamInUse, ThermoclineError, WrittenMeanwhile
+from thermocline.errors import DeltaNotEmpty, HeapLacksRows, SeamInUse, ThermoclineError, WrittenDuringRestore
 from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.ops.fold import fold
 from thermocline.ops.register.lake_folders import remove_lake_files
@@ -203,7 +203,7 @@ def _check_still_kept(work: Leaving, kept: _Kept) -> None:
     if not (work.drop_lake and kept.has_every_row):
         return
     if plan_history(work.conn, read_spanning(work.conn, work.table.name)) != kept.planned:
-        raise WrittenMeanwhile(
+        raise WrittenDuringRestore(
             f"Partitions of {work.table.name} were changed by hand while it was unregistered; nothing was changed."
         )
 
@@ -214,7 +214,7 @@ def _restore_and_apply(work: Leaving, keep_lake: bool) -> tuple[tuple[TableName,
         restoring = fill_history(work.conn, read_spanning(work.conn, work.table.name), work.talk)
         try:
             return _apply(work, keep_lake, restoring), restoring
-        except WrittenMeanwhile:
+        except WrittenDuringRestore:
             if attempt + 1 == _ATTEMPTS:
                 raise
     raise AssertionError("unreachable")

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from thermocline.core.names import TableName
-from thermocline.errors import RemoteFailure
+from thermocline.errors import WorkerFailed
 from thermocline.ops.fold import FoldReport, fold
 from thermocline.ops.tier.tiering import TierReport, tier
 from thermocline.runtime.settings import Settings
@@ -32,7 +32,7 @@ def perform(
             return tier(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk, dry_run=dry_run)
         case "fold":
             return fold(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk, dry_run=dry_run)
-    raise RemoteFailure(f"This worker does not know how to {verb}; it is older than the program that asked.")
+    raise WorkerFailed(f"This worker does not know how to {verb}; it is older than the program that asked.")
 
 
 def render_report(report: TierReport | FoldReport) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from thermocline.catalog.requests import RequestState
-from thermocline.errors import RemoteFailure
+from thermocline.errors import WorkerFailed
 
 _POLL_SECONDS = 0.2
 
@@ -21,14 +21,14 @@ def await_result(
     while time.monotonic() < deadline:
         seen = read()
         if seen is None:
-            raise RemoteFailure(when_gone)
+            raise WorkerFailed(when_gone)
         if seen.progress and seen.progress != last:
             last = seen.progress
             talk(last)
         if seen.state == "done" and seen.result is not None:
             return seen.result
         if seen.state == "failed" and seen.result is not None:
-            failure = RemoteFailure(str(seen.result.get("message")), hint=str(seen.result.get("hint", "")))
+            failure = WorkerFailed(str(seen.result.get("message")), hint=str(seen.result.get("hint", "")))
             failure.code = str(seen.result.get("code", failure.code))
             failure.exit_code = int(seen.result.get("exit_code", 1))
             raise failure

@@ -13,7 +13,7 @@ from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine, PartitionSeen
 from thermocline.core.plan.jumps import Jump, plan_jump, plan_line_jump
 from thermocline.core.plan.retention import plan_line
-from thermocline.errors import NoSuchJump
+from thermocline.errors import JumpNotPending
 from thermocline.ops.spanning_table import SpanningTable, read_spanning
 from thermocline.runtime.pg import Connection, connect
 from thermocline.seam.heap_facts import read_partitions
@@ -71,7 +71,7 @@ def accept_jump(dsn: str, name: TableName, place: str) -> str:
         allowed = [what for what, to in waiting.items() if to == place]
         if not allowed:
             others = "; ".join(f"the {what} waits to go to {to}" for what, to in waiting.items()) or "nothing waits"
-            raise NoSuchJump(f"No line of {name} waits to go to {place}: {others}.")
+            raise JumpNotPending(f"No line of {name} waits to go to {place}: {others}.")
         jumps.accept(
             conn,
             registered.id,

@@ -26,7 +26,7 @@ from thermocline.core.op import TIER
 from thermocline.core.plan.jumps import render_jump
 from thermocline.core.plan.premake import plan_premake, render_premake
 from thermocline.core.plan.tier import TierPlan, plan_tiering, render_next, render_plan
-from thermocline.errors import ChecksumMismatch, LockNotGranted, NoLakeForm, PartitionGone, TryAgainError
+from thermocline.errors import ChecksumMismatch, LockNotGranted, PartitionGone, TryAgainError, UnrepresentableValue
 from thermocline.lake.commit.exact_commit import KeyRange, LakeHead, OpStamp, append_range, apply_row_delta, load_table
 from thermocline.ops.admin.pins import why_pinned
 from thermocline.ops.move_report import MoveReport
@@ -271,7 +271,7 @@ def _write(
             same = [partition for partition in plan.move if partition.oid in known]
             leaving = write_leaving(head, work.dsn, registered, stamp.op_id, (seen.cut.t, plan.new_t), same)
             work.report.notes += [f"the lake held {partition.name} already" for partition in same]
-    except NoLakeForm as refusal:
+    except UnrepresentableValue as refusal:
         raise _with_row(work, plan, refusal) from None
     fault_point("copied")
     files = [file for result in copied for file in result.files]
@@ -367,12 +367,14 @@ def _copy(
     return results
 
 
-def _with_row(work: Tiering, plan: TierPlan, refusal: NoLakeForm) -> NoLakeForm:
+def _with_row(work: Tiering, plan: TierPlan, refusal: UnrepresentableValue) -> UnrepresentableValue:
     """The refusal with the table and the row that holds the value."""
     for partition in plan.move:
         if key := read_key_of_value(work.conn, work.table.heap, partition.name, refusal.column, refusal.value):
-            return NoLakeForm(f"{partition.name}, row {key}: {refusal}", column=refusal.column, value=refusal.value)
-    return NoLakeForm(f"{work.table.name}: {refusal}", column=refusal.column, value=refusal.value)
+            return UnrepresentableValue(
+                f"{partition.name}, row {key}: {refusal}", column=refusal.column, value=refusal.value
+            )
+    return UnrepresentableValue(f"{work.table.name}: {refusal}", column=refusal.column, value=refusal.value)
 
 
 def _sums(plan: TierPlan, copied: list[CopyResult]) -> list[dict[str, object]]:

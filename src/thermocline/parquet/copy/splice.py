@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.parquet as pq
 
+from thermocline.errors import LakeInputUnreadable
 from thermocline.parquet.copy.byte_files import Pace, Register, Sink, Source
 from thermocline.parquet.encode.input_reader import naming
 from thermocline.parquet.encode.lake_writer import open_location
@@ -30,7 +31,7 @@ from thermocline.parquet.footer.footer import (
 from thermocline.parquet.footer.metrics import group_offset
 from thermocline.parquet.footer.row_groups import Place, RowGroup
 from thermocline.parquet.rewrite_task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
-from thermocline.parquet.unreadable import LakeInputUnreadable, damaged
+from thermocline.parquet.unreadable import damaged
 
 _MAX_GROUPS = 32_767
 _MAX_FOOTER_BYTES = 64 << 20

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
 from thermocline.parquet.copy.byte_files import Pace
 from thermocline.parquet.encode.lake_schema import LakeSchema
 from thermocline.parquet.encode.lake_writer import open_location
 from thermocline.parquet.encode.projection import Projection, plan_projection, with_mapped_ids
 from thermocline.parquet.footer.dictionary_columns import dictionary_columns
 from thermocline.parquet.rewrite_task import BinTask, InputFile
-from thermocline.parquet.unreadable import LakeInputUnreadable, RewriteUnsupported, damaged, not_parquet
+from thermocline.parquet.unreadable import damaged, not_parquet
 
 _BUFFER_BYTES = 1 << 20
 _WHOLE_BYTES = 16 << 20

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from thermocline.parquet.unreadable import RewriteUnsupported
+from thermocline.errors import RewriteUnsupported
 from thermocline.parquet.values.arrow_types import PLAIN_TYPES
 
 FIELD_ID = b"PARQUET:field_id"

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
 from thermocline.parquet.encode.lake_schema import FIELD_ID, LakeField, LakeSchema, default_scalar
-from thermocline.parquet.unreadable import LakeInputUnreadable, RewriteUnsupported
 
 Convert = Callable[[pa.Array], pa.Array]
 FieldPath = tuple[int, ...]

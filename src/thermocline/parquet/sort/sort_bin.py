@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from thermocline.errors import RewriteUnsupported
 from thermocline.parquet.copy.byte_files import Pace, Register
 from thermocline.parquet.deletes.equality_deletes import plan_keys
 from thermocline.parquet.deletes.live_rows import RowFilter, read_kept
@@ -26,7 +27,6 @@ from thermocline.parquet.sort.range_sort import RangeSort, ranges_for
 from thermocline.parquet.sort.row_order import Direction
 from thermocline.parquet.sort.space_filling_curves import ColumnRanks, bits_for, column_ranks, hilbert, z_order
 from thermocline.parquet.sort.transforms import transformed
-from thermocline.parquet.unreadable import RewriteUnsupported
 
 _AHEAD_SHARE = 0.08
 _BATCH_BYTES = (64 << 10, 4 << 20)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thermocline.parquet.unreadable import RewriteUnsupported
+from thermocline.errors import RewriteUnsupported
 
 _WITH_NUMBER = re.compile(r"(bucket|truncate)\[(\d+)\]")
 _UNITS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}

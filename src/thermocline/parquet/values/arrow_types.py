@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thermocline.core.types import LakeColumn
-from thermocline.errors import NoLakeForm
+from thermocline.errors import UnrepresentableValue
 
 _OLDEST_DAY = -2_440_588
 _OLDEST_MICROSECOND = _OLDEST_DAY * 86_400_000_000
@@ -162,8 +162,8 @@ def _wrapped(number: int, *, is_date: bool) -> str:
     return f"a {'day' if is_date else 'moment'} later than the lake's last"
 
 
-def _refusal(column: LakeColumn, value: str) -> NoLakeForm:
-    return NoLakeForm(
+def _refusal(column: LakeColumn, value: str) -> UnrepresentableValue:
+    return UnrepresentableValue(
         f"Column {column.name} ({column.pg_type}) holds {value}, which has no form in the lake ({column.lake_type}).",
         column=column.name,
         value=value,

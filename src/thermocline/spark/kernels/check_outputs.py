@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
 from thermocline.errors.maintenance import OutsideThePlan
 from thermocline.parquet.copy.byte_files import Pace, Source
 from thermocline.parquet.copy.splice import check_output
@@ -29,7 +30,6 @@ from thermocline.parquet.encode.projection import FieldPath, value_at
 from thermocline.parquet.footer.file_schema import Element, find_differences, read_elements
 from thermocline.parquet.footer.footer import Alike, read_footer
 from thermocline.parquet.rewrite_task import BinTask, OutputFile
-from thermocline.parquet.unreadable import LakeInputUnreadable, RewriteUnsupported
 from thermocline.parquet.values.column_checksums import ColumnSums, no_rows, sum_columns
 from thermocline.runtime.file_io import flush_written, open_location
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from thermocline.errors.maintenance import OutsideThePlan
+from thermocline.errors import ExternalEngineFailed, OutsideThePlan
 from thermocline.parquet.rewrite_task import BinResult, BinTask
 from thermocline.parquet.sort.check_order import check_in_order
 from thermocline.spark.kernels.check_outputs import check_replacement, sum_inputs
@@ -111,14 +111,14 @@ def _ask(command: str, number: int, document: str) -> Any:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as problem:
-        raise OutsideThePlan(f"The external engine could not be run: {problem}.") from None
+        raise ExternalEngineFailed(f"The external engine could not be run: {problem}.") from None
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it said nothing"
-        raise OutsideThePlan(f"The external engine failed on bin {number} with code {done.returncode}: {last}.")
+        raise ExternalEngineFailed(f"The external engine failed on bin {number} with code {done.returncode}: {last}.")
     try:
         return json.loads(done.stdout)
     except ValueError:
-        raise OutsideThePlan(f"The external engine's answer to bin {number} is not JSON.") from None
+        raise ExternalEngineFailed(f"The external engine's answer to bin {number} is not JSON.") from None
 
 
 def _paths(task: BinTask, answer: Any, names: Sequence[str]) -> list[str]:

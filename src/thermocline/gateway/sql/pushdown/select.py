@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from thermocline.core.names import TableName
-from thermocline.errors import SnapshotMissing, StatementRefused
+from thermocline.errors import SnapshotNotNamed, StatementRefused
 from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN, TYPE_SIZES, MappedColumn, MappedTable
 from thermocline.gateway.sql.fragments import Fragment
 from thermocline.gateway.sql.pushdown.predicates import Operands, bounds_of, compile_condition
@@ -161,7 +161,7 @@ def _plan_table(
             continue
     if not snapshots:
         if default_snapshot is None:
-            raise SnapshotMissing(f"A read of {facts.name} must say at which snapshot, by {SNAPSHOT_COLUMN} = ….")
+            raise SnapshotNotNamed(f"A read of {facts.name} must say at which snapshot, by {SNAPSHOT_COLUMN} = ….")
         snapshots.append(default_snapshot(facts.name))
     start, end = _place(table)
     alias = table.args.get("alias")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from thermocline.errors.roots import RefusedError
 
 
-class PinNotYours(RefusedError):
+class PinHeldByOther(RefusedError):
     """The pin is held by another role."""
 
     code = "TC701"
@@ -20,7 +20,7 @@ class NotExplainable(RefusedError):
 
 
 class NothingToRepairFrom(RefusedError):
-    """There is nothing to repair from."""
+    """The heap does not hold the rows that a repair would need."""
 
     code = "TC703"
     hint = (

@@ -1,0 +1,87 @@
+"""The generated pages of the documentation: `python -m thermocline.cli.reference docs` writes them, a test compares them.
+
+A page is rendered from the declarations that the program uses, so it cannot differ from them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from thermocline.errors import (
+    OutcomeUnknownError,
+    RefusedError,
+    ThermoclineError,
+    TryAgainError,
+    UsageError,
+    all_errors,
+)
+
+_GENERATED = "<!-- Generated from {source} by `make docs`; do not edit. -->"
+_HUNDREDS = {
+    "TC0": "Branches of the tree, and errors of no class",
+    "TC1": "Machine, stack, Postgres server and settings",
+    "TC2": "Registration and the user's table",
+    "TC3": "Spark, lake commits and lake files",
+    "TC4": "Tiering, folding and everything else that moves rows",
+    "TC5": "Reading the lake, and the gateway",
+    "TC6": "Lake maintenance",
+    "TC7": "Explain, pins and verify",
+}
+_BRANCHES = (
+    (UsageError, "usage"),
+    (RefusedError, "refused"),
+    (TryAgainError, "try again"),
+    (OutcomeUnknownError, "outcome unknown"),
+    (ThermoclineError, "failed"),
+)
+
+
+def render_errors_page() -> str:
+    """docs/errors.md: code, branch, sentence and hint of every error."""
+    lines = [
+        "# Errors",
+        "",
+        _GENERATED.format(source="`src/thermocline/errors/`"),
+        "",
+        "The command line prints `error TC-105: sentence` and `hint: what to do` on stderr; the gateway sends the code",
+        "with the sentence in an ErrorResponse. The sentence that is printed usually names the table, file or setting.",
+        "",
+        "| kind | meaning | exit code |",
+        "|---|---|---|",
+        "| failed | the command failed, or a check is red | 1 |",
+        "| usage | the command or an argument is wrong | 2 |",
+        "| refused | refused; nothing was changed | 3 |",
+        "| try again | not possible now; the next cycle tries again | 1 |",
+        "| outcome unknown | touch nothing, look first | 4 |",
+        "",
+        "An error that ends a wait has exit code 124.",
+    ]
+    for hundred, title in _HUNDREDS.items():
+        lines += ["", f"## {hundred}xx: {title}", "", "| code | kind | sentence | what to do |", "|---|---|---|---|"]
+        lines += [_render_error(error) for error in all_errors() if error.code.startswith(hundred)]
+    return "\n".join(lines) + "\n"
+
+
+def _render_error(error: type[ThermoclineError]) -> str:
+    kind = next(kind for branch, kind in _BRANCHES if issubclass(error, branch))
+    sentence = " ".join((error.__doc__ or "").split())
+    return f"| {error.code} `{error.__name__}` | {kind} | {_cell(sentence)} | {_cell(error.hint)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+PAGES: Mapping[str, Callable[[], str]] = {"errors.md": render_errors_page}
+
+
+def write_pages(folder: Path) -> None:
+    """Write every generated page into the folder."""
+    for name, render in PAGES.items():
+        (folder / name).write_text(render(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_pages(Path(sys.argv[1]))
