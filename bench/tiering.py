@@ -27,8 +27,8 @@ from pyspark.sql import SparkSession
 
 from bench.figures import Figure, compare, within
 from thermocline.catalog.migrate import apply_migrations
+from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.core.types import LakeColumn
 from thermocline.lake.catalogs.jdbc import jdbc_url
 from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.exact_commit import OpStamp, append_range, load_table

@@ -16,9 +16,9 @@ from tests.told import Told
 
 from thermocline.api.catalog_metrics import catalog_registry
 from thermocline.cli.main import run
+from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
 from thermocline.core.policy import formats
-from thermocline.core.types import LakeColumn
 from thermocline.errors.maintenance import PolicyKeyUnknown
 from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table

@@ -20,10 +20,10 @@ from thermocline.catalog.maintenance.lake_tables import add_lake_table, read_mai
 from thermocline.catalog.maintenance.passes import pass_lock
 from thermocline.catalog.maintenance.policies import NamespaceScope, apply_policy
 from thermocline.catalog.safety import Owner
+from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
 from thermocline.core.policy.operations import ALL_DISABLED
 from thermocline.core.policy.resolve import change_policy, parse_changes
-from thermocline.core.types import LakeColumn
 from thermocline.errors import WaitedTooLong
 from thermocline.errors.maintenance import FolderInUse
 from thermocline.lake.catalogs.select import lake_catalog

@@ -20,11 +20,11 @@ from thermocline.catalog.maintenance.lake_tables import add_lake_table, read_lak
 from thermocline.catalog.maintenance.passes import close_dead_passes, pass_lock, prune_passes
 from thermocline.catalog.maintenance.policies import apply_policy
 from thermocline.catalog.safety import Owner
+from thermocline.core.columns import LakeColumn
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.names import TableName
 from thermocline.core.policy.operations import ALL_DISABLED
 from thermocline.core.policy.resolve import change_policy, parse_changes
-from thermocline.core.types import LakeColumn
 from thermocline.errors import Paused
 from thermocline.errors.maintenance import EngineUnknown, LakeTableNotMaintained, PassRunning
 from thermocline.lake.catalogs.select import lake_catalog

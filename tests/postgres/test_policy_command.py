@@ -13,8 +13,8 @@ import pytest
 from tests.told import Told
 
 from thermocline.cli.main import run
+from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.core.types import LakeColumn
 from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
 from thermocline.runtime.pg import connect

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.postgres.conftest import Shop
 
+from thermocline.core.columns import HeapColumn, lake_type_of, why_not_held
 from thermocline.core.names import TableName
 from thermocline.core.plan.schema_change import can_promote, same_type
-from thermocline.core.types import HeapColumn, lake_type_of, why_not_held
 from thermocline.seam.heap_facts import read_heap
 
 DECLARED = (

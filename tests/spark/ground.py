@@ -18,8 +18,8 @@ from psycopg import sql
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
+from thermocline.core.columns import HeapColumn, LakeColumn, plan_lake_columns
 from thermocline.core.names import TableName
-from thermocline.core.types import HeapColumn, LakeColumn, plan_lake_columns
 from thermocline.lake.commit.exact_commit import LakeHead, load_table
 from thermocline.runtime.pg import connect
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges

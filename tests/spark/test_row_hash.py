@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from thermocline.core.types import LakeColumn
+from thermocline.core.columns import LakeColumn
 from thermocline.parquet.values.arrow_types import arrow_schema, arrow_type, lake_array, travels_whole
 from thermocline.parquet.values.row_checksum import LONG_BYTES, decimal_text, hash_column, seed_of, sum_of, sum_of_table
 from thermocline.runtime.pg import connect

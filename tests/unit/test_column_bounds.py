@@ -22,16 +22,15 @@ from hypothesis import strategies as st
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local
 
 from thermocline.core.column_bounds import (
-    ColumnType,
     Value,
     decode_bound,
     lower_bound,
-    parse_type,
     upper_bound,
     uuid_ends,
 )
+from thermocline.core.columns import LakeColumn
 from thermocline.core.metrics_modes import FULL, NO_METRICS, TRUNCATED, MetricsMode, plan_metrics_modes
-from thermocline.core.types import LakeColumn
+from thermocline.core.types import PrimitiveType, parse_lake_type
 from thermocline.parquet.copy import merge_plan
 from thermocline.parquet.encode.lake_writer import FileTarget, LakeWriter
 from thermocline.parquet.footer.metrics import (
@@ -167,7 +166,7 @@ def is_nan(value: Value | None) -> bool:
 
 def check_holds(metrics: FileMetrics, kind: str, values: Sequence[Value | None], *, is_cut: bool = False) -> None:
     """No value lies outside, and a bound that is not cut is a value that is there."""
-    column = parse_type(kind)
+    column = parse_lake_type(kind)
     assert column is not None
     there = [value for value in values if value is not None]
     numbers = [value for value in there if not is_nan(value)]
@@ -211,7 +210,7 @@ _LAST = "\U0010ffff".encode()
 """What begins so, or with the byte ff, cannot be raised when it is cut to one."""
 
 
-def is_fully_told(column: ColumnType, there: Sequence[Value]) -> bool:
+def is_fully_told(column: PrimitiveType, there: Sequence[Value]) -> bool:
     """Whether nothing stands in the way of bounds: no NaN, no text that is too long, none that cannot be raised."""
     if column.kind in ("float", "double"):
         return False
@@ -369,7 +368,7 @@ def copied_facts(
     bin: Bin, kind: str, files: Sequence[Sequence[Group]], facts: FooterFacts
 ) -> tuple[dict[int, int], dict[int, Any]]:
     """NaN counts and bounds of the inputs as a writer that knew every value has put them in the manifest."""
-    column = parse_type(kind)
+    column = parse_lake_type(kind)
     assert column is not None
     inputs, nans = [], 0
     for file, groups in zip(bin.inputs, files, strict=True):
@@ -437,7 +436,7 @@ def test_an_inputs_manifest_is_believed_only_where_none_of_its_chunks_vouches(tm
 
 
 def test_text_is_cut_at_a_character_and_the_upper_bound_is_raised_past_what_no_text_holds() -> None:
-    text = parse_type("string")
+    text = parse_lake_type("string")
     assert text is not None
     assert lower_bound(text, ("é" * 20).encode(), 16) == ("é" * 16).encode()
     assert upper_bound(text, (PREFIX + "!").encode(), 16) == b"twenty letters b"
@@ -451,7 +450,7 @@ def test_text_is_cut_at_a_character_and_the_upper_bound_is_raised_past_what_no_t
 
 def test_binary_is_never_cut() -> None:
     """Spark answers min() and max() of it by the bounds, and would take a part for the whole."""
-    for kind in (parse_type("binary"), parse_type("fixed[17]")):
+    for kind in (parse_lake_type("binary"), parse_lake_type("fixed[17]")):
         assert kind is not None
         assert (lower_bound(kind, b"a" * 17, 16), upper_bound(kind, b"a" * 17, 16)) == (None, None)
         assert (lower_bound(kind, b"a" * 17, None), upper_bound(kind, b"a" * 17, 17)) == (b"a" * 17, b"a" * 17)

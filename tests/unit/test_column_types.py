@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thermocline.core.axis import KeyType
+from thermocline.core.columns import HeapColumn, lake_type_of, plan_lake_columns, why_not_held
 from thermocline.core.refusals import key_type_of, why_not_partitioned
-from thermocline.core.types import HeapColumn, lake_type_of, plan_lake_columns, why_not_held
 
 
 def column(

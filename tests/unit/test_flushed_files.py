@@ -15,7 +15,7 @@ from tests.flushes import watched_flushes
 from tests.unit.bins import Bin, lake_field
 from tests.unit.test_maintenance_external import PROGRAM
 
-from thermocline.core.types import HeapColumn, plan_lake_columns
+from thermocline.core.columns import HeapColumn, plan_lake_columns
 from thermocline.lake.commit.flush import flush_commit
 from thermocline.parquet.deletes.deletion_vectors import write_vectors
 from thermocline.parquet.deletes.position_deletes import DeleteTarget, write_deletes

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.core.types import LakeColumn
 from thermocline.errors.maintenance import StoreClockUnknown
 from thermocline.lake.commit.create_table import create_lake_table
 from thermocline.lake.commit.evolve_schema import write_evolved

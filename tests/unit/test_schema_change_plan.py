@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from thermocline.core.columns import LakeColumn
 from thermocline.core.plan.schema_change import (
     FieldChange,
     LakeFieldSeen,
@@ -13,7 +14,6 @@ from thermocline.core.plan.schema_change import (
     plan_lake_schema,
     render_change,
 )
-from thermocline.core.types import LakeColumn
 
 
 def column(field_id: int, name: str, lake_type: str = "int") -> LakeColumn:

@@ -8,10 +8,10 @@ from typing import Any
 
 from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.core.axis import KeyType
+from thermocline.core.columns import LakeColumn
 from thermocline.core.modes.mode import Mode
 from thermocline.core.modes.options import choose_mode
 from thermocline.core.names import TableName
-from thermocline.core.types import LakeColumn
 from thermocline.errors import NotRegistered
 from thermocline.runtime.pg import Connection, load_queries
 

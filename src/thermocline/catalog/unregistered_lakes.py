@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from thermocline.core.axis import KeyType
+from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.core.types import LakeColumn
 from thermocline.runtime.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/kept_lakes.sql")

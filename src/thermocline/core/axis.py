@@ -10,6 +10,7 @@ import datetime as dt
 import re
 from enum import StrEnum
 
+from thermocline.core import types
 from thermocline.errors import BadDuration
 
 AXIS_MIN = -(2**63)
@@ -21,18 +22,27 @@ _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 
 
 class KeyType(StrEnum):
-    """The types a tier key may have; the values are Postgres' own names."""
+    """The types a tier key may have, by their names in Postgres: the column types that declare an axis."""
 
-    SMALLINT = "smallint"
-    INTEGER = "integer"
-    BIGINT = "bigint"
-    DATE = "date"
-    TIMESTAMP = "timestamp without time zone"
-    TIMESTAMPTZ = "timestamp with time zone"
+    SMALLINT = types.INT2.name
+    INTEGER = types.INT4.name
+    BIGINT = types.INT8.name
+    DATE = types.DATE.name
+    TIMESTAMP = types.TIMESTAMP.name
+    TIMESTAMPTZ = types.TIMESTAMPTZ.name
+
+    @property
+    def column_type(self) -> types.ColumnType:
+        return types.COLUMN_TYPES_BY_NAME[self.value]
 
     @property
     def is_integer(self) -> bool:
-        return self in (KeyType.SMALLINT, KeyType.INTEGER, KeyType.BIGINT)
+        return self.column_type.is_integer
+
+    @property
+    def highest(self) -> int:
+        """The highest end that a partition of this key may have on the axis."""
+        return min((1 << self.column_type.value_bits) - 1 if self.is_integer else AXIS_MAX, AXIS_MAX - 1)
 
 
 def parse_duration(kind: KeyType, text: str) -> int:

@@ -12,85 +12,67 @@ bytes, whose order is unsigned.
 from __future__ import annotations
 
 import math
-import re
 import struct
-from dataclasses import dataclass
+
+from thermocline.core.types import LAKE_TYPES, PrimitiveType
 
 Value = int | float | bytes
 
-INTEGERS = frozenset(("int", "long", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"))
-FLOATS = frozenset(("float", "double"))
-_FOUR_BYTES = frozenset(("int", "date"))
-_LONG = frozenset(("string", "binary", "fixed"))
-_PLAIN = frozenset(("boolean", "string", "uuid", "binary", *INTEGERS, *FLOATS))
-_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
-_FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]")
+_WIDTHS = {
+    declared.name: frozenset(
+        4 if before.storage == "int4" else 8
+        for before in LAKE_TYPES.values()
+        if before is declared or before.promotes_to == declared.name
+    )
+    for declared in LAKE_TYPES.values()
+    if declared.is_integral
+}
+"""Widths in bytes of a whole number that was written as the type, or as one that is promoted to it."""
 _LAST_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnType:
-    """A primitive type of Iceberg's that has an order; `kind` is its name without parameters."""
-
-    kind: str
-    precision: int = 0
-    scale: int = 0
-    length: int = 0
-
-
-def parse_type(text: str) -> ColumnType | None:
-    """`decimal(9, 2)`, `fixed[16]`, `string`; None for a type that has no bounds."""
-    if text in _PLAIN:
-        return ColumnType(kind=text, length=16 if text == "uuid" else 0)
-    if found := _DECIMAL.fullmatch(text):
-        return ColumnType(kind="decimal", precision=int(found[1]), scale=int(found[2]))
-    if found := _FIXED.fullmatch(text):
-        return ColumnType(kind="fixed", length=int(found[1]))
-    return None
-
-
-def lower_bound(kind: ColumnType, value: Value, length: int | None) -> bytes | None:
+def lower_bound(kind: PrimitiveType, value: Value, length: int | None) -> bytes | None:
     """The bytes of a bound that is not above `value`, cut to `length` characters; None: cannot be made."""
-    if kind.kind not in _LONG or not isinstance(value, bytes):
+    if kind.declared.storage not in ("text", "bytes") or not isinstance(value, bytes):
         return _encode(kind, _zero(value, -0.0))
-    if kind.kind != "string":
+    if kind.declared.storage != "text":
         return _whole(value, length)
     if (text := _text(value)) is None:
         return None
     return value if length is None or len(text) <= length else text[:length].encode()
 
 
-def upper_bound(kind: ColumnType, value: Value, length: int | None) -> bytes | None:
+def upper_bound(kind: PrimitiveType, value: Value, length: int | None) -> bytes | None:
     """The bytes of a bound that is not below `value`; what is cut off is made up for by raising what is left."""
-    if kind.kind not in _LONG or not isinstance(value, bytes):
+    if kind.declared.storage not in ("text", "bytes") or not isinstance(value, bytes):
         return _encode(kind, _zero(value, 0.0))
-    if kind.kind != "string":
+    if kind.declared.storage != "text":
         return _whole(value, length)
     if (text := _text(value)) is None:
         return None
     return value if length is None or len(text) <= length else _raise_text(text[:length])
 
 
-def decode_bound(kind: ColumnType, encoded: bytes) -> Value | None:
+def decode_bound(kind: PrimitiveType, encoded: bytes) -> Value | None:
     """A bound read from a manifest; None for bytes that are none of this type, and for NaN, which is no bound.
 
     Numbers are read at the width they were written in, so that files from before a widening can be read. Days are no
     timestamp.
     """
     try:
-        if kind.kind in FLOATS:
-            number: float = struct.unpack("<f" if len(encoded) == 4 else "<d", encoded)[0]
-            return None if math.isnan(number) else number
-        if kind.kind == "boolean":
-            return encoded[0] if len(encoded) == 1 else None
-        if kind.kind in INTEGERS:
-            widths = (4, 8) if kind.kind == "long" else (4,) if kind.kind in _FOUR_BYTES else (8,)
-            return int.from_bytes(encoded, "little", signed=True) if len(encoded) in widths else None
-        if kind.kind == "decimal":
-            return int.from_bytes(encoded, "big", signed=True) if encoded else None
-        if kind.kind == "uuid":
-            return encoded if len(encoded) == 16 else None
+        match kind.declared.storage:
+            case "float4" | "float8":
+                number: float = struct.unpack("<f" if len(encoded) == 4 else "<d", encoded)[0]
+                return None if math.isnan(number) else number
+            case "boolean":
+                return encoded[0] if len(encoded) == 1 else None
+            case "int4" | "int8":
+                return int.from_bytes(encoded, "little", signed=True) if len(encoded) in _WIDTHS[kind.kind] else None
+            case "decimal":
+                return int.from_bytes(encoded, "big", signed=True) if encoded else None
+            case "uuid":
+                return encoded if len(encoded) == 16 else None
         return encoded
     except struct.error:
         return None
@@ -134,18 +116,19 @@ def _zero(value: Value, zero: float) -> Value:
     return zero if isinstance(value, float) and value == 0.0 else value
 
 
-def _encode(kind: ColumnType, value: Value) -> bytes | None:
+def _encode(kind: PrimitiveType, value: Value) -> bytes | None:
+    storage = kind.declared.storage
     if isinstance(value, bytes):
-        return value if kind.kind == "uuid" and len(value) == 16 else None
-    if kind.kind in FLOATS:
-        return None if math.isnan(value) else struct.pack("<f" if kind.kind == "float" else "<d", value)
+        return value if storage == "uuid" and len(value) == 16 else None
+    if storage in ("float4", "float8"):
+        return None if math.isnan(value) else struct.pack("<f" if storage == "float4" else "<d", value)
     if isinstance(value, float):
         return None
-    if kind.kind == "decimal":
+    if storage == "decimal":
         return value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
-    size = 1 if kind.kind == "boolean" else 4 if kind.kind in _FOUR_BYTES else 8
+    size = 1 if storage == "boolean" else 4 if storage == "int4" else 8
     try:
-        return value.to_bytes(size, "little", signed=kind.kind != "boolean")
+        return value.to_bytes(size, "little", signed=storage != "boolean")
     except OverflowError:
         return None
 

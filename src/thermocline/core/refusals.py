@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from thermocline.core.axis import KeyType
-
-_KEY_TYPES = {
-    "int2": KeyType.SMALLINT,
-    "int4": KeyType.INTEGER,
-    "int8": KeyType.BIGINT,
-    "date": KeyType.DATE,
-    "timestamp": KeyType.TIMESTAMP,
-    "timestamptz": KeyType.TIMESTAMPTZ,
-}
+from thermocline.core.types import COLUMN_TYPES
 
 
 def key_type_of(base_type: str) -> KeyType | None:
     """The tier-key type of a Postgres type, or `None` when it cannot be one."""
-    return _KEY_TYPES.get(base_type)
+    declared = COLUMN_TYPES.get(base_type)
+    return None if declared is None or declared.axis is None else KeyType(declared.name)
 
 
 def why_not_partitioned(strategy: str | None, key_text: str | None, columns: int, has_expression: bool) -> str | None:

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
+from thermocline.core.columns import HeapColumn
 from thermocline.core.names import TableName
-from thermocline.core.types import HeapColumn
 from thermocline.errors import CannotRegister, TableNotFound
 from thermocline.runtime.pg import Connection, load_queries
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from thermocline.core.axis import KeyType
+from thermocline.core.columns import LakeColumn
 from thermocline.core.modes.mode import DEFAULT_MODE, Mode
 from thermocline.core.names import TableName
-from thermocline.core.types import LakeColumn
 from thermocline.runtime.pg import Connection, load_queries, table_identifier
 from thermocline.seam.heap_facts import Grant, HeapFacts
 

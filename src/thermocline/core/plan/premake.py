@@ -178,8 +178,7 @@ def _next(key_type: KeyType, step: _Step, lo: int) -> int | None:
     """The end of a partition that begins at `lo`; None where the axis or the key's type ends."""
     if step.zone is None:
         end = lo + step.width
-        limit = {KeyType.SMALLINT: 2**15 - 1, KeyType.INTEGER: 2**31 - 1}.get(key_type, AXIS_MAX - 1)
-        return end if end <= limit else None
+        return end if end <= key_type.highest else None
     local = _local(key_type, lo, step.zone)
     if local is None:
         return None

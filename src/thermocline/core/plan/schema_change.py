@@ -7,15 +7,13 @@ back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import time
 from typing import Literal
 
-from thermocline.core.types import LakeColumn
-
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+from thermocline.core.columns import LakeColumn
+from thermocline.core.types import lake_type_named, parse_lake_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +90,12 @@ def same_type(held: str, wished: str) -> bool:
 
 def can_promote(held: str, wished: str) -> bool:
     """Whether Iceberg reads files of the one type as the other, every value the same."""
-    if (held, wished) in (("int", "long"), ("float", "double")):
-        return True
-    before, after = _DECIMAL.fullmatch(held), _DECIMAL.fullmatch(wished)
-    return before is not None and after is not None and before[2] == after[2] and int(before[1]) <= int(after[1])
+    before, after = parse_lake_type(held), parse_lake_type(wished)
+    if before is None or after is None:
+        return False
+    if before.kind == after.kind == "decimal":
+        return before.scale == after.scale and before.precision <= after.precision
+    return before.declared.promotes_to == after.kind
 
 
 def render_change(change: FieldChange) -> str:
@@ -112,9 +112,12 @@ def render_change(change: FieldChange) -> str:
 
 def iceberg_default(text: str, lake_type: str) -> bool | int | str:
     """A missing value from Postgres' text form in the form Iceberg's JSON has for defaults; times as microseconds."""
-    if lake_type == "boolean":
-        return text in ("t", "true")
-    if lake_type == "time":
-        at = time.fromisoformat(text)
-        return ((at.hour * 60 + at.minute) * 60 + at.second) * 1_000_000 + at.microsecond
-    return text.removeprefix("\\x") if lake_type == "binary" else text
+    match lake_type_named(lake_type).text_form:
+        case "boolean":
+            return text in ("t", "true")
+        case "time":
+            at = time.fromisoformat(text)
+            return ((at.hour * 60 + at.minute) * 60 + at.second) * 1_000_000 + at.microsecond
+        case "hex":
+            return text.removeprefix("\\x")
+    return text

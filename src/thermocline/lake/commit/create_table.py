@@ -18,45 +18,14 @@ from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import parse_transform
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IcebergType,
-    IntegerType,
-    LongType,
-    NestedField,
-    StringType,
-    TimestampType,
-    TimestamptzType,
-    TimeType,
-    UUIDType,
-)
+from pyiceberg.types import NestedField
 
+from thermocline.core.columns import LakeColumn, identifier_fields
 from thermocline.core.names import TableName
-from thermocline.core.types import LakeColumn, identifier_fields
 from thermocline.errors import LakeNotWritable
 from thermocline.lake.catalogs.storage_properties import store_properties
 from thermocline.runtime.locations import location_of
 from thermocline.runtime.object_store import current_store
-
-_TYPES: dict[str, IcebergType] = {
-    "boolean": BooleanType(),
-    "int": IntegerType(),
-    "long": LongType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "date": DateType(),
-    "time": TimeType(),
-    "timestamp": TimestampType(),
-    "timestamptz": TimestamptzType(),
-    "uuid": UUIDType(),
-    "binary": BinaryType(),
-    "string": StringType(),
-}
 
 OWNER_PROPERTY = "thermocline.owner"
 CORRECTIONS_PROPERTY = "thermocline.pending-corrections"
@@ -123,16 +92,9 @@ def create_lake_table(
 
 
 def _field(column: LakeColumn) -> NestedField:
-    return NestedField(
-        field_id=column.field_id, name=column.name, field_type=_type(column.lake_type), required=column.required
+    return NestedField.model_validate(
+        {"id": column.field_id, "name": column.name, "type": column.lake_type, "required": column.required}
     )
-
-
-def _type(text: str) -> IcebergType:
-    if text.startswith("decimal("):
-        precision, scale = (int(part) for part in text[8:-1].split(","))
-        return DecimalType(precision, scale)
-    return _TYPES[text]
 
 
 def _spec(columns: tuple[LakeColumn, ...], tier_key: str, layout: str) -> PartitionSpec:

@@ -13,9 +13,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from thermocline.core.columns import LakeColumn, identifier_fields
 from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.core.plan.schema_change import LakeFieldSeen
-from thermocline.core.types import LakeColumn, identifier_fields
 from thermocline.errors import LakeNotWritable
 from thermocline.lake.files.delete_files import delete_file
 from thermocline.lake.files.deletion_check import NeededFiles

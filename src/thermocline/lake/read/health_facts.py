@@ -10,12 +10,13 @@ from thermocline.core.maintenance.clustering import overlap_depth
 from thermocline.core.maintenance.files import DataSeen
 from thermocline.core.maintenance.health import HealthFacts
 from thermocline.core.op_stamp import OP_KEY
+from thermocline.core.types import LAKE_TYPES, POSTGRES_TYPES
 from thermocline.errors import LakeFileUnreadable
 from thermocline.lake.read.storage import LakeReader
 from thermocline.lake.read.table_metadata import LakeFile, read_lake_table
 
-_INTEGER_KINDS = frozenset({"int", "long", "date", "time", "timestamp", "timestamptz"})
-_BYTES_KINDS = frozenset({"string", "uuid", "binary"})
+_INTEGER_KINDS = frozenset(kind for kind in POSTGRES_TYPES if LAKE_TYPES[kind].is_integral)
+_BYTES_KINDS = frozenset(kind for kind in POSTGRES_TYPES if LAKE_TYPES[kind].is_bytes)
 _MOST_FOREIGN = 5
 
 

@@ -17,15 +17,18 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from thermocline.core.column_bounds import ColumnType, decode_bound
+from thermocline.core.column_bounds import decode_bound
+from thermocline.core.types import LAKE_TYPES, POSTGRES_TYPES, PrimitiveType
 from thermocline.lake.read.table_metadata import LakeField, LakeFile, LakeTable, SnapshotFiles
 
 Op = Literal["=", "<", "<=", ">", ">=", "is null", "is not null"]
 BoundValue = int | Decimal | bytes
 Mask = npt.NDArray[np.bool_]
 
-_INT_KINDS = frozenset({"boolean", "int", "long", "date", "time", "timestamp", "timestamptz"})
-_BYTES_KINDS = frozenset({"string", "uuid", "binary"})
+_INT_KINDS = frozenset(
+    kind for kind in POSTGRES_TYPES if LAKE_TYPES[kind].is_integral or LAKE_TYPES[kind].storage == "boolean"
+)
+_BYTES_KINDS = frozenset(kind for kind in POSTGRES_TYPES if LAKE_TYPES[kind].is_bytes)
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
@@ -88,7 +91,7 @@ def is_certain(data: Sequence[LakeFile], bound: Bound) -> bool:
         return True
     if len(bound.values) != 1 or not isinstance(value := bound.values[0], int):
         return False
-    kind = ColumnType(kind=bound.field.kind)
+    kind = PrimitiveType(kind=bound.field.kind)
     # A file without a bound counts as one that reaches to the end of all numbers, so nothing is certain of it.
     highest = max((_int(kind, file.upper.get(field_id), _HIGHEST) for file in data), default=_LOWEST)
     lowest = min((_int(kind, file.lower.get(field_id), _LOWEST) for file in data), default=_HIGHEST)
@@ -165,7 +168,7 @@ class _Ends:
 
 
 @lru_cache(maxsize=512)
-def _ends(files: SnapshotFiles, field_id: int, kind: ColumnType) -> _Ends:
+def _ends(files: SnapshotFiles, field_id: int, kind: PrimitiveType) -> _Ends:
     return _Ends(
         np.array([_int(kind, file.lower.get(field_id), _LOWEST) for file in files.data], dtype=np.int64),
         np.array([_int(kind, file.upper.get(field_id), _HIGHEST) for file in files.data], dtype=np.int64),
@@ -174,7 +177,7 @@ def _ends(files: SnapshotFiles, field_id: int, kind: ColumnType) -> _Ends:
     )
 
 
-def _int(kind: ColumnType, encoded: bytes | None, otherwise: int) -> int:
+def _int(kind: PrimitiveType, encoded: bytes | None, otherwise: int) -> int:
     """A bound, or the end of all numbers where there is none or none of this type: days, say, of what is a timestamp by
     now."""
     found = decode_bound(kind, encoded) if encoded is not None else None
@@ -186,7 +189,7 @@ def _is_all_null(file: LakeFile, field_id: int) -> bool:
 
 
 def _may_match_ints(files: SnapshotFiles, bound: Bound) -> Mask:
-    ends = _ends(files, bound.field.field_id, ColumnType(kind=bound.field.kind))
+    ends = _ends(files, bound.field.field_id, PrimitiveType(kind=bound.field.kind))
     match bound.op:
         case "is null":
             return ~ends.no_null

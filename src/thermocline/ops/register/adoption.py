@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 
 from thermocline.catalog.unregistered_lakes import KeptLake, PastPartition, find_kept
 from thermocline.core.axis import AXIS_MIN, KeyType, render_axis
+from thermocline.core.columns import LakeColumn, plan_lake_columns
 from thermocline.core.names import TableName
-from thermocline.core.types import LakeColumn, plan_lake_columns
+from thermocline.core.types import PrimitiveType
 from thermocline.errors import LakeNotAdoptable
 from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.lake.commit.create_table import CreatedLake
@@ -149,7 +150,7 @@ def _fit_columns(kept: KeptLake, lake: LakeTable, heap: HeapFacts, *, same: bool
                 f"Column {column.name} of {heap.name} was dropped and added again; the lake holds its old values."
             )
         kind = fields[old.field_id]
-        stored = f"decimal({kind.precision}, {kind.scale})" if kind.kind == "decimal" else kind.kind
+        stored = str(PrimitiveType(kind=kind.kind, precision=kind.precision, scale=kind.scale))
         as_before = old.form == "native" or old.pg_type == column.pg_type
         if (old.lake_type, old.form) != (column.lake_type, column.form) or stored != old.lake_type or not as_before:
             raise LakeNotAdoptable(

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from thermocline.catalog.profiles import StorageProfile, find_profile
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, parse_duration, render_axis
+from thermocline.core.columns import HeapColumn, LakeColumn, plan_lake_columns, why_not_held
 from thermocline.core.modes.mode import Mode
 from thermocline.core.modes.options import DEFAULT_OPTION, choose_mode
 from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName, joined_name, suffixed
@@ -16,7 +17,6 @@ from thermocline.core.plan.tier import render_gap
 from thermocline.core.policy.keys import Preset
 from thermocline.core.policy.resolve import parse_preset
 from thermocline.core.refusals import key_type_of, why_not_partitioned
-from thermocline.core.types import HeapColumn, LakeColumn, plan_lake_columns, why_not_held
 from thermocline.errors import (
     BadDuration,
     CannotRegister,

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from thermocline.core.types import parse_lake_type
 from thermocline.errors import RewriteUnsupported
-from thermocline.parquet.values.arrow_types import PLAIN_TYPES
+from thermocline.parquet.values.arrow_types import arrow_of_primitive
 
 FIELD_ID = b"PARQUET:field_id"
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-_FIXED = re.compile(r"fixed\[(\d+)\]")
-_PLAIN: Mapping[str, pa.DataType] = {
-    **PLAIN_TYPES,
-    "timestamp_ns": pa.timestamp("ns"),
-    "timestamptz_ns": pa.timestamp("ns", "UTC"),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,13 +90,9 @@ def _made(number: int, name: str, kind: Any, required: bool, default: object = N
 
 
 def _primitive(text: str, column: str) -> pa.DataType:
-    if found := _DECIMAL.fullmatch(text):
-        return pa.decimal128(int(found[1]), int(found[2]))
-    if found := _FIXED.fullmatch(text):
-        return pa.binary(int(found[1]))
-    if text not in _PLAIN:
+    if (found := parse_lake_type(text)) is None:
         raise RewriteUnsupported(f"Column {column} has type {text}, which this kernel does not write.")
-    return _PLAIN[text]
+    return arrow_of_primitive(found)
 
 
 def default_scalar(value: object, kind: pa.DataType) -> pa.Scalar:

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from thermocline.core.column_bounds import FLOATS
-from thermocline.core.types import LakeColumn
+from thermocline.core.columns import LakeColumn
+from thermocline.core.types import lake_type_named
 from thermocline.errors import LakeFileNotWritten
 from thermocline.parquet.footer.float_metrics import FloatFacts
 from thermocline.parquet.footer.metrics import group_offset
@@ -166,7 +166,7 @@ class LakeWriter:
         target.rows += table.num_rows
         target.lower, target.upper = min(target.lower, keys[0]), max(target.upper, keys[1])
         for column in self._target.columns:
-            if column.lake_type in FLOATS:
+            if lake_type_named(column.lake_type).is_float:
                 target.floats.add(column.field_id, table.column(column.name))
         del table
         if size >= self._target.target_file_bytes:

@@ -19,22 +19,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thermocline.core.column_bounds import (
-    FLOATS,
-    ColumnType,
     Value,
     decode_bound,
     lower_bound,
-    parse_type,
     union,
     upper_bound,
     uuid_ends,
 )
 from thermocline.core.metrics_modes import FULL, NO_METRICS, MetricsMode, schema_leaves
+from thermocline.core.types import PrimitiveType, parse_lake_type
 from thermocline.runtime.file_io import open_location
 
 _FIELD_ID = b"PARQUET:field_id"
-_MICROS = {"microseconds": 1, "milliseconds": 1_000}
-_NANOS = {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000}
+_UNITS = {
+    "us": {"microseconds": 1, "milliseconds": 1_000},
+    "ns": {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000},
+}
+"""What a number of a Parquet time unit is multiplied by, for each unit of the lake."""
 
 KnownEnds = tuple[Value | None, Value | None]
 """The lowest and the highest value of a column, as far as they are known."""
@@ -57,7 +58,7 @@ class FileMetrics:
 class ColumnFacts:
     """What the footer says of a column over all row groups. `ends` are those of the chunks that vouch."""
 
-    kind: ColumnType | None
+    kind: PrimitiveType | None
     is_repeated: bool = False
     size_bytes: int = 0
     values: int = 0
@@ -94,7 +95,7 @@ def footer_facts(metadata: pq.FileMetaData, schema: Mapping[str, Any], size_byte
     wanted = {leaf.field_id: leaf for leaf in schema_leaves(schema)}
     places = {place: field_id for place, field_id in enumerate(leaf_field_ids(metadata)) if field_id in wanted}
     columns = {
-        field_id: ColumnFacts(kind=parse_type(wanted[field_id].kind), is_repeated=wanted[field_id].is_repeated)
+        field_id: ColumnFacts(kind=parse_lake_type(wanted[field_id].kind), is_repeated=wanted[field_id].is_repeated)
         for field_id in places.values()
     }
     scales = {
@@ -157,7 +158,7 @@ def _add_chunk(column: ColumnFacts, chunk: pq.ColumnChunkMetaData, scale: int) -
         column.ends = union(column.ends, ends)
 
 
-def _chunk_ends(told: pq.Statistics, kind: ColumnType, scale: int) -> tuple[Value, Value] | None:
+def _chunk_ends(told: pq.Statistics, kind: PrimitiveType, scale: int) -> tuple[Value, Value] | None:
     """The lowest and highest value of a chunk; None where it vouches for none. `scale` 0: its statistics are not
     understood."""
     if not scale or not told.has_min_max:
@@ -168,7 +169,7 @@ def _chunk_ends(told: pq.Statistics, kind: ColumnType, scale: int) -> tuple[Valu
     return low, high
 
 
-def _value(kind: ColumnType, raw: Any, scale: int) -> Value | None:
+def _value(kind: PrimitiveType, raw: Any, scale: int) -> Value | None:
     if kind.kind == "decimal" and isinstance(raw, bytes):
         return int.from_bytes(raw, "big", signed=True)
     if isinstance(raw, float):
@@ -176,36 +177,36 @@ def _value(kind: ColumnType, raw: Any, scale: int) -> Value | None:
     return raw if isinstance(raw, bytes) else int(raw) * scale
 
 
-def _scale(column: pq.ParquetColumnSchema, kind: ColumnType | None) -> int:
+def _scale(column: pq.ParquetColumnSchema, kind: PrimitiveType | None) -> int:
     """What a number in the statistics is multiplied by to be one of the lake's; 0 where the file's type is none the
     lake's is read from."""
     told: dict[str, Any] = json.loads(column.logical_type.to_json())
     logical, physical = str(told["Type"]), column.physical_type
-    match kind.kind if kind is not None else None:
+    if kind is None:
+        return 0
+    match kind.declared.text_form:
         case "boolean":
             return int(physical == "BOOLEAN")
-        case "int" | "long" as whole:
+        case "integer":
             signed = logical == "None" or (logical == "Int" and bool(told["isSigned"]))
-            return int(signed and (physical == "INT32" or (whole == "long" and physical == "INT64")))
-        case "float" | "double" as real:
-            return int(logical == "None" and (physical == "FLOAT" or (real == "double" and physical == "DOUBLE")))
+            return int(signed and (physical == "INT32" or (kind.declared.storage == "int8" and physical == "INT64")))
+        case "float":
+            wide = kind.declared.storage == "float8" and physical == "DOUBLE"
+            return int(logical == "None" and (physical == "FLOAT" or wide))
         case "date":
             return int(physical == "INT32" and logical in ("Date", "None"))
         case "time":
-            return _MICROS.get(told["timeUnit"], 0) if logical == "Time" else 0
+            return _UNITS["us"].get(told["timeUnit"], 0) if logical == "Time" else 0
         case "timestamp" | "timestamptz":
-            return _MICROS.get(told["timeUnit"], 0) if logical == "Timestamp" and physical == "INT64" else 0
-        case "timestamp_ns" | "timestamptz_ns":
-            return _NANOS.get(told["timeUnit"], 0) if logical == "Timestamp" and physical == "INT64" else 0
+            units = _UNITS[kind.declared.arrow[1]]
+            return units.get(told["timeUnit"], 0) if logical == "Timestamp" and physical == "INT64" else 0
         case "decimal":
-            assert kind is not None
             return int(logical == "Decimal" and int(told["scale"]) == kind.scale)
-        case "string":
+        case "plain":
             return int(physical == "BYTE_ARRAY" and logical in ("String", "Enum", "JSON", "None"))
-        case "binary":
+        case "hex" if not kind.length:
             return int(physical == "BYTE_ARRAY" and logical != "Decimal")
-        case "fixed" | "uuid":
-            assert kind is not None
+        case "hex" | "uuid":
             return int(
                 physical == "FIXED_LEN_BYTE_ARRAY"
                 and column.length == kind.length
@@ -302,7 +303,7 @@ def plan_metrics(
             low, high = uuid_ends(low, high)
         if low is not None:
             lower[field_id] = lower_bound(column.kind, low, asked[field_id].length)
-        if high is not None and (column.kind.kind not in FLOATS or nans.get(field_id) == 0):
+        if high is not None and (not column.kind.declared.is_float or nans.get(field_id) == 0):
             upper[field_id] = upper_bound(column.kind, high, asked[field_id].length)
     return FileMetrics(
         rows=facts.rows,

@@ -7,60 +7,57 @@ wrapped: it is refused here, by name and value.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import time
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thermocline.core.types import LakeColumn
+from thermocline.core.columns import LakeColumn
+from thermocline.core.types import LAKE_TYPES, POSTGRES_TYPES, LakeType, PrimitiveType, lake_type_named, parse_lake_type
 from thermocline.errors import UnrepresentableValue
 
-_OLDEST_DAY = -2_440_588
-_OLDEST_MICROSECOND = _OLDEST_DAY * 86_400_000_000
-_WHOLE_DAY = 86_400_000_000
 _MAX_WHOLE_DIGITS = 18
 NOT_A_NUMBER = -(2**63)
 """Stands for NaN among decimals that travel as whole numbers: none of eighteen digits comes near."""
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-PLAIN_TYPES: Mapping[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "time": pa.time64("us"),
-    "timestamp": pa.timestamp("us"),
-    "timestamptz": pa.timestamp("us", "UTC"),
-    "uuid": pa.uuid(),
-    "binary": pa.binary(),
-    "string": pa.string(),
-}
 
 
+def build_arrow(spec: tuple[str, ...], parameters: tuple[int, ...] = ()) -> pa.DataType:
+    """The Arrow type that a declaration names: pyarrow's factory, called with its arguments and the parameters."""
+    return getattr(pa, spec[0])(*spec[1:], *parameters)
+
+
+def arrow_of_primitive(found: PrimitiveType) -> pa.DataType:
+    """The Arrow type that Parquet writes as this primitive type."""
+    return build_arrow(found.declared.arrow, found.parameters)
+
+
+@lru_cache(maxsize=1024)
 def arrow_type(lake_type: str) -> pa.DataType:
     """The Arrow type that Parquet writes as this Iceberg type."""
-    if found := _DECIMAL.fullmatch(lake_type):
-        return pa.decimal128(int(found[1]), int(found[2]))
-    return PLAIN_TYPES[lake_type]
+    if (found := parse_lake_type(lake_type)) is None:
+        raise KeyError(lake_type)
+    return arrow_of_primitive(found)
+
+
+_LAKE_TYPES = {build_arrow(LAKE_TYPES[name].arrow): name for name in POSTGRES_TYPES if not LAKE_TYPES[name].parameters}
 
 
 def lake_type_of_arrow(kind: pa.DataType) -> str:
     """Iceberg's type of a column as a lake file has it."""
     if pa.types.is_decimal(kind):
-        return f"decimal({kind.precision}, {kind.scale})"
+        return str(PrimitiveType(kind="decimal", precision=kind.precision, scale=kind.scale))
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16:
         return "uuid"
-    return next((name for name, known in PLAIN_TYPES.items() if known == kind), "string")
+    return _LAKE_TYPES.get(kind, "string")
 
 
 def travels_whole(lake_type: str) -> bool:
     """Whether the type is a decimal so small that its values travel as 64-bit whole numbers, their point left out."""
-    found = _DECIMAL.fullmatch(lake_type)
-    return found is not None and int(found[1]) <= _MAX_WHOLE_DIGITS
+    found = parse_lake_type(lake_type)
+    return found is not None and found.kind == "decimal" and found.precision <= _MAX_WHOLE_DIGITS
 
 
 def missing_scalar(text: str | None, lake_type: str) -> pa.Scalar:
@@ -68,12 +65,12 @@ def missing_scalar(text: str | None, lake_type: str) -> pa.Scalar:
     kind = arrow_type(lake_type)
     if text is None:
         return pa.scalar(None, kind)
-    match lake_type:
+    match lake_type_named(lake_type).text_form:
         case "boolean":
             return pa.scalar(text in ("t", "true"))
-        case "float" | "double":
+        case "float":
             return pa.scalar(float(text), kind)
-        case "binary":
+        case "hex":
             return pa.scalar(bytes.fromhex(text[2:]), kind)
         case "uuid":
             return pa.scalar(bytes.fromhex(text.replace("-", "")), kind)
@@ -139,27 +136,24 @@ def _decimals(array: pa.Array, column: LakeColumn, wanted: pa.DataType) -> pa.Ar
 
 
 def _check_values(array: pa.Array, column: LakeColumn) -> None:
-    if column.lake_type not in ("date", "time", "timestamp", "timestamptz") or len(array) == array.null_count:
+    declared = lake_type_named(column.lake_type)
+    if (declared.lowest is None and declared.highest is None) or len(array) == array.null_count:
         return
-    width = np.int32 if column.lake_type == "date" else np.int64
-    numbers = array.cast(pa.from_numpy_dtype(np.dtype(width)))
+    numbers = array.cast(pa.int32() if declared.storage == "int4" else pa.int64())
     ends = pc.min_max(numbers).as_py()
-    if column.lake_type == "time":
-        if ends["max"] >= _WHOLE_DAY:
-            raise _refusal(column, "24:00:00")
-        return
-    oldest = _OLDEST_DAY if column.lake_type == "date" else _OLDEST_MICROSECOND
-    if ends["min"] < oldest:
-        raise _refusal(column, _wrapped(ends["min"], is_date=column.lake_type == "date"))
+    if declared.highest is not None and ends["max"] > declared.highest:
+        raise _refusal(column, declared.not_held[0])
+    if declared.lowest is not None and ends["min"] < declared.lowest:
+        raise _refusal(column, _wrapped(ends["min"], declared))
 
 
-def _wrapped(number: int, *, is_date: bool) -> str:
+def _wrapped(number: int, declared: LakeType) -> str:
     """The value Postgres held before the driver's epoch was added: its ends are the infinities."""
-    bits, epoch = (32, 10_957) if is_date else (64, 946_684_800_000_000)
-    held = (number - epoch + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+    bits = 32 if declared.storage == "int4" else 64
+    held = (number - declared.postgres_epoch + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
     if held in (2 ** (bits - 1) - 1, -(2 ** (bits - 1))):
-        return "infinity" if held > 0 else "-infinity"
-    return f"a {'day' if is_date else 'moment'} later than the lake's last"
+        return declared.not_held[1 if held > 0 else 0]
+    return f"a {'day' if declared.storage == 'int4' else 'moment'} later than the lake's last"
 
 
 def _refusal(column: LakeColumn, value: str) -> UnrepresentableValue:

@@ -20,7 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thermocline.core.types import LakeColumn
+from thermocline.core.columns import LakeColumn
+from thermocline.core.types import LakeType, lake_type_named
 from thermocline.parquet.values.arrow_types import travels_whole
 from thermocline.parquet.values.postgres_hash import U8, U64, hash_fixed, hash_int64, hash_uint32, hash_variable
 
@@ -30,8 +31,6 @@ compared."""
 LONG_BYTES = 192
 SLICE_ROWS = 32_768
 _SPARE_BYTES = LONG_BYTES + 12
-_DAYS_TO_2000 = 10_957
-_MICROS_TO_2000 = 946_684_800_000_000
 _MAX_PLAIN_SCALE = 6
 _INT64: np.dtype[Any] = np.dtype(np.int64)
 _WRAP = 2**64
@@ -99,7 +98,7 @@ def hash_column(array: pa.Array, column: LakeColumn, seed: int) -> U64:
             hashed[_fixed_width(indices, np.dtype(np.int32))] if len(hashed) else np.zeros(len(array), dtype=np.uint64)
         )
     else:
-        taken = _hash_values(array, column.lake_type, seed)
+        taken = _hash_values(array, lake_type_named(column.lake_type), seed)
     if array.null_count:
         taken[array.is_null().to_numpy(zero_copy_only=False)] = 0
     return taken
@@ -107,40 +106,40 @@ def hash_column(array: pa.Array, column: LakeColumn, seed: int) -> U64:
 
 def _prepared(array: pa.Array, column: LakeColumn) -> pa.Array:
     """Forms that are cheaper to make once per column than once per slice."""
-    if column.lake_type.startswith("decimal"):
-        return array if travels_whole(column.lake_type) else decimal_text(array)
-    if column.lake_type == "boolean":
-        return array.cast(pa.uint8())
+    match lake_type_named(column.lake_type).storage:
+        case "decimal":
+            return array if travels_whole(column.lake_type) else decimal_text(array)
+        case "boolean":
+            return array.cast(pa.uint8())
     return array.storage if isinstance(array, pa.ExtensionArray) else array
 
 
-def _hash_values(array: pa.Array, lake_type: str, seed: int) -> U64:
-    match lake_type:
+def _hash_values(array: pa.Array, declared: LakeType, seed: int) -> U64:
+    """The hashes that `hash_function` of the declaration gives in Postgres."""
+    match declared.storage:
         case "boolean":
             return hash_uint32(_fixed_width(array, np.dtype(np.uint8)).astype(np.uint32), seed)
-        case "int":
-            return hash_uint32(_fixed_width(array, np.dtype(np.int32)).view(np.uint32), seed)
-        case "date":
-            return hash_uint32(
-                (_fixed_width(array, np.dtype(np.int32)) - np.int32(_DAYS_TO_2000)).view(np.uint32), seed
-            )
-        case "long" | "time":
-            return hash_int64(_fixed_width(array, np.dtype(np.int64)), seed)
-        case "timestamp" | "timestamptz":
-            return hash_int64(_fixed_width(array, np.dtype(np.int64)) - np.int64(_MICROS_TO_2000), seed)
-        case "float":
+        case "int4":
+            numbers = _fixed_width(array, np.dtype(np.int32))
+            epoch = np.int32(declared.postgres_epoch)
+            return hash_uint32((numbers - epoch if epoch else numbers).view(np.uint32), seed)
+        case "int8":
+            numbers = _fixed_width(array, _INT64)
+            offset = np.int64(declared.postgres_epoch)
+            return hash_int64(numbers - offset if offset else numbers, seed)
+        case "float4":
             return _hash_doubles(_fixed_width(array, np.dtype(np.float32)).astype(np.float64), seed)
-        case "double":
+        case "float8":
             return _hash_doubles(_fixed_width(array, np.dtype(np.float64)), seed)
         case "uuid":
             return hash_fixed(
                 _bytes(array.buffers()[1])[array.offset * 16 : (array.offset + len(array)) * 16], 16, seed
             )
-        case "binary":
+        case "bytes":
             return _hash_bytes(array, _digest, seed)
-        case _ if pa.types.is_decimal(array.type):
+        case "decimal" if pa.types.is_decimal(array.type):
             return hash_int64(_whole_numbers(array), seed)
-        case _:
+        case "decimal" | "text":
             return _hash_bytes(array, _hex_digest, seed)
 
 

@@ -18,8 +18,8 @@ import adbc_driver_postgresql.dbapi as adbc
 import pyarrow as pa
 from psycopg import sql
 
+from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.core.types import LakeColumn
 from thermocline.errors import EncodingUnsupported
 from thermocline.parquet.encode.lake_writer import BUFFER_BYTES, ROW_GROUP_BYTES, FileTarget, LakeFile, LakeWriter
 from thermocline.parquet.values.arrow_types import arrow_schema, lake_array

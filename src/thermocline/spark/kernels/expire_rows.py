@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from thermocline.core.types import LakeColumn
+from thermocline.core.columns import LakeColumn
 from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, KnownDeletes, write_deletes
 from thermocline.parquet.values.arrow_types import arrow_type
 from thermocline.parquet.values.key_index import Rows

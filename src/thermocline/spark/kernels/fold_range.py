@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from psycopg import sql
 
+from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.core.types import LakeColumn
 from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, KnownDeletes, write_deletes
 from thermocline.parquet.encode.lake_writer import FileTarget, LakeFile, LakeWriter, open_location
 from thermocline.parquet.values.arrow_types import arrow_schema, arrow_type, lake_array

@@ -10,27 +10,13 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
+from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.core.types import LakeColumn
+from thermocline.core.types import LAKE_TYPES, lake_type_named
 from thermocline.parquet.values.arrow_types import NOT_A_NUMBER, arrow_type, travels_whole
 from thermocline.parquet.values.row_checksum import LONG_BYTES, seed_of
 
 HASH_COLUMN = "_h"
-_FUNCTIONS = {
-    "boolean": "hashint4extended",
-    "int": "hashint4extended",
-    "long": "hashint8extended",
-    "decimal": "hashint8extended",
-    "float": "hashfloat4extended",
-    "double": "hashfloat8extended",
-    "time": "time_hash_extended",
-    "timestamp": "timestamp_hash_extended",
-    "uuid": "uuid_hash_extended",
-    "string": "hashtextextended",
-}
-_NEW_FUNCTIONS = {"date": "hashdateextended", "timestamptz": "timestamptz_hash_extended", "binary": "hashbyteaextended"}
-"""Before Postgres 18 these could not be called from SQL; hashing a record of one value gives the same number."""
-_NEW_FUNCTIONS_SINCE = 180_000
 
 
 def plan_copy_query(
@@ -84,7 +70,7 @@ def plan_value(column: LakeColumn) -> sql.Composable:
             nan=sql.Literal(str(NOT_A_NUMBER)),
             whole=_without_point(name, arrow_type(column.lake_type).scale),
         )
-    if column.form == "text" or column.lake_type.startswith("decimal"):
+    if column.form == "text" or lake_type_named(column.lake_type).storage == "decimal":
         return plan_text(column, name)
     return name
 
@@ -117,16 +103,15 @@ def plan_row_hash(columns: Sequence[LakeColumn], server_version: int = 0) -> sql
 
 
 def _hash_of(name: sql.Identifier, column: LakeColumn, seed: int, server_version: int) -> sql.Composable:
-    """A value's hash with its column's seed, 0 for NULL. Both ways give the same number; calling the function itself is
-    cheaper."""
-    kind = (
-        "decimal"
-        if travels_whole(column.lake_type)
-        else "string"
-        if column.lake_type.startswith("decimal")
-        else column.lake_type
-    )
-    function = _FUNCTIONS.get(kind) or (_NEW_FUNCTIONS[kind] if server_version >= _NEW_FUNCTIONS_SINCE else None)
+    """A value's hash with its column's seed, 0 for NULL.
+
+    Some hash functions cannot be called from SQL before Postgres 18; hashing a record of one value gives the same
+    number, and calling the function itself is cheaper.
+    """
+    declared = lake_type_named(column.lake_type)
+    if declared.storage == "decimal" and not travels_whole(column.lake_type):
+        declared = LAKE_TYPES["string"]
+    function = declared.hash_function if server_version >= declared.hash_function_since else None
     form, number = _hashed_form(name, column), sql.Literal(seed)
     if function is None:
         return sql.SQL("pg_catalog.hash_record_extended(row({}), {})").format(form, number)
@@ -135,20 +120,21 @@ def _hash_of(name: sql.Identifier, column: LakeColumn, seed: int, server_version
 
 
 def _hashed_form(name: sql.Identifier, column: LakeColumn) -> sql.Composable:
-    if column.lake_type == "boolean":
-        return sql.SQL("{}::pg_catalog.int4").format(name)
-    if column.lake_type.startswith("decimal"):
-        return name if travels_whole(column.lake_type) else sql.SQL('{} collate pg_catalog."C"').format(name)
-    if column.lake_type == "string":
-        return sql.SQL(
-            "case when pg_catalog.octet_length({name}) > {long} "
-            "then pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to({name}, 'UTF8')), 'hex') "
-            'else {name}::pg_catalog.text end collate pg_catalog."C"'
-        ).format(name=name, long=sql.Literal(LONG_BYTES))
-    if column.lake_type == "binary":
-        return sql.SQL(
-            "case when pg_catalog.octet_length({name}) > {long} then pg_catalog.sha256({name}) else {name} end"
-        ).format(name=name, long=sql.Literal(LONG_BYTES))
+    match lake_type_named(column.lake_type).storage:
+        case "boolean":
+            return sql.SQL("{}::pg_catalog.int4").format(name)
+        case "decimal" if not travels_whole(column.lake_type):
+            return sql.SQL('{} collate pg_catalog."C"').format(name)
+        case "text":
+            return sql.SQL(
+                "case when pg_catalog.octet_length({name}) > {long} "
+                "then pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to({name}, 'UTF8')), 'hex') "
+                'else {name}::pg_catalog.text end collate pg_catalog."C"'
+            ).format(name=name, long=sql.Literal(LONG_BYTES))
+        case "bytes":
+            return sql.SQL(
+                "case when pg_catalog.octet_length({name}) > {long} then pg_catalog.sha256({name}) else {name} end"
+            ).format(name=name, long=sql.Literal(LONG_BYTES))
     return name
 
 

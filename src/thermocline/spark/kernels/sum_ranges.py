@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from psycopg import sql
 
+from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.core.types import LakeColumn
 from thermocline.parquet.deletes.position_deletes import KnownDeletes
 from thermocline.parquet.values.row_checksum import RowSum, sum_of
 from thermocline.runtime.pg import connect

@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from thermocline.core.column_bounds import FLOATS, ColumnType, Value, decode_bound, union, uuid_ends
+from thermocline.core.column_bounds import Value, decode_bound, union, uuid_ends
 from thermocline.core.manifest_entry import EntryProblem, FileEntry
 from thermocline.core.metrics_modes import MetricsMode, schema_leaves
+from thermocline.core.types import PrimitiveType
 from thermocline.parquet.footer.metrics import (
     ColumnFacts,
     FileMetrics,
@@ -108,7 +109,7 @@ def _fields_to_read(entry: FileEntry, facts: FooterFacts) -> Iterator[int]:
         if column.is_repeated or column.kind is None:
             continue
         counts_nulls = field_id in entry.null_counts and column.nulls is None
-        counts_nans = column.kind.kind in FLOATS and (field_id in entry.upper or field_id in entry.nan_counts)
+        counts_nans = column.kind.declared.is_float and (field_id in entry.upper or field_id in entry.nan_counts)
         if (is_bounded and not column.vouched) or counts_nulls or counts_nans:
             yield field_id
 
@@ -152,7 +153,7 @@ def _check_nans(read: _Measured, told: int | None, values: int, *, has_upper: bo
 
 
 def _check_bounds(
-    kind: ColumnType, ends: tuple[Value, Value], lower: bytes | None, upper: bytes | None
+    kind: PrimitiveType, ends: tuple[Value, Value], lower: bytes | None, upper: bytes | None
 ) -> Iterator[str]:
     for what, encoded in (("lower", lower), ("upper", upper)):
         if encoded is None:
@@ -174,7 +175,7 @@ def _check_bounds(
                 )
 
 
-def _show(kind: ColumnType, value: Value) -> str:
+def _show(kind: PrimitiveType, value: Value) -> str:
     """A value as a person reads it, cut where it is long."""
     if isinstance(value, bytes):
         text = value.decode(errors="replace") if kind.kind == "string" else value.hex()
@@ -200,7 +201,7 @@ def _right_entry(
 
 def _is_float(facts: FooterFacts, field_id: int) -> bool:
     kind = facts.columns[field_id].kind
-    return kind is not None and kind.kind in FLOATS
+    return kind is not None and kind.declared.is_float
 
 
 def _read_column(file: pq.ParquetFile, field_id: int, column: ColumnFacts) -> _Measured:
@@ -232,7 +233,7 @@ def _leaf(batch: pa.RecordBatch, field_id: int) -> pa.Array:
     raise pa.ArrowInvalid(f"column {field_id} is not in the file")
 
 
-def _ends(values: pa.Array, column: ColumnType) -> tuple[Value, Value]:
+def _ends(values: pa.Array, column: PrimitiveType) -> tuple[Value, Value]:
     """The lowest and the highest of values without NULL and NaN, as bounds hold them."""
     kind, unit = values.type, "ns" if column.kind.endswith("_ns") else "us"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):

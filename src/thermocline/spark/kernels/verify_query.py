@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
+from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.core.types import LakeColumn
 from thermocline.spark.kernels.select_list import HASH_COLUMN, plan_row_hash, plan_value
 
 

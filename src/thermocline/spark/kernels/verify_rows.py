@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from thermocline.core.types import LakeColumn
+from thermocline.core.columns import LakeColumn
 from thermocline.parquet.deletes.position_deletes import KnownDeletes
 from thermocline.parquet.encode.lake_writer import open_location
 from thermocline.parquet.values.arrow_types import arrow_type, lake_type_of_arrow, missing_scalar
