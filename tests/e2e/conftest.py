@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.clones import Original, original
-from tests.e2e.columns import PARTITIONS, ROWS, TABLE
+from tests.cloned_tables import ClonableTable, make_clonable
 from tests.e2e.orders import ORDERS, ORDERS_ROWS
-from tests.shapes import Shapes, rolled_back, spanning_module
+from tests.e2e.schema_change_table import PARTITIONS, ROWS, TABLE
 from tests.twin import EVENTS_PARTITIONS, Spanning
+from tests.twin_transaction import TwinTransaction, rolled_back_transaction, spanning_module
 
 from thermocline.runtime.postgres_server import PostgresServer
 
@@ -31,26 +31,28 @@ def orders(postgres: PostgresServer, template: str, tmp_path_factory: pytest.Tem
 
 
 @pytest.fixture
-def shapes(orders: Spanning) -> Iterator[Shapes]:
+def both_sides(orders: Spanning) -> Iterator[TwinTransaction]:
     """Both sides of the orders in one transaction, rolled back at the end."""
-    with rolled_back(orders.dsn) as shapes:
+    with rolled_back_transaction(orders.dsn) as both_sides:
         for schema in ("public", "twin"):
-            shapes.conn.execute("select setval(pg_get_serial_sequence(%s, 'serial'), 1000)", [f"{schema}.events"])
-            shapes.conn.execute("select setval(%s, 1000)", [f"{schema}.numbers"])
-        yield shapes
+            both_sides.conn.execute("select setval(pg_get_serial_sequence(%s, 'serial'), 1000)", [f"{schema}.events"])
+            both_sides.conn.execute("select setval(%s, 1000)", [f"{schema}.numbers"])
+        yield both_sides
 
 
 @pytest.fixture(scope="session")
-def columns(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+def columns(
+    postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClonableTable]:
     """January and February in the lake, March in the heap."""
-    with original(
+    with make_clonable(
         postgres, template, tmp_path_factory.mktemp("columns"), table=TABLE, partitions=PARTITIONS, rows=ROWS
     ) as made:
         yield made
 
 
 @pytest.fixture
-def changing(columns: Original) -> Iterator[Spanning]:
+def changing(columns: ClonableTable) -> Iterator[Spanning]:
     with columns.clone() as made:
         # A row that only the lake holds, one with a correction, a historical one in the spill, a hot one: each tier has
         # something to say.

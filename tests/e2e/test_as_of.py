@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.e2e.test_maintenance_safety import maintenance
+from tests.e2e.eager_pass import eager_pass
 from tests.twin import Spanning
 
 from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
@@ -67,7 +67,7 @@ def test_the_lake_reads_as_it_was_published_at_a_moment(spanning: Spanning) -> N
         finally:
             conn.execute("drop owned by as_of_reader; drop role as_of_reader")
     # Past the retention of snapshots the oldest moment there is is named, and it can be read.
-    with maintenance(spanning) as context:
+    with eager_pass(spanning) as context:
         assert run_expire_snapshots(context).counters["snapshots_expired"] >= 1
     with pytest.raises(psycopg.errors.InvalidParameterValue) as expired:
         spanning.seam.execute(AS_OF, [first])

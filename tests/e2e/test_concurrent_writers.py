@@ -9,8 +9,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.shapes import spanning_module
+from tests.e2e.concurrent_sessions import race
 from tests.twin import Spanning, run
+from tests.twin_transaction import spanning_module
 
 from thermocline.runtime.postgres_server import PostgresServer
 
@@ -41,18 +42,6 @@ def _begin(level: str, *sessions: psycopg.Connection[Any]) -> None:
 
 def _value(spanning: Spanning, key: int) -> Any:
     return spanning.query(f"select v from events where id = {key}")
-
-
-def race(waiter: psycopg.Connection[Any], statement: str, first: psycopg.Connection[Any]) -> str:
-    """`waiter` runs the statement while `first` holds what it wrote; then `first` commits. The waiter's SQLSTATE."""
-    states: list[str] = []
-    thread = threading.Thread(target=lambda: states.append(run(waiter, statement).state))
-    thread.start()
-    thread.join(0.3)
-    first.commit()
-    thread.join(20)
-    assert not thread.is_alive()
-    return states[0]
 
 
 @pytest.mark.conforms("C-101")

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.clones import Original
+from tests.cloned_tables import ClonableTable
 from tests.twin import Spanning
 
 from thermocline.core.names import TableName
@@ -24,7 +24,7 @@ from thermocline.runtime.pg import connect
 
 
 @pytest.fixture
-def copy(columns: Original) -> Iterator[Spanning]:
+def copy(columns: ClonableTable) -> Iterator[Spanning]:
     with columns.clone(claimed=False) as made:
         yield made
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
-from tests.shapes import spanning_module
 from tests.twin import Spanning
+from tests.twin_transaction import spanning_module
 
 from thermocline.errors import HeapChanged
 from thermocline.runtime.postgres_server import PostgresServer

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from tests.shapes import spanning_module
 from tests.twin import Spanning
+from tests.twin_transaction import spanning_module
 
 from thermocline.core.explain import Explanation, TableExplained, render_explanation
 from thermocline.errors import NotExplainable

@@ -4,12 +4,12 @@ and by Spark."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import StaticTable
+from tests.e2e.wrong_bounds import plan_wrong_metrics
 from tests.twin import EVENTS_PARTITIONS, Spanning
 from typer.testing import CliRunner
 
@@ -17,7 +17,6 @@ from thermocline.cli.main import app
 from thermocline.errors import NotConfirmed
 from thermocline.lake.commit import exact_commit as commit
 from thermocline.lake.commit.exact_commit import load_table
-from thermocline.parquet.footer.metrics import FileMetrics, plan_metrics
 
 TABLE = """
 create table {schema}.events (
@@ -100,20 +99,11 @@ def test_a_text_of_six_thousand_bytes_hides_no_row_of_its_file(tiered: Spanning)
     tiered.assert_same_rows()
 
 
-def wrong_metrics(*told: object) -> FileMetrics:
-    """Bounds of texts that end too early, as a lake has them that was written before."""
-    made = plan_metrics(*told)  # type: ignore[arg-type]
-    return replace(
-        made,
-        upper={field_id: b"row 2" if bound.startswith(b"row ") else bound for field_id, bound in made.upper.items()},
-    )
-
-
 def test_a_lake_with_wrong_bounds_is_found_out_and_repaired_after_its_name_was_given(
     spanning: Spanning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(commit, "plan_metrics", wrong_metrics)
+        patch.setattr(commit, "plan_metrics", plan_wrong_metrics)
         spanning.tier()
     hidden = "select * from events where note = 'row 99' and ts < '2026-04-01'"
     assert spanning.query(hidden) == []

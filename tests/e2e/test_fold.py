@@ -3,7 +3,6 @@ at the end."""
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +10,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.at_points import at_every_point
+from tests.commands import run_json_command
+from tests.fault_points import patch_fault_points
 from tests.twin import Spanning
 
 from thermocline.cli.main import run
@@ -100,7 +100,7 @@ def test_writers_and_old_readers_at_every_step_of_a_fold_lose_nothing(
         spanning.both(f"update events set ts = ts + interval '1 month' where id = {60 + number} returning *")
         spanning.assert_same_rows()
 
-    at_every_point(monkeypatch, write)
+    patch_fault_points(monkeypatch, write)
     readers.append(open_reader(spanning))
     report = spanning.fold(drain=False)
     assert steps == ["fold-intent", "fold-written", "fold-committed", "fold-committed-noted", "fold-published"]
@@ -354,28 +354,20 @@ def test_the_command_folds_tells_the_rate_and_refuses_a_table_it_does_not_know(
     cold(spanning)
     spanning.both("update events set v = v + 1 where id < 30")
     common = ["--dsn", spanning.dsn, "--dir", str(spanning.settings.dir), "--json"]
-    planned = command(capsys, "fold", "public.events", *common, "--dry-run")
+    planned = run_json_command(capsys, "fold", "public.events", *common, "--dry-run")
     assert planned["left"] == 29
-    told = command(capsys, "fold", "public.events", *common)
+    told = run_json_command(capsys, "fold", "public.events", *common)
     assert (told["rows"], told["commits"], told["left"]) == (29, 1, 0)
     assert told["rows_per_second"] > 0
     assert (
         f"folded 29 corrections (29 images, 29 rows replaced or deleted in the lake) at {told['rows_per_second']:,.0f}"
         in told["sentence"]
     )
-    assert command(capsys, "fold", "public.events", *common)["sentence"] == "public.events: nothing to fold."
+    assert run_json_command(capsys, "fold", "public.events", *common)["sentence"] == "public.events: nothing to fold."
     with pytest.raises(SystemExit) as leaving:
         run(["fold", "public.nothing", *common])
     assert leaving.value.code == 3
     assert_folded(spanning)
-
-
-def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    with pytest.raises(SystemExit) as leaving:
-        run(list(arguments))
-    assert leaving.value.code == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
 
 
 def test_keys_that_their_index_holds_equal_are_one_row_whatever_their_bytes(

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 from psycopg import sql
+from tests.e2e.gateway_queries import count_gateway_queries
 from tests.twin import Spanning
 
-from thermocline.gateway import metrics
 from thermocline.gateway.server import start_in_thread
 
 HOT = "select count(*) from events where ts >= '2026-04-01'"
@@ -28,18 +28,6 @@ def tiered(spanning: Spanning) -> Spanning:
     return spanning
 
 
-def _asked() -> float:
-    """Statements that gateways of this process have answered, well or not."""
-    return float(
-        sum(
-            sample.value
-            for metric in metrics.QUERIES.collect()
-            for sample in metric.samples
-            if sample.name.endswith("_total")
-        )
-    )
-
-
 def _point_at(spanning: Spanning, port: str, host: str = "127.0.0.1") -> None:
     change = sql.SQL("alter server thermocline_gateway options (set host {}, set port {})")
     spanning.seam.execute(change.format(sql.Literal(host), sql.Literal(port)))
@@ -47,16 +35,16 @@ def _point_at(spanning: Spanning, port: str, host: str = "127.0.0.1") -> None:
 
 def test_a_condition_that_proves_the_hot_side_asks_the_gateway_nothing(tiered: Spanning) -> None:
     tiered.both(COLD)
-    before = _asked()
+    before = count_gateway_queries()
     tiered.both(HOT)
     tiered.both("select * from events where ts between '2026-04-03' and '2026-04-20' and v > 3")
     for day in range(1, 13):
         query, value = "select count(*) from events where ts >= %s::timestamptz", f"2026-04-{day:02d}"
         found = tiered.seam.execute(query, (value,), prepare=True).fetchone()
         assert found == tiered.twin.execute(query, (value,)).fetchone()
-    assert _asked() == before
+    assert count_gateway_queries() == before
     tiered.both(COLD)
-    assert _asked() > before
+    assert count_gateway_queries() > before
 
 
 @pytest.mark.conforms("O-104")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
-from tests.clones import Original, original
-from tests.e2e.test_concurrent_writers import race
+from tests.cloned_tables import ClonableTable, make_clonable
+from tests.e2e.concurrent_sessions import race
 from tests.twin import Spanning, run
 
 from thermocline.runtime.postgres_server import PostgresServer
@@ -18,14 +18,16 @@ EPOCH = "select epoch from thermocline.cutline"
 
 
 @pytest.fixture(scope="module")
-def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+def tiered(
+    postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClonableTable]:
     """January to March in the lake, April in the heap."""
-    with original(postgres, template, tmp_path_factory.mktemp("guards")) as made:
+    with make_clonable(postgres, template, tmp_path_factory.mktemp("guards")) as made:
         yield made
 
 
 @pytest.fixture
-def spanning(tiered: Original) -> Iterator[Spanning]:
+def spanning(tiered: ClonableTable) -> Iterator[Spanning]:
     with tiered.clone() as made:
         yield made
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.at_points import at_every_point
+from tests.fault_points import patch_fault_points
 from tests.twin import Spanning
 
 from thermocline.ops.fold import fold
@@ -91,7 +91,7 @@ def test_writes_between_the_steps_of_the_copy_reach_both_tiers(
             spanning.both(f"delete from events where id = {number * 3 + 1} returning id")
         _assert_all_equal(spanning)
 
-    at_every_point(monkeypatch, write)
+    patch_fault_points(monkeypatch, write)
     assert len(spanning.tier().moved) == 3
     _assert_all_equal(spanning)
 
@@ -206,7 +206,7 @@ def test_rows_truncated_while_their_partition_is_sealed_do_not_come_back(
             spanning.twin.execute("delete from events where ts >= '2026-02-01 00:00+00' and ts < '2026-03-01 00:00+00'")
             spanning.assert_same_rows()
 
-    at_every_point(monkeypatch, truncate)
+    patch_fault_points(monkeypatch, truncate)
     assert len(spanning.tier().moved) == 3
     spanning.assert_same_rows()
 

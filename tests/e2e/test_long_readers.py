@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.e2e.test_maintenance_safety import maintenance
+from tests.e2e.eager_pass import eager_pass
 from tests.twin import Spanning
 
 from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
@@ -46,7 +46,7 @@ def test_a_reader_older_than_a_move_and_its_folds_reads_the_same_rows_and_holds_
     )
     report = spanning.tier()
     assert (report.dropped, bool(report.deferred)) == ([], True)
-    with maintenance(spanning) as context:
+    with eager_pass(spanning) as context:
         run_expire_snapshots(context)
     assert reader.execute(ALL.encode()).fetchall() == before
     assert second.execute(ALL.encode()).fetchall() == now

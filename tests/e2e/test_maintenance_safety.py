@@ -5,23 +5,18 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyiceberg.table import StaticTable
+from tests.e2e.eager_pass import eager_pass
 from tests.twin import Spanning, assert_same_rows
 
-from thermocline.catalog.tables import find_table
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.core.names import TableName
-from thermocline.core.policy.policy import Policy
 from thermocline.lake.commit.exact_commit import load_table
-from thermocline.maintain.context import LakeTarget, PassContext
 from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
 from thermocline.maintain.operations.prune_metadata import run_prune_metadata
 from thermocline.maintain.operations.remove_orphans import run_remove_orphans
@@ -32,34 +27,9 @@ from thermocline.runtime.pg import connect
 SEAM = "select id, ts, v, note, amount from public_all.events order by id"
 
 
-@contextmanager
-def maintenance(spanning: Spanning, **policy: Any) -> Iterator[PassContext]:
-    """A pass a month from now that keeps one snapshot: as eager as it can be."""
-    with closing(connect(spanning.dsn, autocommit=True)) as conn:
-        registered = find_table(conn, spanning.name)
-        yield PassContext(
-            conn=conn,
-            dsn=spanning.dsn,
-            spark=spanning.spark,
-            settings=spanning.settings,
-            target=LakeTarget(name=TableName(registered.lake_namespace, registered.lake_name), registered=registered),
-            policy=Policy(
-                **{
-                    "snapshot_min_retained": 1,
-                    "snapshot_retention_ms": 1,
-                    "manifest_rewrite_min_manifests": 2,
-                    **policy,
-                }
-            ),
-            now=datetime.now(UTC) + timedelta(days=30),
-            worker="test",
-            pass_id=uuid.uuid4(),
-        )
-
-
 def run_all(spanning: Spanning, **policy: Any) -> dict[str, Outcome]:
     """Everything that moves or deletes files, flat out."""
-    with maintenance(spanning, **policy) as context:
+    with eager_pass(spanning, **policy) as context:
         runs = (run_rewrite_manifests, run_expire_snapshots, run_remove_orphans, run_prune_metadata)
         return {outcome.operation: outcome for outcome in (run(context) for run in runs)}
 
@@ -174,7 +144,7 @@ def test_a_rewrite_of_manifests_is_what_readers_read_at_once(spanning: Spanning)
     spanning.tier()
     churn(spanning, 5)
     before = spanning.query("select s, t, epoch from thermocline.cutline")
-    with maintenance(spanning) as context:
+    with eager_pass(spanning) as context:
         done = run_rewrite_manifests(context)
     after = spanning.query("select s, t, epoch from thermocline.cutline")
     head = (

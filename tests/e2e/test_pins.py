@@ -16,8 +16,8 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from pyiceberg.table import StaticTable
-from tests.shapes import spanning_module
 from tests.twin import Spanning
+from tests.twin_transaction import spanning_module
 
 from thermocline.catalog.pins import read_pins, read_pins_to_keep, read_swept, sweep_pins
 from thermocline.runtime.pg import connect

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.e2e.test_gateway_away import _asked
+from tests.e2e.gateway_queries import count_gateway_queries
 from tests.twin import Spanning
 
 from thermocline.errors import LockNotGranted
@@ -65,10 +65,10 @@ def test_a_condition_that_proves_one_side_leaves_the_other_alone(
             spanning.seam.execute(bounded, params, prepare=True).fetchall()
             == spanning.twin.execute(bounded, params).fetchall()
         )
-    before = _asked()
+    before = count_gateway_queries()
     assert _reads_of(spanning.seam, "select count(*) from events where ts >= '2026-04-01 00:00+00'") > 0
     assert _reads_of(spanning.seam, "select count(*) from events where ts >= %s::timestamptz", ("2026-04-02",)) > 0
-    assert _asked() == before
+    assert count_gateway_queries() == before
     assert _reads_of(spanning.seam, "select count(*) from events where ts < '2026-04-01 00:00:00.000001+00'") > 0
     told = [
         line

@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.e2e.test_adopt import leave
-from tests.faults.test_tier_kills import kill_at
+from tests.e2e.adoption import unregister_spanning
+from tests.faults.kills import kill_at
 from tests.twin import Spanning, open_session
 from typer.testing import CliRunner
 
@@ -293,7 +293,7 @@ def test_a_torn_head_whose_snapshot_was_published_is_named_and_nothing_goes_back
 
 def test_a_plain_lake_table_goes_back_to_what_its_predecessor_says_and_is_never_emptied(spanning: Spanning) -> None:
     spanning.tier()
-    leave(spanning)
+    unregister_spanning(spanning)
     add_table(spanning.dsn, spanning.name)
     before = spanning.spark().sql("select count(*), sum(v) from thermocline.public.events").collect()
     spanning.spark().sql("alter table thermocline.public.events set tblproperties ('some' = 'thing')")

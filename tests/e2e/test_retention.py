@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import psycopg
 import pytest
-from tests.at_points import at_every_point
+from tests.fault_points import patch_fault_points
 from tests.twin import Spanning, assert_same_rows
 
 from thermocline.errors import LockNotGranted
@@ -243,7 +243,7 @@ def test_a_pass_that_dies_at_any_step_is_finished_by_the_next(
         if at == point:
             raise KeyboardInterrupt
 
-    at_every_point(monkeypatch, die)
+    patch_fault_points(monkeypatch, die)
     with pytest.raises(KeyboardInterrupt):
         spanning.tier()
     monkeypatch.undo()

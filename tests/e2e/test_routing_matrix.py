@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.shapes import spanning_module
 from tests.twin import Spanning
+from tests.twin_transaction import spanning_module
 
 from thermocline.core.modes.mode import MODES, TIERED, TIERED_KEEP_HEAP, Mode
 from thermocline.core.modes.routing import ROUTES, Operation, Path, Side, missing_triples

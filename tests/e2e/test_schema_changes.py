@@ -8,8 +8,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.clones import original
-from tests.e2e.columns import PARTITIONS, ROWS, TABLE, settle, write_everywhere
+from tests.cloned_tables import make_clonable
+from tests.e2e.schema_change_table import PARTITIONS, ROWS, TABLE, settle, write_everywhere
 from tests.gateway.whole_lake import person, raw
 from tests.twin import Spanning
 
@@ -313,7 +313,10 @@ def test_a_table_that_keeps_its_heap_follows_too(
     postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     choices: dict[str, Any] = {"table": TABLE, "partitions": PARTITIONS, "rows": ROWS, "keep_heap": True, "cycles": 1}
-    with original(postgres, template, tmp_path_factory.mktemp("kept"), **choices) as made, made.clone() as changing:
+    with (
+        make_clonable(postgres, template, tmp_path_factory.mktemp("kept"), **choices) as made,
+        made.clone() as changing,
+    ):
         for change, assignment in (
             ("add column extra integer default 5", "extra = 6"),
             ("drop column doc", "v = 7"),

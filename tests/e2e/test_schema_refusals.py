@@ -8,11 +8,11 @@ from contextlib import closing
 
 import psycopg
 import pytest
-from tests.at_points import at_every_point
-from tests.clones import Original
-from tests.e2e.columns import settle, write_everywhere
-from tests.shapes import Shapes
+from tests.cloned_tables import ClonableTable
+from tests.e2e.schema_change_table import settle, write_everywhere
+from tests.fault_points import patch_fault_points
 from tests.twin import EVENTS, Spanning, run
+from tests.twin_transaction import TwinTransaction
 
 from thermocline.errors import HeapChanged, SchemaNotFollowed
 from thermocline.runtime.pg import connect
@@ -22,7 +22,7 @@ UNWATCHED = "alter event trigger thermocline_alter_start disable; alter event tr
 
 
 @pytest.fixture(scope="module")
-def unchanged(columns: Original) -> Iterator[Spanning]:
+def unchanged(columns: ClonableTable) -> Iterator[Spanning]:
     """One clone for all the changes that are refused."""
     with columns.clone() as made:
         made.seam.execute(
@@ -122,11 +122,13 @@ def test_a_rewrite_of_values_is_refused_wherever_the_statement_stands(unchanged:
     unchanged.assert_same_rows()
 
 
-def test_another_expression_of_a_generated_column_is_refused_once_rows_are_in_the_lake(shapes: Shapes) -> None:
+def test_another_expression_of_a_generated_column_is_refused_once_rows_are_in_the_lake(
+    both_sides: TwinTransaction,
+) -> None:
     for expression in ("v * 3", "v * 2"):
-        refused = shapes.ours(f"alter table public.events alter column doubled set expression as ({expression})")
+        refused = both_sides.ours(f"alter table public.events alter column doubled set expression as ({expression})")
         assert refused.state == "0A000"
-    shapes.check_both("update events set v = v + 1 where id in (21, 190) returning doubled")
+    both_sides.check_both("update events set v = v + 1 where id in (21, 190) returning doubled")
 
 
 def _generated(make_spanning: Callable[..., Spanning]) -> Spanning:
@@ -242,11 +244,11 @@ def test_a_change_while_a_partition_is_on_its_way_is_followed_by_the_next_cycle(
 
     def change(point: str) -> None:
         if point == "intent":
-            at_every_point(monkeypatch, lambda _: None)
+            patch_fault_points(monkeypatch, lambda _: None)
             changing.alter("add column extra integer default 6")
             changing.both("update events set extra = 7 where id = 66 returning *")
 
-    at_every_point(monkeypatch, change)
+    patch_fault_points(monkeypatch, change)
     with pytest.raises(SchemaNotFollowed, match=r"The columns of public\.events changed meanwhile"):
         changing.tier()
     changing.assert_same_rows()

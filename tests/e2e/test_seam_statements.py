@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from tests.e2e.orders import COLD, HOT
-from tests.shapes import Shapes
+from tests.twin_transaction import TwinTransaction
 
 WRITES = {
     "one cold row": f"insert into events (id, ts, v) values (900, {COLD}, 1) returning *",
@@ -118,8 +118,10 @@ WRITES = {
 
 @pytest.mark.conforms("C-040", "C-041", "C-042", "C-048", "C-049", "C-083", "C-084", "C-085", "C-174", "C-176")
 @pytest.mark.parametrize("statement", WRITES.values(), ids=WRITES.keys())
-def test_a_write_through_the_seam_does_what_it_does_to_an_ordinary_table(shapes: Shapes, statement: str) -> None:
-    shapes.check_both(statement)
+def test_a_write_through_the_seam_does_what_it_does_to_an_ordinary_table(
+    both_sides: TwinTransaction, statement: str
+) -> None:
+    both_sides.check_both(statement)
 
 
 READS = {
@@ -157,8 +159,8 @@ READS = {
 
 @pytest.mark.conforms("C-039", "C-045", "C-070")
 @pytest.mark.parametrize("statement", READS.values(), ids=READS.keys())
-def test_a_query_returns_what_an_ordinary_table_returns(shapes: Shapes, statement: str) -> None:
-    shapes.check_both(statement)
+def test_a_query_returns_what_an_ordinary_table_returns(both_sides: TwinTransaction, statement: str) -> None:
+    both_sides.check_both(statement)
 
 
 @pytest.mark.conforms("C-046")
@@ -176,18 +178,18 @@ def test_a_query_returns_what_an_ordinary_table_returns(shapes: Shapes, statemen
     ],
 )
 def test_what_a_view_cannot_do_fails_with_postgres_own_error_and_changes_nothing(
-    shapes: Shapes, statement: str, state: str
+    both_sides: TwinTransaction, statement: str, state: str
 ) -> None:
-    assert shapes.ours(statement.format(hot=HOT, cold=COLD)).state == state
-    shapes.check_both("select count(*) from events")
+    assert both_sides.ours(statement.format(hot=HOT, cold=COLD)).state == state
+    both_sides.check_both("select count(*) from events")
 
 
-def test_an_update_that_meets_a_row_twice_is_refused_where_postgres_would_pick_one(shapes: Shapes) -> None:
+def test_an_update_that_meets_a_row_twice_is_refused_where_postgres_would_pick_one(both_sides: TwinTransaction) -> None:
     for key in (5, 195):
         statement = f"update events e set v = s.v from (values ({key}, 1), ({key}, 2)) s (id, v) where e.id = s.id"
-        assert shapes.ours(statement).state == "21000"
-        assert shapes.ours(f"savepoint a; {statement}").state == "21000"
-    shapes.check_both("select count(*) from events")
+        assert both_sides.ours(statement).state == "21000"
+        assert both_sides.ours(f"savepoint a; {statement}").state == "21000"
+    both_sides.check_both("select count(*) from events")
 
 
 ON_THE_HEAP = {
@@ -215,47 +217,49 @@ ON_THE_HEAP = {
 
 @pytest.mark.conforms("C-043", "C-086", "C-098")
 @pytest.mark.parametrize("statement", ON_THE_HEAP.values(), ids=ON_THE_HEAP.keys())
-def test_a_write_on_the_heaps_own_name_does_what_it_does_to_an_ordinary_table(shapes: Shapes, statement: str) -> None:
-    shapes.check_both(statement)
+def test_a_write_on_the_heaps_own_name_does_what_it_does_to_an_ordinary_table(
+    both_sides: TwinTransaction, statement: str
+) -> None:
+    both_sides.check_both(statement)
 
 
 @pytest.mark.conforms("C-043")
-def test_on_conflict_on_the_heap_meets_historical_rows_that_were_written_before(shapes: Shapes) -> None:
-    shapes.check_both(f"insert into public.events (id, ts) values (900, {COLD}) returning *")
-    shapes.check_both(
+def test_on_conflict_on_the_heap_meets_historical_rows_that_were_written_before(both_sides: TwinTransaction) -> None:
+    both_sides.check_both(f"insert into public.events (id, ts) values (900, {COLD}) returning *")
+    both_sides.check_both(
         f"insert into public.events as e (id, ts) values (900, {COLD}) on conflict (id, ts) do update set v = "
         "e.v + 1 returning *"
     )
-    shapes.check_both(
+    both_sides.check_both(
         f"insert into public.events (id, ts, v) values (900, {COLD}, 55) on conflict do nothing returning *"
     )
-    shapes.check_both("update events set v = v + 1 where id = 900 returning *")
-    shapes.check_both("delete from events where id = 900 returning *")
+    both_sides.check_both("update events set v = v + 1 where id = 900 returning *")
+    both_sides.check_both("delete from events where id = 900 returning *")
 
 
 @pytest.mark.conforms("C-044", "C-049")
-def test_an_insert_of_a_key_that_only_the_lake_holds_replaces_the_row(shapes: Shapes) -> None:
+def test_an_insert_of_a_key_that_only_the_lake_holds_replaces_the_row(both_sides: TwinTransaction) -> None:
     """By contract: the lake's index is not asked on every historical insert."""
     key = "select 5, ts, 77 from events where id = 5"
-    assert shapes.ours(f"insert into events (id, ts, v) {key}").tag == "INSERT 0 1"
-    assert shapes.ours("select v from events where id = 5").rows == [(77,)]
+    assert both_sides.ours(f"insert into events (id, ts, v) {key}").tag == "INSERT 0 1"
+    assert both_sides.ours("select v from events where id = 5").rows == [(77,)]
 
 
 @pytest.mark.conforms("C-040", "C-083", "C-086", "C-098")
 @pytest.mark.parametrize("target", ["events", "public.events"])
-def test_copy_from_in_text_csv_and_binary_routes_every_row(shapes: Shapes, target: str) -> None:
-    shapes.copy(
+def test_copy_from_in_text_csv_and_binary_routes_every_row(both_sides: TwinTransaction, target: str) -> None:
+    both_sides.copy(
         f"copy {target} (id, ts, v, note) from stdin",
         b"900\t2026-01-20 10:00+00\t1\ta\\nb\n901\t2026-04-20 10:00+00\t2\t\\N\n902\t2025-01-01 00:00+00\t3\tx\n",
     )
-    shapes.copy(
+    both_sides.copy(
         f"copy {target} (id, ts, v) from stdin (format csv, header)",
         b"id,ts,v\n910,2026-01-20 10:00+00,1\n911,2026-04-20 10:00+00,2\n",
     )
-    with shapes.conn.cursor().copy(
+    with both_sides.conn.cursor().copy(
         "copy (select id + 2000, ts, v from twin.events where v between 170 and 185) to stdout (format binary)"
     ) as out:
         data = b"".join(bytes(piece) for piece in out)
-    shapes.copy(f"copy {target} (id, ts, v) from stdin (format binary)", data)
-    assert shapes.count("public.events", "id in (900, 901, 902, 910, 911)") == 5
-    assert shapes.count("thermocline_delta.public__events", "id in (900, 901, 902, 910, 911)") == 3
+    both_sides.copy(f"copy {target} (id, ts, v) from stdin (format binary)", data)
+    assert both_sides.count("public.events", "id in (900, 901, 902, 910, 911)") == 5
+    assert both_sides.count("thermocline_delta.public__events", "id in (900, 901, 902, 910, 911)") == 3

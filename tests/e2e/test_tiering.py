@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.at_points import at_every_point
+from tests.fault_points import patch_fault_points
 from tests.twin import Spanning, assert_same_rows
 
 from thermocline.core.axis import AXIS_MIN
@@ -123,7 +123,7 @@ def test_changes_between_seal_and_publication_are_captured_and_survive_the_drop(
             spanning.both(f"update events set ts = ts + interval '1 month' where id = {number * 7 + 2} returning *")
         spanning.assert_same_rows()
 
-    at_every_point(monkeypatch, write)
+    patch_fault_points(monkeypatch, write)
     report = spanning.tier()
     assert steps[0] == "line-raised"
     assert "published" in steps

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
-from tests.clones import Original, original
-from tests.e2e.test_fold import command
+from tests.cloned_tables import ClonableTable, make_clonable
+from tests.commands import run_json_command
+from tests.e2e.truncation import assert_lake_is_empty, truncate_both, truncate_spanning
 from tests.twin import Spanning, assert_same_rows, run
 
 from thermocline.cli.main import run as run_command
 from thermocline.errors import LockNotGranted, NotTruncated
-from thermocline.ops.truncate import TruncateReport, truncate
 from thermocline.ops.verify.verify_table import verify
 from thermocline.runtime.postgres_server import PostgresServer
 
@@ -22,14 +22,16 @@ CUT = "select t, s, r from thermocline.cutline"
 
 
 @pytest.fixture(scope="module")
-def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+def tiered(
+    postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClonableTable]:
     """January to March in the lake, April in the heap."""
-    with original(postgres, template, tmp_path_factory.mktemp("truncate")) as made:
+    with make_clonable(postgres, template, tmp_path_factory.mktemp("truncate")) as made:
         yield made
 
 
 @pytest.fixture
-def spanning(tiered: Original) -> Iterator[Spanning]:
+def spanning(tiered: ClonableTable) -> Iterator[Spanning]:
     """With corrections that wait, and a row in the spill."""
     with tiered.clone() as made:
         made.both("update events set v = v + 1 where id % 50 = 0 returning *")
@@ -38,25 +40,10 @@ def spanning(tiered: Original) -> Iterator[Spanning]:
         yield made
 
 
-def truncated(spanning: Spanning, *, dry_run: bool = False) -> TruncateReport:
-    return truncate(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, dry_run=dry_run)
-
-
-def truncate_both(spanning: Spanning) -> TruncateReport:
-    report = truncated(spanning)
-    spanning.twin.execute("delete from events")  # TRUNCATE would take the rows from older snapshots too
-    spanning.assert_same_rows()
-    return report
-
-
-def assert_lake_is_empty(spanning: Spanning) -> None:
-    assert spanning.spark().sql("select count(*) from thermocline.public.events").collect()[0][0] == 0
-
-
 @pytest.mark.conforms("C-173")
 def test_every_row_of_both_tiers_goes_and_the_table_spans_on(spanning: Spanning) -> None:
     ((t, s, r),) = spanning.query(CUT)
-    assert truncated(spanning, dry_run=True).sentence.startswith("public.events would lose")
+    assert truncate_spanning(spanning, dry_run=True).sentence.startswith("public.events would lose")
     spanning.assert_same_rows()
     report = truncate_both(spanning)
     assert (report.heap_rows > 0, report.corrections > 0, report.lake_rows > 0, report.lake_files > 0) == (True,) * 4
@@ -66,7 +53,7 @@ def test_every_row_of_both_tiers_goes_and_the_table_spans_on(spanning: Spanning)
     assert report.snapshot != s
     assert spanning.query("select phase from thermocline.op_log where kind = 'truncate'") == [("published",)]
     assert verify(spanning.dsn, spanning.name).is_exact
-    again = truncated(spanning)
+    again = truncate_spanning(spanning)
     assert (again.heap_rows, again.corrections, again.lake_files, again.snapshot) == (0, 0, 0, None)
     spanning.both(
         "insert into events (id, ts, v)"
@@ -97,7 +84,7 @@ def test_a_writer_in_flight_is_not_waited_for_beyond_the_timeout(spanning: Spann
     writer = spanning.session()
     writer.execute("insert into events (id, ts, v) values (9002, '2026-04-02', 1)")
     with pytest.raises(LockNotGranted, match=r"truncate public\.events"):
-        truncated(spanning)
+        truncate_spanning(spanning)
     assert spanning.query("select phase from thermocline.op_log where kind = 'truncate'") == [("abandoned",)]
     spanning.assert_same_rows()
     writer.rollback()
@@ -158,7 +145,7 @@ def test_a_table_that_others_refer_to_or_whose_trigger_keeps_rows_is_not_truncat
         "create table public.notes (id bigint, ts timestamptz, foreign key (id, ts) references public.events)"
     )
     with pytest.raises(NotTruncated, match="notes refers to it by the foreign key notes_id_ts_fkey"):
-        truncated(spanning)
+        truncate_spanning(spanning)
     spanning.seam.execute("drop table public.notes")
     spanning.seam.execute(
         "create function public.keep() returns trigger language plpgsql as"
@@ -167,7 +154,7 @@ def test_a_table_that_others_refer_to_or_whose_trigger_keeps_rows_is_not_truncat
         "alter table public.events enable always trigger keep"
     )
     with pytest.raises(NotTruncated, match="a trigger of its own kept 1 rows"):
-        truncated(spanning)
+        truncate_spanning(spanning)
     spanning.assert_same_rows()
     spanning.tier()
     spanning.assert_same_rows()
@@ -181,8 +168,8 @@ def test_the_command_asks_for_the_tables_name(spanning: Spanning, capsys: pytest
             run_command(["truncate", "public.events", *given, *common])
         assert leaving.value.code == 3
         assert "public.events is not truncated: its name was not given" in capsys.readouterr().err
-    assert command(capsys, "truncate", "public.events", "--dry-run", *common)["dry_run"] is True
+    assert run_json_command(capsys, "truncate", "public.events", "--dry-run", *common)["dry_run"] is True
     spanning.assert_same_rows()
-    told = command(capsys, "truncate", "public.events", "--yes", "public.events", *common)
+    told = run_json_command(capsys, "truncate", "public.events", "--yes", "public.events", *common)
     assert told["sentence"].startswith("public.events lost ")
     assert spanning.query("select count(*) from public_all.events") == [(0,)]

@@ -8,9 +8,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.clones import Original, original
+from tests.cloned_tables import ClonableTable, make_clonable
+from tests.extreme_values import literal
 from tests.twin import EVENTS_PARTITIONS, Spanning
-from tests.wild import literal
 
 from thermocline.errors import UnrepresentableValue
 from thermocline.ops.verify.verify_table import verify
@@ -138,7 +138,9 @@ ROWS = (
 
 
 @pytest.fixture(scope="module")
-def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+def tiered(
+    postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClonableTable]:
     """One column per type; a row of NULLs, then one row per value, all in the lake alone."""
     choices: dict[str, Any] = {
         "before": BEFORE,
@@ -147,12 +149,12 @@ def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.Tem
         "rows": ROWS,
         "cycles": 1,
     }
-    with original(postgres, template, tmp_path_factory.mktemp("types"), **choices) as made:
+    with make_clonable(postgres, template, tmp_path_factory.mktemp("types"), **choices) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def wide(tiered: Original) -> Iterator[Spanning]:
+def wide(tiered: ClonableTable) -> Iterator[Spanning]:
     with tiered.clone() as spanning:
         assert spanning.query("select count(*), min(id), max(id) from public.events") == [(1, -1, -1)]
         yield spanning
@@ -218,7 +220,7 @@ def test_a_cold_row_of_every_type_is_updated_and_deleted_through_the_seam(wide: 
 
 
 @pytest.mark.conforms("C-090", "C-167", "C-168")
-def test_rows_of_every_type_are_the_same_before_and_after_a_fold(tiered: Original) -> None:
+def test_rows_of_every_type_are_the_same_before_and_after_a_fold(tiered: ClonableTable) -> None:
     """Each type has its values updated, deleted and inserted below the cut-line, and is asked with conditions."""
     shorter = [[value[:6000] for value in values] for values in VALUES.values()]
     with tiered.clone() as spanning:

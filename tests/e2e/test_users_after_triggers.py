@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import pytest
 from tests.e2e.orders import ORDERS, ORDERS_ROWS
-from tests.shapes import Shapes
 from tests.twin import Spanning, assert_same_rows
+from tests.twin_transaction import TwinTransaction
 
 _REACT = """
 create function {schema}.react() returns trigger language plpgsql as $$
@@ -95,39 +95,43 @@ def _statements(note: str, spread: str = "'2026-01-20 10:00+00'") -> tuple[str, 
 @pytest.mark.parametrize("name", ["aaa", "thermocline_capturf"], ids=["fires before ours", "fires after ours"])
 @pytest.mark.parametrize("note", _REACTIONS)
 @pytest.mark.conforms("C-229")
-def test_a_row_that_a_trigger_changes_again_reads_as_the_trigger_left_it(shapes: Shapes, note: str, name: str) -> None:
+def test_a_row_that_a_trigger_changes_again_reads_as_the_trigger_left_it(
+    both_sides: TwinTransaction, note: str, name: str
+) -> None:
     for schema in ("public", "twin"):
-        shapes.conn.execute(_trigger(schema, name))
+        both_sides.conn.execute(_trigger(schema, name))
     for statement in _statements(note):
-        shapes.check_both(statement)
+        both_sides.check_both(statement)
 
 
 @pytest.mark.parametrize("note", ["again", "gone", "older", "deeper", "reborn", "others"])
-def test_a_deferred_trigger_changes_rows_at_the_end_of_the_transaction(shapes: Shapes, note: str) -> None:
+def test_a_deferred_trigger_changes_rows_at_the_end_of_the_transaction(both_sides: TwinTransaction, note: str) -> None:
     for schema in ("public", "twin"):
-        shapes.conn.execute(_trigger(schema, kind="constraint", timing="deferrable initially deferred"))
+        both_sides.conn.execute(_trigger(schema, kind="constraint", timing="deferrable initially deferred"))
     for statement in _statements(note):
-        shapes.check_both(statement)
-        shapes.conn.execute("set constraints all immediate; set constraints all deferred")
-        assert_same_rows(shapes.conn)
+        both_sides.check_both(statement)
+        both_sides.conn.execute("set constraints all immediate; set constraints all deferred")
+        assert_same_rows(both_sides.conn)
 
 
 @pytest.mark.parametrize("note", ["again", "gone", "moved", "reborn"])
 @pytest.mark.parametrize("row", [21, 190], ids=["cold", "hot"])
-def test_a_trigger_may_change_a_row_that_was_written_through_the_seam(shapes: Shapes, note: str, row: int) -> None:
+def test_a_trigger_may_change_a_row_that_was_written_through_the_seam(
+    both_sides: TwinTransaction, note: str, row: int
+) -> None:
     for schema in ("public", "twin"):
-        shapes.conn.execute(_trigger(schema))
-    shapes.check_both(f"update events set note = '{note}' where id = {row} returning id")
-    shapes.check_both(
+        both_sides.conn.execute(_trigger(schema))
+    both_sides.check_both(f"update events set note = '{note}' where id = {row} returning id")
+    both_sides.check_both(
         f"update events set ts = ts + interval '1 hour', note = '{note}' where id = {row + 1} returning id"
     )
-    shapes.check_both("update events set v = v + 1 where id between 20 and 23 or id > 5000 returning id, v")
-    shapes.check_both("delete from events where id between 20 and 23 or id > 5000 returning id")
+    both_sides.check_both("update events set v = v + 1 where id between 20 and 23 or id > 5000 returning id, v")
+    both_sides.check_both("delete from events where id between 20 and 23 or id > 5000 returning id")
 
 
-def test_a_trigger_that_puts_a_row_where_a_moved_one_was_keeps_it(shapes: Shapes) -> None:
+def test_a_trigger_that_puts_a_row_where_a_moved_one_was_keeps_it(both_sides: TwinTransaction) -> None:
     for schema in ("public", "twin"):
-        shapes.conn.execute(
+        both_sides.conn.execute(
             f"""create function {schema}.refill() returns trigger language plpgsql as $$
                 begin
                     if new.note = 'moves' then
@@ -137,15 +141,15 @@ def test_a_trigger_that_puts_a_row_where_a_moved_one_was_keeps_it(shapes: Shapes
                 end $$;
                 create trigger refill after insert or update on {schema}.events for each row execute function {schema}.refill()""".encode()
         )
-    shapes.check_both("update events set id = id + 5000, note = 'moves' where id in (21, 190) returning id")
-    shapes.check_both("update events set v = v + 1 where id in (21, 190, 5021, 5190) returning id, v, note")
+    both_sides.check_both("update events set id = id + 5000, note = 'moves' where id in (21, 190) returning id")
+    both_sides.check_both("update events set v = v + 1 where id in (21, 190, 5021, 5190) returning id, v, note")
 
 
 def test_a_before_trigger_and_a_function_in_the_statement_may_change_a_row_of_the_same_statement(
-    shapes: Shapes,
+    both_sides: TwinTransaction,
 ) -> None:
     for schema in ("public", "twin"):
-        shapes.conn.execute(
+        both_sides.conn.execute(
             f"""create function {schema}.bump(which bigint) returns integer language plpgsql as $$
                 begin
                     update {schema}.events set v = v + 500 where id = which and note is distinct from 'bumped';
@@ -159,16 +163,18 @@ def test_a_before_trigger_and_a_function_in_the_statement_may_change_a_row_of_th
                 create trigger early before insert or update on {schema}.events for each row execute function {schema}.early()""".encode()
         )
     at = "'2026-01-20 10:00+00'"
-    shapes.check_both(f"insert into public.events (id, ts, v) values (9001, {at}, 1), (9002, {at}, 2), (9003, {at}, 3)")
-    shapes.check_both("update public.events set v = v + 1 where id in (9001, 9002, 9003)")
+    both_sides.check_both(
+        f"insert into public.events (id, ts, v) values (9001, {at}, 1), (9002, {at}, 2), (9003, {at}, 3)"
+    )
+    both_sides.check_both("update public.events set v = v + 1 where id in (9001, 9002, 9003)")
     for path, schema in (("public_all, public", "public"), ("twin", "twin")):
-        shapes.conn.execute("select set_config('search_path', %s, true)", [path])
-        shapes.conn.execute(
+        both_sides.conn.execute("select set_config('search_path', %s, true)", [path])
+        both_sides.conn.execute(
             f"insert into {schema}.events (id, ts, v) select i, {at}, case when i = 9012 then "
             f"{schema}.bump(9011) else 0 end"
             " from generate_series(9011, 9012) i".encode()
         )
-    shapes.check_both("select 1")
+    both_sides.check_both("select 1")
 
 
 @pytest.mark.parametrize("keep_heap", [False, True], ids=["tiered", "keep-heap"])

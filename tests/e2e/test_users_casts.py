@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.e2e.test_adopt import leave
+from tests.e2e.adoption import unregister_spanning
 from tests.twin import Spanning
 
 from thermocline.ops.verify.verify_table import verify
@@ -115,7 +115,7 @@ def test_users_casts_and_trailing_blanks_change_no_value_in_any_tier(cast: Spann
     cast.both("select id, concat(late), concat(later) from events where late <> 'happy'")
     cast.alter("drop column late")
     assert_reads_the_same(cast)
-    leave(cast, restore_heap=True)
+    unregister_spanning(cast, restore_heap=True)
     cast.seam.execute("set search_path = public")
     cast.both(SHOWN)
     assert cast.query("select typname from pg_type where typnamespace = 'thermocline_lake'::regnamespace") == []

@@ -4,7 +4,7 @@ holds, too."""
 from __future__ import annotations
 
 import pytest
-from tests.shapes import Shapes
+from tests.twin_transaction import TwinTransaction
 
 _GUARD = """
 create function {schema}.guard() returns trigger language plpgsql as $$
@@ -19,10 +19,10 @@ create trigger guard before insert or update on {schema}.events for each row exe
 
 
 @pytest.fixture
-def guarded(shapes: Shapes) -> Shapes:
+def guarded(both_sides: TwinTransaction) -> TwinTransaction:
     for schema in ("public", "twin"):
-        shapes.conn.execute(_GUARD.format(schema=schema).encode())
-    return shapes
+        both_sides.conn.execute(_GUARD.format(schema=schema).encode())
+    return both_sides
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,6 @@ def guarded(shapes: Shapes) -> Shapes:
     ],
 )
 @pytest.mark.parametrize("row", [21, 190], ids=["cold", "hot"])
-def test_what_a_trigger_says_holds_for_rows_of_both_tiers(guarded: Shapes, change: str, row: int) -> None:
+def test_what_a_trigger_says_holds_for_rows_of_both_tiers(guarded: TwinTransaction, change: str, row: int) -> None:
     guarded.check_both(f"update events set {change} where id = {row} returning id, ts, note")
     guarded.check_both("update events set v = v + 1 where id in (21, 190, 5021, 5190, 6021, 6190) returning id, ts, v")

@@ -10,8 +10,13 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.e2e.test_adopt import heap_and_twin, leave, take_up
-from tests.e2e.test_restore import assert_heap_is_twin, partitions
+from tests.e2e.adoption import (
+    adopt_lake,
+    assert_heap_is_twin,
+    read_partitions,
+    unregister_spanning,
+    write_heap_and_twin,
+)
 from tests.twin import Spanning
 
 from thermocline.errors import (
@@ -128,7 +133,7 @@ def test_deletes_that_nothing_captured_are_not_forgiven_by_a_rewrite_of_their_pa
 ) -> None:
     heap = resting.session("public", autocommit=True)
     heap.execute("alter table public.events_2026_02 disable trigger all")
-    heap_and_twin(resting, "delete from events where id in (150, 151)")
+    write_heap_and_twin(resting, "delete from events where id in (150, 151)")
     heap.execute("alter table public.events_2026_02 enable always trigger thermocline_capture")
     heap.execute(rewrite.encode())
     assert whole(resting) == ["events_2026_01", "events_2026_03"]
@@ -155,9 +160,9 @@ def test_history_that_a_truncate_left_comes_back_before_the_lake_goes(resting: S
     truncate(resting, what)
     resting.both("insert into events (id, ts, v) values (9100, '2026-02-11 00:00+00', 1) returning *")
     resting.both("delete from events where id in (21, 151) returning id")
-    leave(resting, restore_heap=True, drop_lake=True)
+    unregister_spanning(resting, restore_heap=True, drop_lake=True)
     assert_heap_is_twin(resting)
-    assert partitions(resting) == [f"events_2026_0{month}" for month in range(1, 5)]
+    assert read_partitions(resting) == [f"events_2026_0{month}" for month in range(1, 5)]
 
 
 @pytest.mark.conforms("C-201")
@@ -173,7 +178,7 @@ def test_a_partition_emptied_while_history_is_brought_back_is_filled_too(resting
         if len(said) == 1:
             resting.seam.execute(way.encode())
 
-    leave(resting, restore_heap=True, drop_lake=True, talk=meanwhile)
+    unregister_spanning(resting, restore_heap=True, drop_lake=True, talk=meanwhile)
     assert len(said) == 2
     assert_heap_is_twin(resting)
 
@@ -187,10 +192,10 @@ def test_rows_deleted_while_their_partition_was_detached_stay_as_history_in_a_re
     resting.twin.execute("update events set v = 4711 where id = 160")
     assert whole(resting) == ["events_2026_01", "events_2026_03"]
     assert verify(resting.dsn, resting.name).is_exact
-    leave(resting, restore_heap=True)
+    unregister_spanning(resting, restore_heap=True)
     assert_heap_is_twin(resting)
-    heap_and_twin(resting, "update events set v = v + 1 where id = 155")
-    take_up(resting)
+    write_heap_and_twin(resting, "update events set v = v + 1 where id = 155")
+    adopt_lake(resting)
     resting.assert_same_rows()
     resting.tier()
     resting.assert_same_rows()
@@ -199,9 +204,9 @@ def test_rows_deleted_while_their_partition_was_detached_stay_as_history_in_a_re
 @pytest.mark.conforms("C-202")
 def test_a_lake_is_not_taken_up_over_a_partition_that_was_out_of_the_table_for_a_time(resting: Spanning) -> None:
     detach_and_attach(resting, "delete from public.events_2026_02 where id < 150")
-    leave(resting, fold_first=True)
+    unregister_spanning(resting, fold_first=True)
     with pytest.raises(LakeNotAdoptable, match=r"public\.events_2026_02 .*only some rows"):
-        take_up(resting)
+        adopt_lake(resting)
 
 
 @pytest.mark.conforms("C-201")
@@ -214,9 +219,9 @@ def test_with_keep_heap_a_partition_that_left_by_hand_comes_back_before_the_lake
     kept.assert_same_rows()
     for plan in (False, True):
         with pytest.raises(HeapLacksRows, match="112 rows"):
-            leave(kept, drop_lake=True, dry_run=plan)
-    assert leave(kept, dry_run=True).notes == (ONLY_COPY,)
-    report = leave(kept, restore_heap=True, drop_lake=True)
+            unregister_spanning(kept, drop_lake=True, dry_run=plan)
+    assert unregister_spanning(kept, dry_run=True).notes == (ONLY_COPY,)
+    report = unregister_spanning(kept, restore_heap=True, drop_lake=True)
     assert report.rows_restored == 112
     assert_heap_is_twin(kept)
 
@@ -233,9 +238,9 @@ def test_with_keep_heap_a_partition_dropped_at_the_last_moment_keeps_the_lake(
 
     monkeypatch.setattr(unregister_module, "_lock", drop_and_lock)
     with pytest.raises(WrittenDuringRestore):
-        leave(kept, drop_lake=True)
+        unregister_spanning(kept, drop_lake=True)
     kept.assert_same_rows()
-    leave(kept, restore_heap=True, drop_lake=True)
+    unregister_spanning(kept, restore_heap=True, drop_lake=True)
     assert_heap_is_twin(kept)
 
 
@@ -262,22 +267,24 @@ def test_a_partition_that_a_crash_empties_is_not_whole_and_does_not_move(
 
 @pytest.mark.conforms("C-139")
 def test_with_keep_heap_the_report_says_whether_the_heap_has_every_row(kept: Spanning) -> None:
-    assert leave(kept, dry_run=True).notes == (WHOLE_HEAP,)
+    assert unregister_spanning(kept, dry_run=True).notes == (WHOLE_HEAP,)
     detach_and_attach(kept, "select")
-    assert leave(kept, dry_run=True).notes == (WHOLE_HEAP,), "nothing was lost, though nothing proves it but a look"
+    assert unregister_spanning(kept, dry_run=True).notes == (WHOLE_HEAP,), (
+        "nothing was lost, though nothing proves it but a look"
+    )
     detach_and_attach(kept, "delete from public.events_2026_02 where id < 150")
-    assert leave(kept).notes == (ONLY_COPY,)
+    assert unregister_spanning(kept).notes == (ONLY_COPY,)
 
 
 @pytest.mark.conforms("C-139", "C-204")
 def test_with_keep_heap_a_restore_makes_partitions_of_the_spills_rows(kept: Spanning) -> None:
     kept.both("insert into events (id, ts, v) values (9001, '2019-05-05 00:00+00', 1) returning *")
     with pytest.raises(DeltaNotEmpty, match="1 rows in the spill"):
-        leave(kept)
+        unregister_spanning(kept)
     kept.both("update events set v = v + 1 where id in (20, 9001) returning *")
-    leave(kept, restore_heap=True)
+    unregister_spanning(kept, restore_heap=True)
     assert_heap_is_twin(kept)
-    take_up(kept, keep_heap=True)
+    adopt_lake(kept, keep_heap=True)
     kept.tier()
     kept.assert_same_rows()
     assert_heap_is_twin(kept)
@@ -288,7 +295,7 @@ def write_uncaptured(spanning: Spanning, *statements: str) -> None:
     (spill,) = spanning.query("select format('%I.%I', spill_schema, spill_name) from thermocline.tables")[0]
     spanning.seam.execute(f"alter table {spill} disable trigger all".encode())
     for statement in statements:
-        heap_and_twin(spanning, statement)
+        write_heap_and_twin(spanning, statement)
     for trigger in ("thermocline_capture", "thermocline_capture_truncate"):
         spanning.seam.execute(f"alter table {spill} enable always trigger {trigger}".encode())
 
@@ -369,9 +376,9 @@ def test_a_capture_that_is_off_is_told_by_the_cycle_and_by_doctor(resting: Spann
 def test_a_heap_is_not_restored_while_the_spill_holds_rows_that_were_not_captured(resting: Spanning) -> None:
     write_uncaptured(resting, LATE)
     with pytest.raises(SpillNotCaptured, match=r"1 rows .* were not captured"):
-        leave(resting, restore_heap=True, drop_lake=True)
+        unregister_spanning(resting, restore_heap=True, drop_lake=True)
     assert repair(resting).returncode == 0
-    leave(resting, restore_heap=True, drop_lake=True)
+    unregister_spanning(resting, restore_heap=True, drop_lake=True)
     assert_heap_is_twin(resting)
 
 
@@ -381,7 +388,9 @@ def test_a_row_of_the_spill_that_reads_the_same_from_the_lake_does_not_keep_a_he
 ) -> None:
     (spill,) = resting.query("select format('%I.%I', spill_schema, spill_name) from thermocline.tables")[0]
     resting.alter("add column f double precision")
-    heap_and_twin(resting, "insert into events (id, ts, v, f) values (9001, '2025-06-01 00:00+00', 1, -'NaN'::float8)")
+    write_heap_and_twin(
+        resting, "insert into events (id, ts, v, f) values (9001, '2025-06-01 00:00+00', 1, -'NaN'::float8)"
+    )
     resting.seam.execute(
         "create function public.keep() returns trigger language plpgsql as 'begin return null; end';"
         f" create trigger keep before delete on {spill} for each row execute function public.keep();"
@@ -389,7 +398,7 @@ def test_a_row_of_the_spill_that_reads_the_same_from_the_lake_does_not_keep_a_he
     )
     resting.fold()
     assert resting.query(f"select count(*) from {spill}") == [(1,)]
-    leave(resting, restore_heap=True, drop_lake=True)
+    unregister_spanning(resting, restore_heap=True, drop_lake=True)
     assert_heap_is_twin(resting)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.clones import Original, original
-from tests.e2e.test_maintenance_safety import maintenance
+from tests.cloned_tables import ClonableTable, make_clonable
+from tests.e2e.eager_pass import eager_pass
+from tests.external_readers import LakeAsked, assert_outside_readers_agree
+from tests.extreme_values import WILD, wild_changes, wild_rows
 from tests.faults.points import ALL
-from tests.outside import LakeAsked, assert_outside_readers_agree
 from tests.twin import EVENTS_PARTITIONS, Spanning
-from tests.wild import WILD, wild_changes, wild_rows
 
 from thermocline.maintain.operations.compact import run_compact
 from thermocline.runtime.postgres_server import PostgresServer
@@ -30,9 +30,11 @@ if ALL:
 
 
 @pytest.fixture(scope="module")
-def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+def tiered(
+    postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClonableTable]:
     choices: dict[str, Any] = {"table": WILD, "partitions": EVENTS_PARTITIONS, "rows": wild_rows(), "small_files": True}
-    with original(postgres, template, tmp_path_factory.mktemp("wild"), **choices) as made:
+    with make_clonable(postgres, template, tmp_path_factory.mktemp("wild"), **choices) as made:
         yield made
 
 
@@ -47,19 +49,19 @@ def heavy_rows(first_id: int) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def heavy(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+def heavy(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClonableTable]:
     choices: dict[str, Any] = {"table": WILD, "partitions": EVENTS_PARTITIONS, "rows": "; ".join(heavy_rows(1))}
-    with original(postgres, template, tmp_path_factory.mktemp("heavy"), **choices) as made:
+    with make_clonable(postgres, template, tmp_path_factory.mktemp("heavy"), **choices) as made:
         yield made
 
 
-def test_rows_of_merged_row_groups_are_found_by_every_condition(heavy: Original) -> None:
+def test_rows_of_merged_row_groups_are_found_by_every_condition(heavy: ClonableTable) -> None:
     """Files of a tiering and of a fold that deleted nothing: pages are copied, and tiny ones encoded again."""
     with heavy.clone() as spanning:
         for statement in heavy_rows(1001):
             spanning.both(statement)
         spanning.fold()
-        with maintenance(spanning, rewrite_min_input_files=2) as context:
+        with eager_pass(spanning, rewrite_min_input_files=2) as context:
             told = run_compact(context)
         assert told.status == "done", told
         assert any(detail.startswith("merged:") and "encoded again:" in detail for detail in told.details), told.details
@@ -88,7 +90,7 @@ def assert_all_agree(spanning: Spanning, each: int = 1) -> None:
 
 
 @pytest.mark.conforms("C-223")
-def test_rows_that_were_tiered_are_found_by_every_condition(tiered: Original) -> None:
+def test_rows_that_were_tiered_are_found_by_every_condition(tiered: ClonableTable) -> None:
     with tiered.clone() as spanning:
         groups = [pq.ParquetFile(file).metadata.num_row_groups for file in lake_files(spanning)]
         assert max(groups) >= 2
@@ -96,7 +98,7 @@ def test_rows_that_were_tiered_are_found_by_every_condition(tiered: Original) ->
         assert_all_agree(spanning, each=2)
 
 
-def test_rows_that_were_corrected_are_found_by_every_condition_before_and_after_the_fold(tiered: Original) -> None:
+def test_rows_that_were_corrected_are_found_by_every_condition_before_and_after_the_fold(tiered: ClonableTable) -> None:
     with tiered.clone() as spanning:
         for statement in wild_changes(3, range(1, 200, 2)):
             spanning.both(statement)
@@ -106,14 +108,16 @@ def test_rows_that_were_corrected_are_found_by_every_condition_before_and_after_
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES.keys())
-def test_rows_of_compacted_files_are_found_by_every_condition(tiered: Original, strategy: dict[str, object]) -> None:
+def test_rows_of_compacted_files_are_found_by_every_condition(
+    tiered: ClonableTable, strategy: dict[str, object]
+) -> None:
     """Files as tiering wrote them, and some as a fold did, with deletes to apply."""
     with tiered.clone() as spanning:
         before = set(lake_files(spanning))
         for statement in wild_changes(5, range(1, 60, 3)):
             spanning.both(statement)
         spanning.fold()
-        with maintenance(spanning, rewrite_min_input_files=2, **strategy) as context:
+        with eager_pass(spanning, rewrite_min_input_files=2, **strategy) as context:
             told = run_compact(context)
         assert told.status == "done", told
         assert len(before - set(lake_files(spanning))) >= 4

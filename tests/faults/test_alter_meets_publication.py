@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
-from tests.at_points import at_every_point
+from tests.fault_points import patch_fault_points
 from tests.twin import Spanning
 
 from thermocline.runtime.pg import connect
@@ -86,10 +86,10 @@ class Meeting:
 def _at(monkeypatch: pytest.MonkeyPatch, point: str, act: Callable[[], None]) -> None:
     def once(reached: str) -> None:
         if reached == point:
-            at_every_point(monkeypatch, lambda _: None)
+            patch_fault_points(monkeypatch, lambda _: None)
             act()
 
-    at_every_point(monkeypatch, once)
+    patch_fault_points(monkeypatch, once)
 
 
 def test_an_alter_that_meets_a_folds_publication_is_followed_and_the_fold_is_done_again(

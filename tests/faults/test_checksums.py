@@ -19,8 +19,7 @@ from tests.faults.damaged_files import (
     swap_a_column_of_two_rows,
     with_damage,
 )
-from tests.faults.test_fold_kills import assert_all_folded
-from tests.faults.test_tier_kills import assert_nothing_left_over, write_everywhere
+from tests.faults.kills import assert_all_folded, assert_nothing_left_over, write_everywhere
 from tests.twin import Spanning
 
 from thermocline.errors import ChecksumMismatch

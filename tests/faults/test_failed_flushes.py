@@ -6,14 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.e2e.test_truncate import truncated
+from tests.e2e.truncation import truncate_spanning
 from tests.twin import Spanning
 
 from thermocline.errors import LakeFileNotWritten
 from thermocline.lake.commit import exact_commit as commit
 from thermocline.lake.commit.flush import flush_commit
 
-VERBS: dict[str, Callable[[Spanning], object]] = {"tier": Spanning.tier, "fold": Spanning.fold, "truncate": truncated}
+VERBS: dict[str, Callable[[Spanning], object]] = {
+    "tier": Spanning.tier,
+    "fold": Spanning.fold,
+    "truncate": truncate_spanning,
+}
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -8,31 +8,16 @@ Another writer then claims the table; the first one wakes up at a fault point, w
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from psycopg.types.json import Jsonb
-from tests.at_points import at_every_point
-from tests.faults.test_fold_kills import assert_all_folded
-from tests.faults.test_maintenance_kills import EAGER
-from tests.faults.test_tier_kills import assert_nothing_left_over, write_everywhere
+from tests.faults.kills import EAGER_POLICY, assert_all_folded, assert_nothing_left_over, write_everywhere
+from tests.faults.overtaken_writer import PublishingOp, claim_fence, overtake_at
 from tests.twin import Spanning
 
-from thermocline.catalog import journal
 from thermocline.errors import Fenced
 from thermocline.maintain.run_pass import PassWish, run_pass
-from thermocline.runtime.pg import Connection, connect
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """An op that publishes: how it runs, the last fault point before its publication, and the writer that comes after
-    it."""
-
-    point: str
-    run: Callable[[Spanning], object]
-    successor: Callable[[Spanning], object]
 
 
 def _compact(spanning: Spanning) -> object:
@@ -44,10 +29,10 @@ def _compact(spanning: Spanning) -> object:
 
 
 VERBS = {
-    "tier": Verb("committed-noted", Spanning.tier, Spanning.tier),
-    "fold": Verb("fold-committed-noted", Spanning.fold, Spanning.fold),
-    "retain": Verb("retain-committed-noted", Spanning.tier, Spanning.tier),
-    "compact": Verb("compact-committed-noted", _compact, Spanning.tier),
+    "tier": PublishingOp("committed-noted", Spanning.tier, Spanning.tier),
+    "fold": PublishingOp("fold-committed-noted", Spanning.fold, Spanning.fold),
+    "retain": PublishingOp("retain-committed-noted", Spanning.tier, Spanning.tier),
+    "compact": PublishingOp("compact-committed-noted", _compact, Spanning.tier),
 }
 
 
@@ -58,7 +43,7 @@ def _prepare(verb: str, spanning: Spanning) -> None:
     spanning.tier()
     _write(verb, spanning, 1)
     if verb == "compact":
-        spanning.seam.execute("update thermocline.tables set maintenance_policy = %s", [Jsonb(EAGER)])
+        spanning.seam.execute("update thermocline.tables set maintenance_policy = %s", [Jsonb(EAGER_POLICY)])
         spanning.fold()
 
 
@@ -68,33 +53,6 @@ def _write(verb: str, spanning: Spanning, round_number: int) -> None:
         spanning.both(f"delete from events where id = {310 + round_number} returning id")
     else:
         write_everywhere(spanning, round_number)
-
-
-def overtake_at(monkeypatch: pytest.MonkeyPatch, verb: Verb, overtaker: Callable[[], object]) -> None:
-    """At the point, take the table's lock from the writer that got there, and let another work."""
-    held: list[Connection] = []
-    table_lock = journal.table_lock
-
-    def remember(conn: Connection, *args: Any, **kwargs: Any) -> Any:
-        held.append(conn)
-        return table_lock(conn, *args, **kwargs)
-
-    def fault_point(name: str) -> None:
-        if name == verb.point:
-            at_every_point(monkeypatch, lambda _: None)
-            held[0].execute("select pg_advisory_unlock_all()")
-            overtaker()
-
-    monkeypatch.setattr(journal, "table_lock", remember)
-    at_every_point(monkeypatch, fault_point)
-
-
-def claim(spanning: Spanning) -> None:
-    """What a writer does first, by one that dies right after it."""
-    with connect(spanning.dsn, autocommit=True) as conn:
-        ((table_id,),) = conn.execute("select id from thermocline.tables").fetchall()
-        with journal.table_lock(conn, table_id, "public.events"):
-            journal.claim(conn, table_id)
 
 
 def _published(spanning: Spanning) -> list[tuple[Any, ...]]:
@@ -125,7 +83,7 @@ def test_an_op_whose_table_was_claimed_by_another_publishes_nothing_and_is_publi
     before: list[Any] = []
 
     def claim_and_look() -> None:
-        claim(spanning)
+        claim_fence(spanning)
         before.append(_published(spanning))
 
     overtake_at(monkeypatch, VERBS[verb], claim_and_look)

@@ -7,9 +7,9 @@ import signal
 
 import psycopg
 import pytest
-from tests.at_points import at_every_point
+from tests.fault_points import patch_fault_points
+from tests.faults.kills import assert_all_folded, assert_nothing_left_over, kill_at, write_everywhere
 from tests.faults.points import FOLD
-from tests.faults.test_tier_kills import assert_nothing_left_over, kill_at, write_everywhere
 from tests.twin import Spanning
 
 from thermocline.errors import Fenced, LostRace
@@ -56,7 +56,7 @@ def test_a_fold_that_was_overtaken_can_publish_nothing(spanning: Spanning, monke
     def overtake(point: str) -> None:
         if point != "fold-written":
             return
-        at_every_point(monkeypatch, lambda _: None)
+        patch_fault_points(monkeypatch, lambda _: None)
         with connect(spanning.dsn, autocommit=True) as conn:
             conn.execute(
                 "select pg_terminate_backend(l.pid) from pg_locks l where l.locktype = 'advisory' and l.pid "
@@ -66,26 +66,10 @@ def test_a_fold_that_was_overtaken_can_publish_nothing(spanning: Spanning, monke
         write_everywhere(spanning, 2)
         assert spanning.fold().commits == 1
 
-    at_every_point(monkeypatch, overtake)
+    patch_fault_points(monkeypatch, overtake)
     with pytest.raises((LostRace, Fenced, psycopg.OperationalError)):
         spanning.fold()
     spanning.assert_same_rows()
     spanning.fold()
     assert_all_folded(spanning)
     assert_nothing_left_over(spanning)
-
-
-def assert_all_folded(spanning: Spanning) -> None:
-    """The delta is empty below the cut-line, and the lake alone holds what the twin holds there."""
-    ((line,),) = spanning.query("select thermocline.key_timestamptz(t) from thermocline.cutline")
-    pending = spanning.seam.execute(
-        "select count(*) from thermocline_delta.public__events where ts < %s and _folded is null", [line]
-    )
-    assert pending.fetchall() == [(0,)]
-    lake = (
-        spanning.spark().sql("select count(*), sum(v), sum(id), count(note) from thermocline.public.events").collect()
-    )
-    expected = spanning.twin.execute(
-        "select count(*), sum(v), sum(id), count(note) from events where ts < %s", [line]
-    ).fetchall()
-    assert [tuple(row) for row in lake] == expected

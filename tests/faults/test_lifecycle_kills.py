@@ -15,10 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.e2e.test_adopt import heap_and_twin, leave, take_up
-from tests.e2e.test_restore import assert_heap_is_twin
+from tests.e2e.adoption import adopt_lake, assert_heap_is_twin, unregister_spanning, write_heap_and_twin
+from tests.faults.kills import kill_at, write_everywhere
 from tests.faults.points import ALL, REGISTER, RETAIN, UNREGISTER
-from tests.faults.test_tier_kills import kill_at, write_everywhere
 from tests.twin import Spanning
 
 from thermocline.maintain.janitor import remove_leftover_lakes, remove_stray_files
@@ -109,7 +108,7 @@ def test_retention_killed_at_any_step_resumes_and_takes_no_row_too_many(
 @pytest.mark.conforms("C-014", "C-209")
 @pytest.mark.parametrize("point", REGISTER)
 def test_a_registration_killed_at_any_step_leaves_no_trace_or_is_whole(spanning: Spanning, point: str) -> None:
-    leave(spanning)
+    unregister_spanning(spanning)
     assert lakes(spanning) == set()
     kill_lifecycle(spanning, point, "register")
     is_there = spanning.query("select count(*) from thermocline.tables")[0][0]
@@ -133,10 +132,10 @@ def test_a_registration_killed_at_any_step_leaves_no_trace_or_is_whole(spanning:
 def test_taking_a_lake_up_killed_at_any_step_is_done_by_the_next(spanning: Spanning, point: str) -> None:
     spanning.tier()
     spanning.tier()
-    leave(spanning)
+    unregister_spanning(spanning)
     kill_lifecycle(spanning, point, "register", adopt_lake=True)
     sweep(spanning)
-    assert take_up(spanning).already == (point == "register-committed")
+    assert adopt_lake(spanning).already == (point == "register-committed")
     spanning.assert_same_rows()
     write_everywhere(spanning, 1)
     spanning.fold()
@@ -158,12 +157,12 @@ def test_an_unregistration_killed_at_any_step_loses_nothing_and_is_finished_by_t
     if point in ("restore-filled", "unregister-forgotten", "unregister-restored"):
         spanning.assert_same_rows()
         write_history(spanning)
-        assert leave(spanning, restore_heap=True, drop_lake=True).was_registered
+        assert unregister_spanning(spanning, restore_heap=True, drop_lake=True).was_registered
     assert_heap_is_twin(spanning)
-    assert not leave(spanning, restore_heap=True, drop_lake=True).was_registered
+    assert not unregister_spanning(spanning, restore_heap=True, drop_lake=True).was_registered
     sweep(spanning)
     assert lakes(spanning) == set()
-    heap_and_twin(spanning, "update events set v = v + 1 where id % 7 = 0")
+    write_heap_and_twin(spanning, "update events set v = v + 1 where id % 7 = 0")
     assert_heap_is_twin(spanning)
 
 
@@ -172,7 +171,7 @@ def test_an_operation_that_committed_before_a_crash_is_published_before_the_tabl
     kill_at(spanning, "committed")
     unregister(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark)
     assert spanning.query("select count(*) from thermocline.staged_files") == [(0,)]
-    take_up(spanning)
+    adopt_lake(spanning)
     spanning.assert_same_rows()
     spanning.tier()
     spanning.assert_same_rows()
@@ -186,10 +185,10 @@ def test_a_partition_that_is_taken_up_is_there_once_whatever_is_killed(
     """February was changed while nobody was registered: its rows leave the lake and come anew in one commit."""
     spanning = make_spanning(keep_heap=True, lake_partition="year")
     spanning.tier()
-    leave(spanning)
-    heap_and_twin(spanning, "delete from events where id in (150, 151)")
-    heap_and_twin(spanning, "update events set v = v + 7 where id between 160 and 170")
-    take_up(spanning)
+    unregister_spanning(spanning)
+    write_heap_and_twin(spanning, "delete from events where id in (150, 151)")
+    write_heap_and_twin(spanning, "update events set v = v + 7 where id between 160 and 170")
+    adopt_lake(spanning)
     kill_at(spanning, point)
     spanning.assert_same_rows()
     spanning.both("update events set v = v + 1 where id in (20, 155, 165, 300)")

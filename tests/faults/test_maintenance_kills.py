@@ -8,21 +8,14 @@ from pathlib import Path
 
 import pytest
 from psycopg.types.json import Jsonb
+from tests.faults.kills import EAGER_POLICY, kill_at, write_everywhere
 from tests.faults.points import MAINTENANCE
-from tests.faults.test_tier_kills import kill_at, write_everywhere
 from tests.twin import Spanning
 
 from thermocline.maintain.janitor import remove_stray_files
 from thermocline.maintain.run_pass import PassReport, PassWish, run_pass
 from thermocline.runtime.locations import without_file_scheme
 from thermocline.runtime.pg import connect
-
-EAGER = {
-    "rewrite_min_input_files": 2,
-    "snapshot_min_retained": 1,
-    "manifest_rewrite_min_manifests": 1,
-    "orphan_sweep_enabled": True,
-}
 
 
 def maintain(spanning: Spanning) -> PassReport:
@@ -32,7 +25,7 @@ def maintain(spanning: Spanning) -> PassReport:
 @pytest.mark.conforms("M-130", "M-153")
 @pytest.mark.parametrize("point", MAINTENANCE)
 def test_a_pass_killed_at_any_step_loses_nothing_and_the_next_one_finishes_it(spanning: Spanning, point: str) -> None:
-    spanning.seam.execute("update thermocline.tables set maintenance_policy = %s", [Jsonb(EAGER)])
+    spanning.seam.execute("update thermocline.tables set maintenance_policy = %s", [Jsonb(EAGER_POLICY)])
     spanning.tier()
     write_everywhere(spanning, 1)
     spanning.fold()

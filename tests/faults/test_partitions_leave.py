@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.at_points import at_every_point
+from tests.fault_points import patch_fault_points
+from tests.faults.kills import assert_nothing_left_over, kill_at
 from tests.faults.points import ALL
-from tests.faults.test_tier_kills import assert_nothing_left_over, kill_at
 from tests.twin import Spanning
 
 from thermocline.errors import LockNotGranted, PartitionGone, SparkTaskFailed
@@ -132,7 +132,7 @@ def test_a_partition_dropped_while_tiering_runs_is_gone_and_the_next_cycle_moves
 ) -> None:
     def drop(at: str) -> None:
         if at == point or at.startswith(f"{point} public.events_2026_02"):
-            at_every_point(monkeypatch, lambda _: None)
+            patch_fault_points(monkeypatch, lambda _: None)
             # Whoever ends our session frees the partition: nothing else holds it against a DROP.
             heap(
                 spanning,
@@ -143,7 +143,7 @@ def test_a_partition_dropped_while_tiering_runs_is_gone_and_the_next_cycle_moves
             )
             _drop(spanning)
 
-    at_every_point(monkeypatch, drop)
+    patch_fault_points(monkeypatch, drop)
     with pytest.raises(PartitionGone):
         spanning.tier(talk=drop)
     spanning.assert_same_rows()
@@ -168,7 +168,7 @@ def test_a_drop_that_waits_for_the_move_goes_first_and_the_move_is_taken_back(
             while not spanning.query("select 1 from pg_locks where not granted and mode = 'AccessExclusiveLock'"):
                 time.sleep(0.01)
 
-    at_every_point(monkeypatch, drop)
+    patch_fault_points(monkeypatch, drop)
     with pytest.raises((LockNotGranted, SparkTaskFailed), match="lock"):
         spanning.tier(talk=drop)
     waiting[0].join()
@@ -200,7 +200,7 @@ def test_without_event_triggers_a_partition_made_in_a_gap_before_the_publication
 
     def make(at: str) -> None:
         if at == "committed":
-            at_every_point(monkeypatch, lambda _: None)
+            patch_fault_points(monkeypatch, lambda _: None)
             heap(
                 spanning,
                 "create table public.events_2026_02 partition of public.events"
@@ -208,7 +208,7 @@ def test_without_event_triggers_a_partition_made_in_a_gap_before_the_publication
             )
             spanning.both("insert into events (id, ts, v) values (7000, '2026-02-05 00:00+00', 1) returning *")
 
-    at_every_point(monkeypatch, make)
+    patch_fault_points(monkeypatch, make)
     with pytest.raises(PartitionGone, match="events_2026_02"):
         spanning.tier()
     spanning.assert_same_rows()

@@ -7,8 +7,8 @@ import os
 import signal
 
 import pytest
-from tests.e2e.test_filtered_reads import wrong_metrics
-from tests.faults.test_tier_kills import kill_at
+from tests.e2e.wrong_bounds import plan_wrong_metrics
+from tests.faults.kills import kill_at
 from tests.twin import Spanning
 
 from thermocline.lake.commit import exact_commit as commit
@@ -24,7 +24,7 @@ def test_a_repair_killed_at_any_step_is_decided_by_the_next_one(
     spanning: Spanning, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(commit, "plan_metrics", wrong_metrics)
+        patch.setattr(commit, "plan_metrics", plan_wrong_metrics)
         spanning.tier()
     assert len(verify(spanning.dsn, spanning.name).manifests) == 3
     assert kill_at(spanning, point, "repair_child") == -signal.SIGKILL

@@ -6,9 +6,9 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from tests.clones import Original, original
+from tests.cloned_tables import ClonableTable, make_clonable
+from tests.faults.kills import kill_at
 from tests.faults.points import SCHEMA
-from tests.faults.test_tier_kills import kill_at
 from tests.twin import Spanning
 
 from thermocline.ops.verify.verify_table import verify
@@ -19,8 +19,8 @@ UNWATCHED = "alter event trigger thermocline_alter_start disable; alter event tr
 
 @pytest.fixture
 def spanning(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spanning]:
-    made: Original
-    with original(postgres, template, tmp_path_factory.mktemp("lake")) as made, made.clone() as clone:
+    made: ClonableTable
+    with make_clonable(postgres, template, tmp_path_factory.mktemp("lake")) as made, made.clone() as clone:
         yield clone
 
 

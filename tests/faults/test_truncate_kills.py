@@ -7,10 +7,10 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from tests.clones import Original, original
-from tests.e2e.test_truncate import assert_lake_is_empty, truncate_both, truncated
-from tests.faults.test_fences import Verb, claim, overtake_at
-from tests.faults.test_tier_kills import kill_at, write_everywhere
+from tests.cloned_tables import ClonableTable, make_clonable
+from tests.e2e.truncation import assert_lake_is_empty, truncate_both, truncate_spanning
+from tests.faults.kills import kill_at, write_everywhere
+from tests.faults.overtaken_writer import PublishingOp, claim_fence, overtake_at
 from tests.twin import Spanning
 
 from thermocline.errors import Fenced
@@ -22,13 +22,15 @@ POINTS = EVERY if os.environ.get("THERMOCLINE_TEST_ALL_FAULTS") else REPRESENTAT
 
 
 @pytest.fixture(scope="module")
-def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
-    with original(postgres, template, tmp_path_factory.mktemp("truncate")) as made:
+def tiered(
+    postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClonableTable]:
+    with make_clonable(postgres, template, tmp_path_factory.mktemp("truncate")) as made:
         yield made
 
 
 @pytest.fixture
-def spanning(tiered: Original) -> Iterator[Spanning]:
+def spanning(tiered: ClonableTable) -> Iterator[Spanning]:
     with tiered.clone() as made:
         yield made
 
@@ -75,10 +77,10 @@ def test_a_truncation_killed_after_its_publication_is_done(spanning: Spanning) -
 
 @pytest.mark.conforms("C-206")
 def test_a_truncation_that_was_overtaken_removes_nothing(spanning: Spanning, monkeypatch: pytest.MonkeyPatch) -> None:
-    verb = Verb("truncate-intent", truncated, Spanning.tier)
-    overtake_at(monkeypatch, verb, lambda: claim(spanning))
+    verb = PublishingOp("truncate-intent", truncate_spanning, Spanning.tier)
+    overtake_at(monkeypatch, verb, lambda: claim_fence(spanning))
     with pytest.raises(Fenced):
-        truncated(spanning)
+        truncate_spanning(spanning)
     spanning.assert_same_rows()
     spanning.tier()
     spanning.assert_same_rows()

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from tests.postgres.conftest import Shop
-from tests.postgres.test_register_options import MONTHS
+from tests.postgres.events_table import EVENTS
 
 from thermocline.core.modes.advice import Needs, advise
 from thermocline.core.modes.mode import MIRRORED, MIRRORED_HEAP_RETENTION, TIERED, TIERED_KEEP_HEAP, Mode
@@ -87,7 +87,7 @@ def test_the_command_prints_the_mode_the_reason_and_what_to_type(shop: Shop) -> 
 def test_a_table_that_is_registered_already_is_told_so(
     shop: Shop, keep_everything: bool, said: tuple[str, ...]
 ) -> None:
-    shop.run(*MONTHS)
+    shop.run(*EVENTS)
     shop.register(keep_heap=True)
     advice = advise_table(shop.dsn, parse_table_name("public.events"), Needs(keep_everything=keep_everything))
     assert advice.lines[2:] == said

@@ -6,12 +6,11 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.postgres.conftest import Shop
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, render_axis
 from thermocline.core.names import parse_table_name
 from thermocline.errors import BadTableName
-
-from .conftest import Shop
 
 FUNCTIONS = {KeyType.DATE: "key_date", KeyType.TIMESTAMP: "key_timestamp", KeyType.TIMESTAMPTZ: "key_timestamptz"}
 DAYS = st.integers(-2_440_588, 2_145_031_948)

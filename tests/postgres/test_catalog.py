@@ -8,14 +8,13 @@ from contextlib import closing
 import psycopg
 import pytest
 from psycopg import sql
+from tests.postgres.conftest import Shop
 
 from thermocline.catalog.migrate import apply_migrations, read_migrations, read_version
 from thermocline.catalog.tables import find_table
 from thermocline.core.names import TableName
 from thermocline.errors import CatalogTooNew, NotRegistered
 from thermocline.runtime.pg import connect
-
-from .conftest import Shop
 
 SCHEMA = b"""
 select 'column', table_schema, table_name, column_name, data_type, is_nullable, coalesce(column_default, '') from information_schema.columns

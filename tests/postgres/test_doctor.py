@@ -17,7 +17,7 @@ from psycopg import pq
 from psycopg.conninfo import make_conninfo
 from tests.object_store import BUCKET, Bucket, serve_bucket
 from tests.postgres.conftest import Shop
-from tests.postgres.test_register import EVENTS
+from tests.postgres.events_table import EVENTS
 
 from thermocline.gateway.server import start_in_thread
 from thermocline.ops.admin.init_database import GatewayAddress, init_database

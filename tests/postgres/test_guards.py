@@ -6,7 +6,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 from tests.postgres.conftest import Shop
-from tests.postgres.test_register_options import MONTHS
+from tests.postgres.events_table import EVENTS
 
 _OTHERS = (
     "create table public.owners (id bigint primary key)",
@@ -36,7 +36,7 @@ _OTHERS = (
     ],
 )
 def test_what_the_lake_could_not_follow_is_refused_at_once(shop: Shop, statement: str, sentence: str) -> None:
-    shop.run(*MONTHS, *_OTHERS, "create table public.bare (id bigint, ts timestamptz)")
+    shop.run(*EVENTS, *_OTHERS, "create table public.bare (id bigint, ts timestamptz)")
     shop.register()
     with pytest.raises(
         psycopg.errors.FeatureNotSupported, match=f"public.events is registered with Thermocline: .*{sentence}"
@@ -45,7 +45,7 @@ def test_what_the_lake_could_not_follow_is_refused_at_once(shop: Shop, statement
 
 
 def test_a_kept_heap_may_have_foreign_keys_of_every_kind(shop: Shop) -> None:
-    shop.run(*MONTHS, *_OTHERS)
+    shop.run(*EVENTS, *_OTHERS)
     shop.register(keep_heap=True)
     shop.run(
         "alter table public.events add constraint owned foreign key (owner) references public.owners on delete cascade",
@@ -55,7 +55,7 @@ def test_a_kept_heap_may_have_foreign_keys_of_every_kind(shop: Shop) -> None:
 
 
 def test_other_tables_and_harmless_changes_are_let_through(shop: Shop) -> None:
-    shop.run(*MONTHS, *_OTHERS)
+    shop.run(*EVENTS, *_OTHERS)
     shop.register()
     shop.run(
         "alter table public.owners enable row level security",

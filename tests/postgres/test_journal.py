@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from tests.postgres.conftest import Shop
-from tests.postgres.test_register_options import MONTHS
+from tests.postgres.events_table import EVENTS
+from tests.postgres.journal_ops import begin_op, publish_op
 
 from thermocline.catalog import journal
 from thermocline.catalog.safety import Owner
@@ -32,7 +33,7 @@ EVERYTHING = (
 @pytest.fixture
 def events(shop: Shop) -> Shop:
     """public.events by month, its first snapshot published by a fold, its seam ready for T at March."""
-    shop.run(*MONTHS)
+    shop.run(*EVENTS)
     shop.register(premake=0)
     shop.run(f"update thermocline.cutline set seam_line = {MARCH}")
     for name, lo, hi in (("e1", JANUARY, FEBRUARY), ("e2", FEBRUARY, MARCH)):
@@ -42,21 +43,8 @@ def events(shop: Shop) -> Shop:
             f" select 1, 'public', '{name}', tgrelid, {lo}, {hi}, 'sealing', oid from pg_trigger"
             f" where tgrelid = 'public.{name}'::regclass and tgname = 'thermocline_capture'",
         )
-    _publish(shop.conn, _begun(shop.conn, kind="fold"), snapshot=100)
+    publish_op(shop.conn, begin_op(shop.conn, kind="fold"), snapshot=100)
     return shop
-
-
-def _begun(conn: Connection, *, kind: str = "tier", t: int | None = None) -> journal.Op:
-    cut = journal.claim(conn, 1)
-    op = journal.Op(op_id=uuid.uuid4(), table_id=1, kind=kind, fence=cut.fence, t=cut.t if t is None else t, base=cut.s)
-    journal.begin(conn, op, "test")
-    return op
-
-
-def _publish(
-    conn: Connection, op: journal.Op, *, snapshot: int | None, paths: tuple[str, ...] = (), **more: Any
-) -> tuple[str, ...]:
-    return journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message="done", **more)
 
 
 def _everything(shop: Shop) -> list[list[tuple[Any, ...]]]:
@@ -69,8 +57,8 @@ WRITES: dict[str, Write] = {
     "the seam's floor": lambda conn, op: journal.raise_seam_floor(conn, 1, op.fence, JANUARY),
     "another intent": lambda conn, op: journal.begin(conn, replace(op, op_id=uuid.uuid4()), "test"),
     "a phase": lambda conn, op: journal.note_phase(conn, op, "committed", snapshot=101),
-    "a publication": lambda conn, op: _publish(conn, op, snapshot=101),
-    "a publication without a snapshot": lambda conn, op: _publish(conn, op, snapshot=None),
+    "a publication": lambda conn, op: publish_op(conn, op, snapshot=101),
+    "a publication without a snapshot": lambda conn, op: publish_op(conn, op, snapshot=None),
     "a purge": lambda conn, op: journal.note_purged(conn, op.op_id, op.fence),
 }
 
@@ -78,44 +66,44 @@ WRITES: dict[str, Write] = {
 @pytest.mark.conforms("C-206")
 @pytest.mark.parametrize("what", WRITES)
 def test_a_writer_with_an_older_token_changes_nothing(events: Shop, what: str) -> None:
-    op = _begun(events.conn, t=FEBRUARY)
+    op = begin_op(events.conn, t=FEBRUARY)
     marked: list[int] = []
     journal.claim(events.session(), 1)
     before = _everything(events)
     with pytest.raises(Fenced):
         WRITES[what](events.conn, op)
     with pytest.raises(Fenced):
-        _publish(events.conn, op, snapshot=101, mark=lambda: marked.append(1))
+        publish_op(events.conn, op, snapshot=101, mark=lambda: marked.append(1))
     assert (_everything(events), marked) == (before, [])
 
 
 @pytest.mark.conforms("C-206")
 @pytest.mark.parametrize("what", [what for what in WRITES if what not in ("another intent", "the seam's floor")])
 def test_a_writer_with_the_newest_token_is_let_through(events: Shop, what: str) -> None:
-    op = _begun(events.conn, t=FEBRUARY)
+    op = begin_op(events.conn, t=FEBRUARY)
     before = _everything(events)
     WRITES[what](events.conn, op)
     assert _everything(events) != before
 
 
 def test_an_op_is_begun_and_published_only_on_the_snapshot_it_looked_at(events: Shop) -> None:
-    op = _begun(events.conn, t=FEBRUARY)
+    op = begin_op(events.conn, t=FEBRUARY)
     for base in (99, None):
         with pytest.raises(Fenced):
             journal.begin(events.conn, replace(op, op_id=uuid.uuid4(), base=base), "test")
         with pytest.raises(Fenced):
-            _publish(events.conn, replace(op, base=base), snapshot=101)
+            publish_op(events.conn, replace(op, base=base), snapshot=101)
     assert events.rows("select s, t from thermocline.cutline") == [(100, JANUARY)]
-    _publish(events.conn, op, snapshot=101)
+    publish_op(events.conn, op, snapshot=101)
     assert events.rows("select s, t from thermocline.cutline") == [(101, FEBRUARY)]
 
 
 def test_neither_the_cut_line_nor_the_seams_literals_move_back(events: Shop) -> None:
-    _publish(events.conn, _begun(events.conn, t=FEBRUARY), snapshot=101)
-    late = _begun(events.conn, t=JANUARY)
+    publish_op(events.conn, begin_op(events.conn, t=FEBRUARY), snapshot=101)
+    late = begin_op(events.conn, t=JANUARY)
     before = _everything(events)
     with pytest.raises(Fenced):
-        _publish(events.conn, late, snapshot=102)
+        publish_op(events.conn, late, snapshot=102)
     with pytest.raises(Fenced):
         journal.raise_seam_line(events.conn, 1, late.fence, MARCH - 1)
     journal.raise_seam_floor(events.conn, 1, late.fence, FEBRUARY)
@@ -126,17 +114,17 @@ def test_neither_the_cut_line_nor_the_seams_literals_move_back(events: Shop) -> 
 
 
 def test_the_cut_line_never_passes_the_line_of_the_seam(events: Shop) -> None:
-    op = _begun(events.conn, t=MARCH + 1)
+    op = begin_op(events.conn, t=MARCH + 1)
     with pytest.raises(Fenced):
-        _publish(events.conn, op, snapshot=101)
+        publish_op(events.conn, op, snapshot=101)
     assert events.rows("select s, t from thermocline.cutline") == [(100, JANUARY)]
 
 
 @pytest.mark.parametrize("end", ["published", "abandoned"])
 def test_an_op_that_is_finished_stays_as_it_ended(events: Shop, end: str) -> None:
-    op = _begun(events.conn, t=FEBRUARY)
+    op = begin_op(events.conn, t=FEBRUARY)
     if end == "published":
-        _publish(events.conn, op, snapshot=101)
+        publish_op(events.conn, op, snapshot=101)
     else:
         journal.abandon(events.conn, op, "did not commit")
     before = _everything(events)
@@ -144,19 +132,19 @@ def test_an_op_that_is_finished_stays_as_it_ended(events: Shop, end: str) -> Non
     with pytest.raises(Fenced):
         journal.note_phase(events.conn, op, "committed", snapshot=102)
     with pytest.raises(Fenced):
-        _publish(events.conn, replace(op, base=cut.s), snapshot=102)
+        publish_op(events.conn, replace(op, base=cut.s), snapshot=102)
     journal.abandon(events.conn, op, "too late")
     assert _everything(events) == before
     assert journal.read_unfinished(events.conn, 1, op.fence) == ()
 
 
 def test_a_publication_takes_the_partitions_below_t_and_the_files_it_names(events: Shop) -> None:
-    op, other = _begun(events.conn, t=FEBRUARY), uuid.uuid4()
+    op, other = begin_op(events.conn, t=FEBRUARY), uuid.uuid4()
     for path, op_id in (("/taken", op.op_id), ("/retried", op.op_id), ("/theirs", other)):
         events.conn.execute(
             "insert into thermocline.staged_files (path, table_id, op_id) values (%s, 1, %s)", [path, op_id]
         )
-    assert _publish(events.conn, op, snapshot=101, paths=("/taken", "/theirs")) == ("e1",)
+    assert publish_op(events.conn, op, snapshot=101, paths=("/taken", "/theirs")) == ("e1",)
     assert events.rows("select name, state, tiered_xid is not null from thermocline.partitions order by lo") == [
         ("e1", "tiered", True),
         ("e2", "sealing", False),
@@ -169,9 +157,9 @@ def test_a_publication_takes_the_partitions_below_t_and_the_files_it_names(event
 
 
 def test_a_snapshot_is_superseded_once_by_the_publication_that_replaced_it(events: Shop) -> None:
-    _publish(events.conn, _begun(events.conn), snapshot=101)
+    publish_op(events.conn, begin_op(events.conn), snapshot=101)
     first = events.rows("select superseded_xid from thermocline.published where snapshot_id = 100")
-    _publish(events.conn, _begun(events.conn), snapshot=102)
+    publish_op(events.conn, begin_op(events.conn), snapshot=102)
     assert events.rows("select superseded_xid from thermocline.published where snapshot_id = 100") == first
     rows = events.rows(
         "select p.superseded_xid = n.published_xid from thermocline.published p, thermocline.published n"
@@ -182,10 +170,10 @@ def test_a_snapshot_is_superseded_once_by_the_publication_that_replaced_it(event
 
 def test_only_a_fold_moves_the_mark_that_writers_compare(events: Shop) -> None:
     before = events.rows("select folding_xid from thermocline.cutline")
-    _publish(events.conn, _begun(events.conn), snapshot=101)
+    publish_op(events.conn, begin_op(events.conn), snapshot=101)
     assert events.rows("select folding_xid from thermocline.cutline") == before
-    op = _begun(events.conn, kind="fold")
-    _publish(events.conn, op, snapshot=102)
+    op = begin_op(events.conn, kind="fold")
+    publish_op(events.conn, op, snapshot=102)
     assert events.rows(
         "select folding_xid = (select max(published_xid) from thermocline.published) from thermocline.cutline"
     ) == [(True,)]
@@ -195,7 +183,7 @@ def test_only_a_fold_moves_the_mark_that_writers_compare(events: Shop) -> None:
 
 
 def test_unfinished_ops_are_those_of_the_table_that_are_no_pass(events: Shop) -> None:
-    op = _begun(events.conn, t=FEBRUARY)
+    op = begin_op(events.conn, t=FEBRUARY)
     events.run(
         "insert into thermocline.op_log (op_id, table_id, kind, phase, fence, worker)"
         " values (gen_random_uuid(), 1, 'maintain', 'intent', 0, 'w')"

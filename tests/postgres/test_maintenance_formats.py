@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.commands import CommandResult, RunCommand, run_command
 from tests.postgres.ledger_format import PLACE
-from tests.told import Told
 
 from thermocline.api.catalog_metrics import catalog_registry
-from thermocline.cli.main import run
 from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
 from thermocline.core.policy import formats
@@ -51,15 +50,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 @pytest.fixture
-def told(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
+def command(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> RunCommand:
     """Commands on a database with an Iceberg table, lab.readings, under maintenance, and a ledger of five pages."""
 
-    def command(*arguments: str) -> Told:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as leaving:
-            run([*arguments, "--dsn", database, "--dir", str(tmp_path)])
-        seen = capsys.readouterr()
-        return Told(int(leaving.value.code or 0), seen.out, seen.err)
+    def command(*arguments: str) -> CommandResult:
+        return run_command(capsys, *arguments, "--dsn", database, "--dir", str(tmp_path))
 
     column = LakeColumn(
         name="id", field_id=1, base_type="int8", pg_type="bigint", lake_type="long", form="native", required=True
@@ -79,31 +74,31 @@ def told(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> C
 @pytest.mark.conforms("M-001")
 @pytest.mark.usefixtures("installed")
 def test_a_second_format_brings_its_operations_keys_and_counters_and_is_seen_everywhere(
-    told: Callable[..., Told], database: str, tmp_path: Path
+    command: RunCommand, database: str, tmp_path: Path
 ) -> None:
     """The console comes later; it shows what the catalog, the commands and the metrics give here."""
-    added = told("lake", "add", BOOK, "--format", "ledger")
+    added = command("lake", "add", BOOK, "--format", "ledger")
     assert (added.code, added.out) == (0, f"{BOOK} is under maintenance\n"), added.err
-    assert [(line["table"], line["format"]) for line in told("lake", "list", "--json").document()] == [
+    assert [(line["table"], line["format"]) for line in command("lake", "list", "--json").document()] == [
         (BOOK, "ledger"),
         ("lab.readings", "iceberg"),
     ]
-    check_keys(told)
-    done = told("maintain", BOOK, "--local", "--json").document()
+    check_keys(command)
+    done = command("maintain", BOOK, "--local", "--json").document()
     assert (done["status"], done["sentence"]) == (
         "done",
         "squash_pages: squashed 5 pages into 1; audit_pages: disabled by policy",
     )
     assert done["results"].items() >= {"pages_gone": 5, "squash_pages.pages_squashed": 5}.items()
-    again = told("maintain", BOOK, "--local", "--operations", "squash_pages", "--json").document()
+    again = command("maintain", BOOK, "--local", "--operations", "squash_pages", "--json").document()
     assert (again["status"], again["sentence"]) == ("skipped", "squash_pages: 1 pages are well")
     check_catalog(database)
-    shown = told("show", BOOK)
+    shown = command("show", BOOK)
     assert "pages        1\n" in shown.out
     assert [line.split()[:2] for line in shown.out.splitlines() if line.startswith("squash_pages")] == [
         ["squash_pages", "successful"]
     ]
-    assert told("show", BOOK, "--json").document()["lake_health"]["stats"] == {"pages": 1}
+    assert command("show", BOOK, "--json").document()["lake_health"]["stats"] == {"pages": 1}
     with closing(connect(database, autocommit=True)) as conn:
         collect_health(conn, Settings(dsn=database, warehouse=str(tmp_path)))
     exported = text_string_to_metric_families(generate_latest(catalog_registry(Settings(dsn=database))).decode())
@@ -119,25 +114,27 @@ def test_a_worker_knows_every_installed_format_when_it_reads_a_request() -> None
     assert wish_from_data({"operations": ["squash_pages"]}).operations == ("squash_pages",)
 
 
-def check_keys(told: Callable[..., Told]) -> None:
+def check_keys(command: RunCommand) -> None:
     """The policy has the ledger's keys and those that all formats share, with spellings, presets and refusals as
     ever."""
-    lines = {line["key"]: (line["value"], line["source"]) for line in told("policy", BOOK, "--json").document()["keys"]}
+    lines = {
+        line["key"]: (line["value"], line["source"]) for line in command("policy", BOOK, "--json").document()["keys"]
+    }
     assert lines["page_limit"] == ("9", "preset modak")
     assert "quiet_windows" in lines
     assert "rewrite_target_bytes" not in lines
-    assert told("policy", BOOK, "--preset", "artemis", "--json").document()["own"] == {"preset": "artemis"}
+    assert command("policy", BOOK, "--preset", "artemis", "--json").document()["own"] == {"preset": "artemis"}
     assert ["page_limit", "2", "(default)", "preset", "artemis"] in [
-        line.split() for line in told("policy", BOOK).out.splitlines()
+        line.split() for line in command("policy", BOOK).out.splitlines()
     ]
-    changed = told("policy", BOOK, "--set", "page_limit_dozens=1", "--json").document()
+    changed = command("policy", BOOK, "--set", "page_limit_dozens=1", "--json").document()
     assert changed["own"] == {"preset": "artemis", "page_limit": 12}
-    assert told("policy", BOOK, "--set", "page_limit=3").code == 0
+    assert command("policy", BOOK, "--set", "page_limit=3").code == 0
     for refused in ("page_limit=none", "rewrite_target_bytes=5", "page_limt=3"):
-        assert told("policy", BOOK, "--set", refused).code == 2, refused
-    assert told("policy", "lab.readings", "--set", "page_limit=3").code == 2
-    assert "no operation 'compact'" in told("maintain", BOOK, "--local", "--operations", "compact").err
-    assert "unknown format 'scroll'" in told("lake", "add", "lab.scroll", "--format", "scroll").err
+        assert command("policy", BOOK, "--set", refused).code == 2, refused
+    assert command("policy", "lab.readings", "--set", "page_limit=3").code == 2
+    assert "no operation 'compact'" in command("maintain", BOOK, "--local", "--operations", "compact").err
+    assert "unknown format 'scroll'" in command("lake", "add", "lab.scroll", "--format", "scroll").err
 
 
 def check_catalog(database: str) -> None:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 from tests.postgres.conftest import Shop
-from tests.postgres.test_journal import _begun, _publish
-from tests.postgres.test_register_options import MONTHS
+from tests.postgres.events_table import EVENTS
+from tests.postgres.journal_ops import begin_op, publish_op
 
 from thermocline.catalog.safety import Owner, read_needs
 from thermocline.errors.maintenance import SafetyInputsUnreadable
@@ -22,9 +22,9 @@ from thermocline.seam.partitions import note_compared, read_watched, why_not_dro
 @pytest.fixture
 def events(shop: Shop) -> Shop:
     """public.events by month, registered, with its first snapshot published."""
-    shop.run(*MONTHS)
+    shop.run(*EVENTS)
     shop.register(premake=0)
-    _publish(shop.conn, _begun(shop.conn), snapshot=100)
+    publish_op(shop.conn, begin_op(shop.conn), snapshot=100)
     return shop
 
 
@@ -138,7 +138,7 @@ def test_the_floor_of_the_seam_waits_for_readers_of_an_older_t(events: Shop) -> 
         "select thermocline.capture_partition(1, 'public.e1'::regclass)",
     )
     with _reading(events):
-        _publish(events.conn, _begun(events.conn, t=t + 10), snapshot=101)
+        publish_op(events.conn, begin_op(events.conn, t=t + 10), snapshot=101)
         assert plan_floor(events.conn, 1, 0) is None
     assert plan_floor(events.conn, 1, 0) == t + 10
 
@@ -148,22 +148,22 @@ def test_a_superseded_snapshot_is_needed_while_somebody_cannot_see_what_supersed
         return read_needs(events.conn, Owner(table_id=1), None, 0).snapshots
 
     assert needed() == {100: "published"}
-    op = _begun(events.conn)
+    op = begin_op(events.conn)
     with _reading(events) as reader:  # whose oldest transaction is the very publication that comes next
-        _publish(events.conn, op, snapshot=101)
+        publish_op(events.conn, op, snapshot=101)
         assert needed().keys() == {100, 101}
         assert f"reader {reader.info.backend_pid}" in needed()[100]
         with _reading(events):
-            _publish(events.conn, _begun(events.conn), snapshot=102)
+            publish_op(events.conn, begin_op(events.conn), snapshot=102)
             assert needed().keys() == {100, 101, 102}
         assert needed().keys() == {100, 101, 102}, "the older reader's transaction is older than both"
     assert needed() == {102: "published"}
 
 
 def test_the_base_and_the_result_of_an_unfinished_op_are_needed(events: Shop) -> None:
-    op = _begun(events.conn)
-    _publish(events.conn, op, snapshot=101)
-    later = _begun(events.conn)
+    op = begin_op(events.conn)
+    publish_op(events.conn, op, snapshot=101)
+    later = begin_op(events.conn)
     events.conn.execute(
         "update thermocline.op_log set base_snapshot = 100, result_snapshot = 102 where op_id = %s", [later.op_id]
     )
@@ -209,9 +209,9 @@ def _seal_and_publish(shop: Shop, name: str = "e1") -> None:
         "from pg_trigger g"
         f" where g.tgrelid = 'public.{name}'::regclass and g.tgname = '{CAPTURE_TRIGGER}'",
     )
-    _publish(shop.conn, _begun(shop.conn), snapshot=None)
+    publish_op(shop.conn, begin_op(shop.conn), snapshot=None)
 
 
 def test_an_unfinished_op_of_another_table_holds_nothing_back(events: Shop) -> None:
-    _begun(events.conn)
+    begin_op(events.conn)
     assert read_needs(events.conn, Owner(lake_id=5), None, 0).snapshots == {}

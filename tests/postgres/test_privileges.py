@@ -9,13 +9,12 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+from tests.postgres.conftest import Shop
+from tests.postgres.events_table import EVENTS
 
 from thermocline.errors import MissingPrivilege
 from thermocline.gateway.server import start_in_thread
 from thermocline.runtime.pg import connect
-
-from .conftest import Shop
-from .test_register import EVENTS
 
 
 def grant_all_that_register_needs(dsn: str, role: str) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.postgres.conftest import Shop
+from tests.postgres.events_table import EVENTS
 
 from thermocline.errors import AlreadyRegistered, ProfileTaken, UnknownProfile, UsageError
 from thermocline.ops.admin.profiles import add_profile, list_profiles
-
-from .conftest import Shop
-from .test_register import EVENTS
 
 
 def _location(shop: Shop) -> str:

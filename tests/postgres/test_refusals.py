@@ -6,11 +6,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.postgres.conftest import Shop
+from tests.postgres.events_table import EVENTS
 
 from thermocline.errors import CannotRegister, LakeNotWritable, LockNotGranted, ThermoclineError
-
-from .conftest import Shop
-from .test_register import EVENTS
 
 COLUMNS = "id bigint not null, ts timestamptz not null, kind text not null default ''"
 PART = "create table public.p1 partition of public.events for values from ('2026-01-01') to ('2026-02-01')"

@@ -7,22 +7,14 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from tests.postgres.conftest import Shop
+from tests.postgres.events_table import EVENTS
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName, parse_table_name
 from thermocline.errors import AlreadyRegistered, ChangedDuringRegistration, HeapChanged, UsageError
 from thermocline.ops.spanning_table import read_spanning
 
-from .conftest import Shop
-
-EVENTS = (
-    (
-        "create table public.events (id bigint not null, ts timestamptz not null, v integer, primary key (id, "
-        "ts)) partition by range (ts)"
-    ),
-    "create table public.e1 partition of public.events for values from ('2026-01-01') to ('2026-02-01')",
-    "create table public.e2 partition of public.events for values from ('2026-02-01') to ('2026-03-01')",
-)
 COLUMNS = """
 select a.attname, a.attnum, format_type(a.atttypid, a.atttypmod), a.attcollation, col_description(a.attrelid, a.attnum)
   from pg_attribute a where a.attrelid = '{}'::regclass and a.attnum > 0 and not a.attisdropped order by a.attnum"""

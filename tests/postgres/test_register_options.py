@@ -7,6 +7,8 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.postgres.conftest import Shop
+from tests.postgres.events_table import EVENTS
 
 from thermocline.errors import (
     AlreadyRegistered,
@@ -19,16 +21,6 @@ from thermocline.errors import (
     WrongCombination,
 )
 
-from .conftest import Shop
-
-MONTHS = (
-    (
-        "create table public.events (id bigint not null, ts timestamptz not null, v integer, primary key (id, "
-        "ts)) partition by range (ts)"
-    ),
-    "create table public.e1 partition of public.events for values from ('2026-01-01') to ('2026-02-01')",
-    "create table public.e2 partition of public.events for values from ('2026-02-01') to ('2026-03-01')",
-)
 DAYS = (
     "create table public.events (id bigint not null, ts date not null, primary key (id, ts)) partition by range (ts)",
     "create table public.e1 partition of public.events for values from ('2026-01-01') to ('2026-02-01')",
@@ -59,16 +51,16 @@ DAY = 86_400_000_000
 @pytest.mark.parametrize(
     ("table", "choices", "held"),
     [
-        (MONTHS, {}, (False, 0, 0, None, None, 2, "month")),
-        (MONTHS, {"keep_heap": True, "premake": 0}, (True, 0, 0, None, None, 0, "month")),
-        (MONTHS, {"tiering_lag": "2d", "lake_retention": "12w"}, (False, 2 * DAY, 2 * DAY, 84 * DAY, None, 2, "month")),
+        (EVENTS, {}, (False, 0, 0, None, None, 2, "month")),
+        (EVENTS, {"keep_heap": True, "premake": 0}, (True, 0, 0, None, None, 0, "month")),
+        (EVENTS, {"tiering_lag": "2d", "lake_retention": "12w"}, (False, 2 * DAY, 2 * DAY, 84 * DAY, None, 2, "month")),
         (
-            MONTHS,
+            EVENTS,
             {"tiering_lag": "36h", "reclaim_lag": "30m"},
             (False, 36 * 3_600_000_000, 1_800_000_000, None, None, 2, "month"),
         ),
-        (MONTHS, {"partition_width": "1d", "premake": 7}, (False, 0, 0, None, DAY, 7, "day")),
-        (MONTHS, {"lake_partition": "hour"}, (False, 0, 0, None, None, 2, "hour")),
+        (EVENTS, {"partition_width": "1d", "premake": 7}, (False, 0, 0, None, DAY, 7, "day")),
+        (EVENTS, {"lake_partition": "hour"}, (False, 0, 0, None, None, 2, "hour")),
         (DAYS, {"tiering_lag": "7d", "lake_retention": "90d"}, (False, 7, 7, 90, None, 2, "month")),
         (NUMBERS, {"tiering_lag": "5", "lake_retention": "4000"}, (False, 5, 5, 4000, None, 2, "truncate[1000]")),
         (NUMBERS, {"partition_width": "50"}, (False, 0, 0, None, 50, 2, "truncate[50]")),
@@ -95,44 +87,44 @@ def test_options_are_kept_with_the_registration(
     ("table", "choices", "problem", "sentence"),
     [
         (
-            MONTHS,
+            EVENTS,
             {"keep_heap": True, "lake_retention": "90d"},
             WrongCombination,
             "keep-heap means nothing is deleted anywhere",
         ),
         (
-            MONTHS,
+            EVENTS,
             {"keep_heap": True, "reclaim_lag": "90d"},
             WrongCombination,
             "--reclaim-lag does not go with --keep-heap",
         ),
-        (MONTHS, {"mode": "mirrored"}, ModeNotImplemented, "Mode mirrored is not built yet"),
-        (MONTHS, {"mode": "mirrored", "keep_heap": True}, WrongCombination, "--keep-heap belongs to mode tiered"),
+        (EVENTS, {"mode": "mirrored"}, ModeNotImplemented, "Mode mirrored is not built yet"),
+        (EVENTS, {"mode": "mirrored", "keep_heap": True}, WrongCombination, "--keep-heap belongs to mode tiered"),
         (
-            MONTHS,
+            EVENTS,
             {"mode": "mirrored", "lake_retention": "1d"},
             WrongCombination,
             "--lake-retention belongs to mode tiered",
         ),
-        (MONTHS, {"mode": "frozen"}, UsageError, "'frozen' is not a mode"),
-        (MONTHS, {"heap_retention": "1d"}, WrongCombination, "--heap-retention belongs to mode mirrored"),
-        (MONTHS, {"premake": -1}, UsageError, "--premake -1 is out of range"),
-        (MONTHS, {"premake": 5000}, UsageError, "--premake 5000 is out of range"),
-        (MONTHS, {"tiering_lag": "7"}, BadDuration, "'7' has no unit"),
-        (MONTHS, {"tiering_lag": "-7d"}, BadDuration, "'-7d' is not a duration"),
-        (MONTHS, {"lake_retention": "0d"}, BadDuration, "--lake-retention 0d is nothing"),
-        (MONTHS, {"partition_width": "0d"}, BadDuration, "--partition-width 0d is nothing"),
-        (MONTHS, {"lake_partition": "width:10"}, UsageError, "not a lake partitioning for a timestamp"),
-        (MONTHS, {"tier_key": "nothing"}, NoSuchColumn, "has no column nothing, which --tier-key names"),
+        (EVENTS, {"mode": "frozen"}, UsageError, "'frozen' is not a mode"),
+        (EVENTS, {"heap_retention": "1d"}, WrongCombination, "--heap-retention belongs to mode mirrored"),
+        (EVENTS, {"premake": -1}, UsageError, "--premake -1 is out of range"),
+        (EVENTS, {"premake": 5000}, UsageError, "--premake 5000 is out of range"),
+        (EVENTS, {"tiering_lag": "7"}, BadDuration, "'7' has no unit"),
+        (EVENTS, {"tiering_lag": "-7d"}, BadDuration, "'-7d' is not a duration"),
+        (EVENTS, {"lake_retention": "0d"}, BadDuration, "--lake-retention 0d is nothing"),
+        (EVENTS, {"partition_width": "0d"}, BadDuration, "--partition-width 0d is nothing"),
+        (EVENTS, {"lake_partition": "width:10"}, UsageError, "not a lake partitioning for a timestamp"),
+        (EVENTS, {"tier_key": "nothing"}, NoSuchColumn, "has no column nothing, which --tier-key names"),
         (
-            MONTHS,
+            EVENTS,
             {"tier_key": "id"},
             UsageError,
             r"id cannot be the tier key of public.events, which is partitioned by RANGE \(ts\)",
         ),
-        (MONTHS, {"pk": ("id", "when")}, NoSuchColumn, "has no column when, which --pk names"),
-        (MONTHS, {"pk": ("id",)}, CannotRegister, r"covers exactly \(id\)"),
-        (MONTHS, {"pk": ("id", "ts", "v")}, CannotRegister, r"covers exactly \(id, ts, v\)"),
+        (EVENTS, {"pk": ("id", "when")}, NoSuchColumn, "has no column when, which --pk names"),
+        (EVENTS, {"pk": ("id",)}, CannotRegister, r"covers exactly \(id\)"),
+        (EVENTS, {"pk": ("id", "ts", "v")}, CannotRegister, r"covers exactly \(id, ts, v\)"),
         (DAYS, {"tiering_lag": "12h"}, BadDuration, "finer than the tier key"),
         (DAYS, {"lake_retention": "36h"}, BadDuration, "finer than the tier key"),
         (DAYS, {"lake_partition": "hour"}, UsageError, "not a lake partitioning for a date"),
@@ -167,7 +159,7 @@ def test_a_wrong_option_is_refused_by_its_name_and_leaves_nothing(
     ],
 )
 def test_registering_again_with_another_argument_names_it(shop: Shop, choices: dict[str, Any], option: str) -> None:
-    shop.run(*MONTHS)
+    shop.run(*EVENTS)
     shop.register()
     with pytest.raises(AlreadyRegistered, match=option):
         shop.register(**choices)
@@ -218,7 +210,7 @@ def test_what_does_not_make_rows_unique_cannot_be_the_identity(shop: Shop, const
 @pytest.mark.conforms("C-033")
 def test_inbound_foreign_keys_are_refused_where_partitions_drop_and_taken_with_keep_heap(shop: Shop) -> None:
     shop.run(
-        *MONTHS,
+        *EVENTS,
         "create table public.notes (id bigint, ts timestamptz, foreign key (id, ts) references public.events)",
     )
     with pytest.raises(CannotRegister, match="is referenced by"):
@@ -229,7 +221,7 @@ def test_inbound_foreign_keys_are_refused_where_partitions_drop_and_taken_with_k
 @pytest.mark.parametrize("action", ["on delete cascade", "on delete set null", "on update cascade"])
 def test_foreign_keys_that_change_rows_are_refused_where_they_cannot_reach_them_all(shop: Shop, action: str) -> None:
     shop.run(
-        *MONTHS,
+        *EVENTS,
         "create table public.owners (id bigint primary key)",
         f"alter table public.events add column owner bigint references public.owners {action}",
     )
@@ -243,7 +235,7 @@ def test_foreign_keys_that_change_rows_are_refused_where_they_cannot_reach_them_
 
 def test_a_foreign_key_that_only_checks_is_taken(shop: Shop) -> None:
     shop.run(
-        *MONTHS,
+        *EVENTS,
         "create table public.owners (id bigint primary key)",
         "alter table public.events add column owner bigint references public.owners on delete restrict",
     )
@@ -251,7 +243,7 @@ def test_a_foreign_key_that_only_checks_is_taken(shop: Shop) -> None:
 
 
 def test_the_maintenance_preset_is_the_tables_own_from_the_start(shop: Shop) -> None:
-    shop.run(*MONTHS)
+    shop.run(*EVENTS)
     with pytest.raises(UsageError, match="unknown preset 'sea'"):
         shop.register(preset="sea")
     shop.register(preset="seaweedfs")
@@ -265,7 +257,7 @@ def test_the_maintenance_preset_is_the_tables_own_from_the_start(shop: Shop) -> 
 
 @pytest.mark.conforms("C-063")
 def test_the_setting_tells_how_many_partitions_are_premade_where_the_option_does_not(shop: Shop) -> None:
-    shop.run(*MONTHS)
+    shop.run(*EVENTS)
     shop.settings = shop.settings.model_copy(update={"premake_partitions": 5})
     shop.register()
     assert shop.rows("select premake from thermocline.tables") == [(5,)]

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.postgres.conftest import Shop
+from tests.postgres.events_table import EVENTS
 
 from thermocline.errors import AnotherWriter, CannotRegister, DeltaNotEmpty, LakeNotAdoptable, LockNotGranted, SeamInUse
 from thermocline.ops.admin.init_database import GatewayAddress, init_database
 from thermocline.runtime.settings import split_address
-
-from .conftest import Shop
-from .test_register import EVENTS
 
 
 @pytest.fixture

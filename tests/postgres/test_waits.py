@@ -8,12 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.postgres.conftest import Shop
 
 from thermocline.errors import StackNotReadyInTime, WaitedTooLong
 from thermocline.runtime.pg import connect
 from thermocline.stack import lifecycle
-
-from .conftest import Shop
 
 
 @pytest.mark.conforms("O-028", "M-147")

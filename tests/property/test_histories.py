@@ -21,11 +21,11 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.clones import Original, original
-from tests.e2e.test_maintenance_safety import maintenance
-from tests.outside import assert_outside_readers_agree
+from tests.cloned_tables import ClonableTable, make_clonable
+from tests.e2e.eager_pass import eager_pass
+from tests.external_readers import assert_outside_readers_agree
+from tests.extreme_values import FLOATS, LARGE_DECIMALS, MOMENTS, TEXTS, literal
 from tests.twin import EVENTS, EVENTS_PARTITIONS, Outcome, Spanning, run
-from tests.wild import FLOATS, LARGE_DECIMALS, MOMENTS, TEXTS, literal
 
 from thermocline.errors import LockNotGranted
 from thermocline.maintain.operations.compact import run_compact
@@ -261,7 +261,9 @@ class Columns:
 
 
 @pytest.fixture(scope="module")
-def untiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+def untiered(
+    postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClonableTable]:
     choices: dict[str, Any] = {
         "table": TABLE,
         "partitions": EVENTS_PARTITIONS,
@@ -269,12 +271,14 @@ def untiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.T
         "cycles": 0,
         "premake": None,
     }
-    with original(postgres, template, tmp_path_factory.mktemp("untiered"), **choices) as made:
+    with make_clonable(postgres, template, tmp_path_factory.mktemp("untiered"), **choices) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def expiring(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+def expiring(
+    postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClonableTable]:
     choices: dict[str, Any] = {
         "table": TABLE,
         "partitions": EVENTS_PARTITIONS,
@@ -282,16 +286,18 @@ def expiring(postgres: PostgresServer, template: str, tmp_path_factory: pytest.T
         "cycles": 0,
         "lake_retention": "40d",
     }
-    with original(postgres, template, tmp_path_factory.mktemp("expiring"), **choices) as made:
+    with make_clonable(postgres, template, tmp_path_factory.mktemp("expiring"), **choices) as made:
         with connect(with_database(postgres.dsn(), made.database), autocommit=True) as conn:
             conn.execute(TWIN_LINE.encode())
         yield made
 
 
 @pytest.fixture(scope="module")
-def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Original]:
+def tiered(
+    postgres: PostgresServer, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClonableTable]:
     choices: dict[str, Any] = {"table": TABLE, "partitions": EVENTS_PARTITIONS, "rows": ROWS}
-    with original(postgres, template, tmp_path_factory.mktemp("tiered"), **choices) as made:
+    with make_clonable(postgres, template, tmp_path_factory.mktemp("tiered"), **choices) as made:
         yield made
 
 
@@ -299,7 +305,7 @@ def tiered(postgres: PostgresServer, template: str, tmp_path_factory: pytest.Tem
 @pytest.mark.timeout(7200)
 @settings(CHECKS, max_examples=HISTORIES - MOVING)
 @given(history=st.lists(still_steps, min_size=2, max_size=5))
-def test_any_history_over_both_tiers_reads_like_an_ordinary_table(tiered: Original, history: list[Step]) -> None:
+def test_any_history_over_both_tiers_reads_like_an_ordinary_table(tiered: ClonableTable, history: list[Step]) -> None:
     with tiered.clone() as spanning:
         check_history(spanning, history)
 
@@ -309,7 +315,7 @@ def test_any_history_over_both_tiers_reads_like_an_ordinary_table(tiered: Origin
 @settings(CHECKS, max_examples=MOVING // 2)
 @given(history=st.lists(moving_steps, min_size=3, max_size=8))
 def test_any_history_with_rows_on_the_move_reads_like_an_ordinary_table(
-    untiered: Original, history: list[Step]
+    untiered: ClonableTable, history: list[Step]
 ) -> None:
     """Partitions are made ahead, too."""
     with untiered.clone() as spanning:
@@ -322,7 +328,7 @@ def test_any_history_with_rows_on_the_move_reads_like_an_ordinary_table(
 @settings(CHECKS, max_examples=MOVING // 2)
 @given(history=st.lists(moving_steps, min_size=3, max_size=8))
 def test_any_history_with_rows_that_expire_reads_like_an_ordinary_table_without_them(
-    expiring: Original, history: list[Step]
+    expiring: ClonableTable, history: list[Step]
 ) -> None:
     with expiring.clone() as spanning:
         check_history(spanning, [*history, Tier(False), Fold(False), Tier(False)])
@@ -370,7 +376,7 @@ def assert_everybody_agrees(spanning: Spanning) -> None:
 
 def maintain(spanning: Spanning) -> None:
     if spanning.query("select s is not null from thermocline.cutline") == [(True,)]:
-        with maintenance(spanning, rewrite_min_input_files=2) as context:
+        with eager_pass(spanning, rewrite_min_input_files=2) as context:
             run_compact(context)
             run_expire_snapshots(context)
 

@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.flushes import watched_flushes
-from tests.spark.ground import Ground
+from tests.fsync_recorder import record_fsyncs
+from tests.spark.lake_database import LakeDatabase
 
 from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.runtime.pg import connect, read_endpoint
@@ -19,17 +19,17 @@ MASTER = "local[2,2]"
 
 
 @pytest.fixture
-def ground(database: str, tmp_path: Path) -> Ground:
+def lake_database(database: str, tmp_path: Path) -> LakeDatabase:
     with closing(connect(database)) as conn:
         endpoint = read_endpoint(conn)
     warehouse = str(tmp_path / "lake")
     catalog = lake_catalog().spark_properties(endpoint, warehouse)
     plan = SparkPlan(catalog=catalog, warehouse=warehouse, master=MASTER, driver_memory="2g")
-    return Ground(dsn=database, warehouse=tmp_path / "lake", spark=spark_session(plan))
+    return LakeDatabase(dsn=database, warehouse=tmp_path / "lake", spark=spark_session(plan))
 
 
 @pytest.fixture
 def on_flush() -> Iterator[Callable[[Callable[[Path], object]], None]]:
     """From then on tells of each file that this process flushes to disk, just before it does."""
-    with watched_flushes() as flushes:
+    with record_fsyncs() as flushes:
         yield flushes.listeners.append

@@ -6,11 +6,13 @@ import json
 import struct
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+PROGRAM = Path(__file__)
 FIELD_ID = b"PARQUET:field_id"
 
 

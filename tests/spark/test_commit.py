@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
-from tests.spark.ground import Ground
+from tests.spark.lake_database import LakeDatabase
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName
@@ -44,49 +44,51 @@ def stamp(t: int | None = 7) -> OpStamp:
 
 
 @pytest.fixture
-def january(ground: Ground) -> Any:
+def january(lake_database: LakeDatabase) -> Any:
     """A heap of one month, its lake table, and the files of a finished copy that nobody committed yet."""
-    ground.run(
+    lake_database.run(
         "create table public.events (id bigint not null, ts timestamptz not null, kind text);"
         "insert into public.events select i, '2026-01-01'::timestamptz + i * interval '10 min', 'kind ' || i"
         " from generate_series(0, 4000) i"
     )
-    columns = ground.columns(EVENTS, ("id", "ts"))
-    ground.make_lake(EVENTS, columns, "month", "ts")
-    return ground.copy(load_table(ground.spark, EVENTS), columns, "ts").files
+    columns = lake_database.columns(EVENTS, ("id", "ts"))
+    lake_database.make_lake(EVENTS, columns, "month", "ts")
+    return lake_database.copy(load_table(lake_database.spark, EVENTS), columns, "ts").files
 
 
-def lake_rows(ground: Ground) -> int:
-    return int(ground.lake_row(EVENTS, "true", "count(*)")[0])
+def lake_rows(lake_database: LakeDatabase) -> int:
+    return int(lake_database.lake_row(EVENTS, "true", "count(*)")[0])
 
 
-def test_a_commit_carries_the_stamp_of_its_op(ground: Ground, january: Any) -> None:
+def test_a_commit_carries_the_stamp_of_its_op(lake_database: LakeDatabase, january: Any) -> None:
     mine = stamp()
-    snapshot = append_range(load_table(ground.spark, EVENTS), january, mine, JANUARY)
-    head = load_table(ground.spark, EVENTS)
+    snapshot = append_range(load_table(lake_database.spark, EVENTS), january, mine, JANUARY)
+    head = load_table(lake_database.spark, EVENTS)
     assert (head.snapshot_id, find_op(head, mine.op_id), find_op(head, "another")) == (snapshot, snapshot, None)
-    told = ground.spark.sql("select explode(summary) from thermocline.public.events.snapshots").collect()
+    told = lake_database.spark.sql("select explode(summary) from thermocline.public.events.snapshots").collect()
     summary = {row[0]: row[1] for row in told}
     assert {key: summary[key] for key in mine.summary()} == mine.summary()
-    assert ground.rows("select distinct catalog_name from thermocline_iceberg.iceberg_tables") == [("thermocline",)]
+    assert lake_database.rows("select distinct catalog_name from thermocline_iceberg.iceberg_tables") == [
+        ("thermocline",)
+    ]
 
 
 def test_what_a_commit_wrote_beside_its_data_is_on_disk_before_anybody_builds_on_it(
-    ground: Ground, january: Any, on_flush: Callable[[Callable[[Path], object]], None]
+    lake_database: LakeDatabase, january: Any, on_flush: Callable[[Callable[[Path], object]], None]
 ) -> None:
     flushed: set[Path] = set()
     heads: dict[Path, Any] = {}
     on_flush(flushed.add)
     on_flush(
         lambda path: heads.setdefault(
-            path, ground.rows("select metadata_location from thermocline_iceberg.iceberg_tables")
+            path, lake_database.rows("select metadata_location from thermocline_iceberg.iceberg_tables")
         )
     )
-    mine, before = stamp(), load_table(ground.spark, EVENTS)
+    mine, before = stamp(), load_table(lake_database.spark, EVENTS)
     append_range(before, january, mine, JANUARY)
-    head = load_table(ground.spark, EVENTS)
+    head = load_table(lake_database.spark, EVENTS)
     (snapshot,) = head.told["snapshots"]
-    manifests = ground.spark.sql("select path from thermocline.public.events.manifests").collect()
+    manifests = lake_database.spark.sql("select path from thermocline.public.events.manifests").collect()
     needed = {
         Path(without_file_scheme(p))
         for p in (head.metadata_location, snapshot["manifest-list"], *(row.path for row in manifests))
@@ -96,40 +98,42 @@ def test_what_a_commit_wrote_beside_its_data_is_on_disk_before_anybody_builds_on
     for path in needed - {Path(without_file_scheme(head.metadata_location))}:
         assert heads[path] == [(before.metadata_location,)], f"{path} was flushed before the head named it"
     flushed.clear()
-    assert settle(ground.spark, EVENTS, mine.op_id) == head.snapshot_id
+    assert settle(lake_database.spark, EVENTS, mine.op_id) == head.snapshot_id
     assert needed <= flushed, "found after a crash"
 
 
-def test_files_are_pruned_by_their_bounds_and_partitions(ground: Ground, january: Any) -> None:
-    append_range(load_table(ground.spark, EVENTS), january, stamp(), JANUARY)
-    files = ground.spark.sql("select * from thermocline.public.events.files").collect()
+def test_files_are_pruned_by_their_bounds_and_partitions(lake_database: LakeDatabase, january: Any) -> None:
+    append_range(load_table(lake_database.spark, EVENTS), january, stamp(), JANUARY)
+    files = lake_database.spark.sql("select * from thermocline.public.events.files").collect()
     assert {
         f.file_path: (f.record_count, f.file_size_in_bytes, f.partition.ts_part, tuple(f.split_offsets)) for f in files
     } == {file.path: (file.rows, file.size_bytes, file.partition.ordinal, file.split_offsets) for file in january}
     assert all(set(f.lower_bounds) == set(f.upper_bounds) == {1, 2, 3} for f in files)
 
 
-def test_a_commit_repeated_with_the_same_op_is_the_same_commit(ground: Ground, january: Any) -> None:
+def test_a_commit_repeated_with_the_same_op_is_the_same_commit(lake_database: LakeDatabase, january: Any) -> None:
     mine = stamp()
-    first = append_range(load_table(ground.spark, EVENTS), january, mine, JANUARY)
-    assert append_range(load_table(ground.spark, EVENTS), january, mine, JANUARY) == first
-    assert lake_rows(ground) == 4001
+    first = append_range(load_table(lake_database.spark, EVENTS), january, mine, JANUARY)
+    assert append_range(load_table(lake_database.spark, EVENTS), january, mine, JANUARY) == first
+    assert lake_rows(lake_database) == 4001
 
 
-def test_a_range_enters_the_lake_once(ground: Ground, january: Any) -> None:
-    append_range(load_table(ground.spark, EVENTS), january, stamp(), JANUARY)
+def test_a_range_enters_the_lake_once(lake_database: LakeDatabase, january: Any) -> None:
+    append_range(load_table(lake_database.spark, EVENTS), january, stamp(), JANUARY)
     with pytest.raises(RangeAlreadyInLake, match="already has rows with ts"):
-        append_range(load_table(ground.spark, EVENTS), january, stamp(), JANUARY)
-    assert lake_rows(ground) == 4001
+        append_range(load_table(lake_database.spark, EVENTS), january, stamp(), JANUARY)
+    assert lake_rows(lake_database) == 4001
 
 
 @pytest.mark.parametrize("more", [-1, 1])
-def test_a_file_with_other_rows_than_were_written_is_not_committed(ground: Ground, january: Any, more: int) -> None:
+def test_a_file_with_other_rows_than_were_written_is_not_committed(
+    lake_database: LakeDatabase, january: Any, more: int
+) -> None:
     first, *others = january
-    head = load_table(ground.spark, EVENTS)
+    head = load_table(lake_database.spark, EVENTS)
     with pytest.raises(CommitInconsistent, match=f"has {first.rows} rows, and {first.rows + more} were written"):
         append_range(head, [replace(first, rows=first.rows + more), *others], stamp(), JANUARY)
-    assert load_table(ground.spark, EVENTS).metadata_location == head.metadata_location
+    assert load_table(lake_database.spark, EVENTS).metadata_location == head.metadata_location
 
 
 @pytest.mark.parametrize(
@@ -145,55 +149,55 @@ def test_a_file_with_other_rows_than_were_written_is_not_committed(ground: Groun
     ],
 )
 def test_the_conflict_check_reads_bounds_on_the_axis(
-    ground: Ground, january: Any, low: int, high: int, is_new: bool
+    lake_database: LakeDatabase, january: Any, low: int, high: int, is_new: bool
 ) -> None:
     # Rows up to 28 January; what lies beyond the last file's upper bound is new.
-    append_range(load_table(ground.spark, EVENTS), january, stamp(), JANUARY)
+    append_range(load_table(lake_database.spark, EVENTS), january, stamp(), JANUARY)
     wanted = KeyRange(column="ts", low=low, high=high)
     if is_new:
-        check_range_is_new(load_table(ground.spark, EVENTS), wanted)
+        check_range_is_new(load_table(lake_database.spark, EVENTS), wanted)
     else:
         with pytest.raises(RangeAlreadyInLake):
-            check_range_is_new(load_table(ground.spark, EVENTS), wanted)
+            check_range_is_new(load_table(lake_database.spark, EVENTS), wanted)
 
 
-def test_a_zombie_that_looked_before_another_commit_cannot_commit(ground: Ground, january: Any) -> None:
-    zombie = load_table(ground.spark, EVENTS)
-    winner = append_range(load_table(ground.spark, EVENTS), [], stamp(), FEBRUARY)
+def test_a_zombie_that_looked_before_another_commit_cannot_commit(lake_database: LakeDatabase, january: Any) -> None:
+    zombie = load_table(lake_database.spark, EVENTS)
+    winner = append_range(load_table(lake_database.spark, EVENTS), [], stamp(), FEBRUARY)
     with pytest.raises(LostRace):
         append_range(zombie, january, stamp(), JANUARY)
-    assert (load_table(ground.spark, EVENTS).snapshot_id, lake_rows(ground)) == (winner, 0)
+    assert (load_table(lake_database.spark, EVENTS).snapshot_id, lake_rows(lake_database)) == (winner, 0)
 
 
-def test_a_fence_stops_whoever_looked_before_it(ground: Ground, january: Any) -> None:
-    zombie, mine = load_table(ground.spark, EVENTS), stamp()
-    fence(load_table(ground.spark, EVENTS), mine.op_id)
+def test_a_fence_stops_whoever_looked_before_it(lake_database: LakeDatabase, january: Any) -> None:
+    zombie, mine = load_table(lake_database.spark, EVENTS), stamp()
+    fence(load_table(lake_database.spark, EVENTS), mine.op_id)
     with pytest.raises(LostRace):
         append_range(zombie, january, mine, JANUARY)
-    head = load_table(ground.spark, EVENTS)
+    head = load_table(lake_database.spark, EVENTS)
     assert (head.properties[FENCE_PROPERTY], head.snapshot_id) == (mine.op_id, None)
 
 
-def test_a_fence_on_an_old_look_is_a_lost_race(ground: Ground, january: Any) -> None:
-    old = load_table(ground.spark, EVENTS)
-    append_range(load_table(ground.spark, EVENTS), january, stamp(), JANUARY)
+def test_a_fence_on_an_old_look_is_a_lost_race(lake_database: LakeDatabase, january: Any) -> None:
+    old = load_table(lake_database.spark, EVENTS)
+    append_range(load_table(lake_database.spark, EVENTS), january, stamp(), JANUARY)
     with pytest.raises(LostRace):
         fence(old, "late")
-    assert FENCE_PROPERTY not in load_table(ground.spark, EVENTS).properties
+    assert FENCE_PROPERTY not in load_table(lake_database.spark, EVENTS).properties
 
 
-def test_settling_tells_a_committed_op_from_one_that_never_will(ground: Ground, january: Any) -> None:
+def test_settling_tells_a_committed_op_from_one_that_never_will(lake_database: LakeDatabase, january: Any) -> None:
     done, never = stamp(), stamp()
-    zombie = load_table(ground.spark, EVENTS)
-    assert settle(ground.spark, EVENTS, never.op_id) is None
+    zombie = load_table(lake_database.spark, EVENTS)
+    assert settle(lake_database.spark, EVENTS, never.op_id) is None
     with pytest.raises(LostRace):
         append_range(zombie, january, never, JANUARY)
-    snapshot = append_range(load_table(ground.spark, EVENTS), january, done, JANUARY)
-    assert settle(ground.spark, EVENTS, done.op_id) == snapshot
+    snapshot = append_range(load_table(lake_database.spark, EVENTS), january, done, JANUARY)
+    assert settle(lake_database.spark, EVENTS, done.op_id) == snapshot
 
 
-def test_of_many_commits_at_once_exactly_one_wins(ground: Ground, january: Any) -> None:
-    heads = [load_table(ground.spark, EVENTS) for _ in range(4)]
+def test_of_many_commits_at_once_exactly_one_wins(lake_database: LakeDatabase, january: Any) -> None:
+    heads = [load_table(lake_database.spark, EVENTS) for _ in range(4)]
     outcomes: list[object] = []
 
     def attempt(head: Any) -> None:
@@ -208,13 +212,13 @@ def test_of_many_commits_at_once_exactly_one_wins(ground: Ground, january: Any) 
     for thread in threads:
         thread.join()
     assert len([outcome for outcome in outcomes if isinstance(outcome, int)]) == 1
-    assert lake_rows(ground) == 4001
+    assert lake_rows(lake_database) == 4001
 
 
 def test_a_lost_connection_in_the_middle_of_a_commit_leaves_the_outcome_unknown_until_it_is_settled(
-    ground: Ground, january: Any
+    lake_database: LakeDatabase, january: Any
 ) -> None:
-    mine, head = stamp(), load_table(ground.spark, EVENTS)
+    mine, head = stamp(), load_table(lake_database.spark, EVENTS)
     outcome: list[BaseException | int] = []
 
     def attempt() -> None:
@@ -224,8 +228,8 @@ def test_a_lost_connection_in_the_middle_of_a_commit_leaves_the_outcome_unknown_
             outcome.append(problem)
 
     with (
-        closing(connect(ground.dsn)) as holder,
-        closing(connect(with_database(ground.dsn, "postgres"), autocommit=True)) as outside,
+        closing(connect(lake_database.dsn)) as holder,
+        closing(connect(with_database(lake_database.dsn, "postgres"), autocommit=True)) as outside,
     ):
         holder.execute("select 1 from thermocline_iceberg.iceberg_tables for update")
         thread = threading.Thread(target=attempt)
@@ -240,11 +244,11 @@ def test_a_lost_connection_in_the_middle_of_a_commit_leaves_the_outcome_unknown_
         holder.rollback()
         _allow_connections(outside, holder.info.dbname, allowed=True)
     assert isinstance(outcome[0], CommitUnknown)
-    assert settle(ground.spark, EVENTS, mine.op_id) is None
-    assert append_range(load_table(ground.spark, EVENTS), january, mine, JANUARY) == find_op(
-        load_table(ground.spark, EVENTS), mine.op_id
+    assert settle(lake_database.spark, EVENTS, mine.op_id) is None
+    assert append_range(load_table(lake_database.spark, EVENTS), january, mine, JANUARY) == find_op(
+        load_table(lake_database.spark, EVENTS), mine.op_id
     )
-    assert lake_rows(ground) == 4001
+    assert lake_rows(lake_database) == 4001
 
 
 def _wait_for_blocked_commit(conn: psycopg.Connection[Any], dbname: str) -> None:
@@ -266,6 +270,6 @@ def _allow_connections(conn: psycopg.Connection[Any], dbname: str, *, allowed: b
     conn.execute(sql.SQL("alter database {} allow_connections {}").format(sql.Identifier(dbname), sql.Literal(allowed)))
 
 
-def test_a_lake_table_that_is_not_there_is_named(ground: Ground) -> None:
+def test_a_lake_table_that_is_not_there_is_named(lake_database: LakeDatabase) -> None:
     with pytest.raises(LakeTableMissing, match=r"public\.nothing"):
-        load_table(ground.spark, TableName("public", "nothing"))
+        load_table(lake_database.spark, TableName("public", "nothing"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyiceberg.table import StaticTable
-from tests.spark.ground import Ground
-from tests.spark.lake import EAGER, Lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import EAGER, Lake
+from tests.spark.racing_append import RacingSpark, rows_of
 
 from thermocline.core.policy.policy import Policy
 from thermocline.lake.read.table_metadata import read_lake_table
@@ -27,12 +27,8 @@ SEAWEEDFS = Policy(
 
 
 @pytest.fixture
-def lake(ground: Ground) -> Lake:
-    return Lake.make(ground, "id bigint, region string, v double", partitioned="region")
-
-
-def rows_of(*ids: int, region: str = "us") -> list[tuple[int, str, float]]:
-    return [(at, region, at / 7) for at in ids]
+def lake(lake_database: LakeDatabase) -> Lake:
+    return Lake.make(lake_database, "id bigint, region string, v double", partitioned="region")
 
 
 def on_disk(lake: Lake) -> set[str]:
@@ -40,8 +36,8 @@ def on_disk(lake: Lake) -> set[str]:
 
 
 @pytest.mark.conforms("M-061", "M-132", "M-071")
-def test_six_files_become_one_and_the_snapshot_before_still_reads_six(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, v double")
+def test_six_files_become_one_and_the_snapshot_before_still_reads_six(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id bigint, v double")
     assert lake.compact().sentence == "no current snapshot"
     lake.append([(at, at / 7) for at in range(600)], files=6)
     before, originals, rows = lake.head().snapshot_id, on_disk(lake), lake.rows()
@@ -64,7 +60,9 @@ def test_six_files_become_one_and_the_snapshot_before_still_reads_six(ground: Gr
     assert summary["operation"] == "replace"
     assert {"thermocline.op-id", "added-files-size", "removed-files-size", "total-records"} <= summary.keys()
     for version, files in ((f" version as of {before}", 6), ("", 1)):
-        assert ground.spark.sql(f"select count(distinct _file) from {lake.sql_name}{version}").collect() == [(files,)]
+        assert lake_database.spark.sql(f"select count(distinct _file) from {lake.sql_name}{version}").collect() == [
+            (files,)
+        ]
     assert lake.staged() == []
     again = lake.compact()
     assert (again.status, again.sentence) == ("skipped", "no files eligible for compaction")
@@ -136,27 +134,11 @@ def test_manifests_rewritten_while_a_bin_ran_cost_it_nothing(lake: Lake) -> None
     assert sorted(row[0] for row in lake.rows()) == [0, 1, 2]
 
 
-class Racing:
-    """A Spark session whose every use is overtaken by somebody's append."""
-
-    def __init__(self, lake: Lake, times: int) -> None:
-        self.lake, self.left, self.is_on = lake, times, False
-
-    def __call__(self) -> Any:
-        if self.is_on and self.left:
-            self.left -= 1
-            self.lake.append(rows_of(2000 + self.left))
-        return self.lake.spark
-
-    def start(self, line: str) -> None:
-        self.is_on = self.is_on or line.startswith("compact bin")
-
-
 @pytest.mark.conforms("M-127", "M-195")
 def test_lost_races_are_run_again_with_the_files_written_until_the_attempts_are_used_up(lake: Lake) -> None:
     lake.append(rows_of(*range(40)), files=4)
     for attempts, races, status in ((2, 9, "failed"), (4, 3, "done")):
-        racing = Racing(lake, races)
+        racing = RacingSpark(lake, races)
         with lake.context(policy={"max_commit_retries": attempts}, talk=racing.start) as context:
             told = run_compact(replace(context, spark=racing))
         assert told.status == status, told
@@ -185,12 +167,12 @@ def test_a_damaged_file_fails_its_bin_alone_and_all_bins_failed_is_a_failure(lak
 
 
 @pytest.mark.conforms("M-206")
-def test_the_first_format_is_compacted_and_an_unknown_one_is_refused_by_its_number(ground: Ground) -> None:
-    ground.spark.sql("create namespace if not exists thermocline.db")
-    ground.spark.sql(
+def test_the_first_format_is_compacted_and_an_unknown_one_is_refused_by_its_number(lake_database: LakeDatabase) -> None:
+    lake_database.spark.sql("create namespace if not exists thermocline.db")
+    lake_database.spark.sql(
         "create table thermocline.db.old (id bigint, v double) using iceberg tblproperties ('format-version' = '1')"
     )
-    old = Lake.adopt(ground, "old")
+    old = Lake.adopt(lake_database, "old")
     old.append([(at, 0.5) for at in range(20)], files=4)
     rows = old.rows()
     assert old.compact().sentence == "compacted 4 files into 1 (across 1 bins)"
@@ -202,8 +184,8 @@ def test_the_first_format_is_compacted_and_an_unknown_one_is_refused_by_its_numb
 
 
 @pytest.mark.conforms("M-067", "M-085", "M-092")
-def test_overlapping_files_are_sorted_once_by_the_tables_order_and_left_then(ground: Ground) -> None:
-    lake = Lake.make(ground, "payload_id int, sensor_kind string, v double")
+def test_overlapping_files_are_sorted_once_by_the_tables_order_and_left_then(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "payload_id int, sensor_kind string, v double")
     lake.run(
         "insert into {t} select cast(rand(7) * 64 as int), concat('k', id % 3), rand() from range(0, 400000, 1, 8)"
     )
@@ -233,8 +215,8 @@ def test_overlapping_files_are_sorted_once_by_the_tables_order_and_left_then(gro
 
 
 @pytest.mark.conforms("M-088")
-def test_other_orders_directions_and_curves_are_kept_and_left_once_made(ground: Ground) -> None:
-    lake = Lake.make(ground, "a int, b string, c double")
+def test_other_orders_directions_and_curves_are_kept_and_left_once_made(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "a int, b string, c double")
     lake.append([(at % 50 if at % 11 else None, f"k{at * 13 % 100:02}", at / 3) for at in range(2000)], files=5)
     rows = lake.spark_rows()
     told = lake.compact(rewrite_strategy="sort", sort_order="a desc nulls-last")
@@ -281,8 +263,8 @@ def test_after_a_rollback_and_beside_a_branch_the_commit_takes_the_next_sequence
 
 
 @pytest.mark.conforms("M-216", "M-134")
-def test_where_names_a_day_and_windows_that_are_open_are_left(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, ts timestamp", partitioned="days(ts)")
+def test_where_names_a_day_and_windows_that_are_open_are_left(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id bigint, ts timestamp", partitioned="days(ts)")
     for day in ("2024-03-15", "2024-03-16"):
         lake.run(f"insert into {{t}} select id, timestamp '{day} 10:00:00' from range(0, 20, 1, 3)")
     told = lake.compact(where="ts_day = '2024-03-15'")

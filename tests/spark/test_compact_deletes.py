@@ -7,15 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.spark.ground import Ground
-from tests.spark.lake import Lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import Lake
 
 from thermocline.maintain.operations.delete_files import run_convert_deletes, run_rewrite_position_delete_files
 
 
 @pytest.fixture
-def lake(ground: Ground) -> Lake:
-    return Lake.make(ground, "id bigint, region string, v double", partitioned="region")
+def lake(lake_database: LakeDatabase) -> Lake:
+    return Lake.make(lake_database, "id bigint, region string, v double", partitioned="region")
 
 
 def rows_of(*ids: int, region: str = "us") -> list[tuple[int, str, float]]:
@@ -133,8 +133,8 @@ def test_deletes_and_inserts_of_one_key_around_a_rewrite_keep_the_right_row(lake
 
 
 @pytest.mark.conforms("M-185", "M-200")
-def test_a_delete_reaches_its_partition_and_a_global_one_reaches_every_spec(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, region string, v double", partitioned="region")
+def test_a_delete_reaches_its_partition_and_a_global_one_reaches_every_spec(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id bigint, region string, v double", partitioned="region")
     lake.append(rows_of(1, 2) + rows_of(1, 2, region="eu"), files=1)
     lake.append(rows_of(3) + rows_of(3, region="eu"), files=1)
     lake.delete_equal(ID, [(1,)], like=paths(lake)[0])
@@ -148,8 +148,8 @@ def test_a_delete_reaches_its_partition_and_a_global_one_reaches_every_spec(grou
 
 
 @pytest.mark.conforms("M-186")
-def test_null_nan_and_zero_keys_match_as_iceberg_says(ground: Ground) -> None:
-    lake = Lake.make(ground, "a bigint, b double, c string")
+def test_null_nan_and_zero_keys_match_as_iceberg_says(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "a bigint, b double, c string")
     nan = float("nan")
     lake.append(
         [
@@ -175,9 +175,9 @@ def test_null_nan_and_zero_keys_match_as_iceberg_says(ground: Ground) -> None:
 
 
 @pytest.mark.conforms("M-187")
-def test_deletes_follow_field_ids_through_every_change_of_the_schema(ground: Ground) -> None:
+def test_deletes_follow_field_ids_through_every_change_of_the_schema(lake_database: LakeDatabase) -> None:
     lake = Lake.make(
-        ground, "l array<int>, m map<string, int>, s struct<x: int, k: bigint>, id int, gone string, v float"
+        lake_database, "l array<int>, m map<string, int>, s struct<x: int, k: bigint>, id int, gone string, v float"
     )
     lake.append(
         [([1], {"a": 1}, (1, 10), 1, "g", 1.5), ([2], None, (2, 20), 2, "h", 2.5), (None, {"b": 2}, None, 3, "i", 3.5)],
@@ -196,8 +196,8 @@ def test_deletes_follow_field_ids_through_every_change_of_the_schema(ground: Gro
 
 
 @pytest.mark.conforms("M-201")
-def test_a_column_dropped_and_added_again_under_its_name_is_another_column(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, gone string")
+def test_a_column_dropped_and_added_again_under_its_name_is_another_column(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id bigint, gone string")
     lake.append([(1, "old"), (2, "old")], files=2)
     lake.run("alter table {t} drop column gone")
     lake.run("alter table {t} add column gone string")

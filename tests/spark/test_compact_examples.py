@@ -11,9 +11,9 @@ from statistics import median
 from typing import Any
 
 import pytest
-from tests.spark.ground import Ground
-from tests.spark.lake import Lake
-from tests.spark.test_compact import Racing, rows_of
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import Lake
+from tests.spark.racing_append import RacingSpark, rows_of
 
 from thermocline.cli.show import render_stats
 from thermocline.core.policy.policy import Policy
@@ -30,8 +30,8 @@ MODAK = Policy(splice_min_row_group_bytes=0)
 
 
 @pytest.fixture
-def lake(ground: Ground) -> Lake:
-    return Lake.make(ground, "id bigint, region string, v double", partitioned="region")
+def lake(lake_database: LakeDatabase) -> Lake:
+    return Lake.make(lake_database, "id bigint, region string, v double", partitioned="region")
 
 
 def append(lake: Lake, **files: int) -> None:
@@ -50,9 +50,9 @@ def on_disk(lake: Lake) -> dict[Path, int]:
 
 @pytest.mark.conforms("M-064")
 def test_eight_files_of_one_and_two_megabytes_become_one_and_the_snapshot_before_still_has_eight(
-    ground: Ground,
+    lake_database: LakeDatabase,
 ) -> None:
-    lake = Lake.make(ground, "id bigint, body string")
+    lake = Lake.make(lake_database, "id bigint, body string")
     start = 0
     for at, size in enumerate((1, 1, 2, 1, 1, 2, 1, 1)):
         rows = 1000 * size
@@ -120,8 +120,8 @@ def test_large_files_under_many_deletes_and_deletes_of_many_files_leave_no_debt_
     sums = f"select region, count(*), sum(id), sum(hash(v)) from {lake.sql_name} group by region order by region"
     rows = lake.spark.sql(sums).collect()
     assert [row[1] for row in rows] == [22, 900_000 - 8]
-    settings = Settings(dsn=lake.ground.dsn, warehouse=str(lake.ground.warehouse))
-    with closing(lake.ground.connect()) as conn:
+    settings = Settings(dsn=lake.lake_database.dsn, warehouse=str(lake.lake_database.warehouse))
+    with closing(lake.lake_database.connect()) as conn:
         conn.execute(
             (
                 "update thermocline.lake_tables set maintenance_policy = "
@@ -129,7 +129,7 @@ def test_large_files_under_many_deletes_and_deletes_of_many_files_leave_no_debt_
             ),
             [large.size_bytes // 3],
         )
-    report = run_pass(lake.ground.dsn, lake.name, settings=settings, spark=lambda: lake.spark, wish=PassWish())
+    report = run_pass(lake.lake_database.dsn, lake.name, settings=settings, spark=lambda: lake.spark, wish=PassWish())
     assert report.status == "done", report.sentence
     assert report.results["removed_delete_files"] == 6
     assert (lake.seen().deletes, lake.spark.sql(sums).collect()) == ((), rows)
@@ -146,7 +146,7 @@ def test_appends_between_all_bins_and_all_commits_do_not_stop_a_compaction(
     every third commit."""
     monkeypatch.setattr(compact_module, "_COMMIT_EVERY_SECONDS", 0)
     append(lake, us=3, eu=3, ap=3)
-    racing = Racing(lake, 3)
+    racing = RacingSpark(lake, 3)
 
     def talk(line: str) -> None:
         if line.startswith("compact bin"):
@@ -162,9 +162,9 @@ def test_appends_between_all_bins_and_all_commits_do_not_stop_a_compaction(
 
 @pytest.mark.conforms("M-197")
 @pytest.mark.parametrize("spread", ["in order", "at random"])
-def test_the_span_of_keys_does_not_rise_by_packing(ground: Ground, spread: str) -> None:
+def test_the_span_of_keys_does_not_rise_by_packing(lake_database: LakeDatabase, spread: str) -> None:
     """Files in the order of their keys: for the rows they hold. Files that overlap: as they are."""
-    lake = Lake.make(ground, "id bigint, v double")
+    lake = Lake.make(lake_database, "id bigint, v double")
     hint = "" if spread == "in order" else "/*+ repartition(12) */"
     lake.run(f"insert into {{t}} select {hint} id, id / 7 from range(0, 12000, 1, 12)")
 
@@ -209,10 +209,10 @@ def test_work_beyond_the_limit_of_a_pass_is_done_by_the_next_ones(lake: Lake) ->
 
 @pytest.mark.conforms("M-158")
 def test_the_trend_tells_small_files_per_hour_and_how_far_compaction_is_behind(lake: Lake) -> None:
-    settings = Settings(dsn=lake.ground.dsn, warehouse=str(lake.ground.warehouse))
+    settings = Settings(dsn=lake.lake_database.dsn, warehouse=str(lake.lake_database.warehouse))
 
     def look() -> dict[str, Any]:
-        with closing(lake.ground.connect()) as conn:
+        with closing(lake.lake_database.connect()) as conn:
             collect_health(conn, settings)
             row = conn.execute("select stats from thermocline.lake_stats order by id desc limit 1").fetchone()
         assert row is not None
@@ -230,9 +230,9 @@ def test_the_trend_tells_small_files_per_hour_and_how_far_compaction_is_behind(l
         run_rewrite_manifests(replace(context, policy=replace(context.policy, manifest_rewrite_min_manifests=1)))
     append(lake, us=2)
     look()
-    with closing(lake.ground.connect()) as conn:
+    with closing(lake.lake_database.connect()) as conn:
         conn.execute("update thermocline.lake_stats set at = at - interval '2 hours'")
-    report = read_health(lake.ground.dsn, lake.name, settings)
+    report = read_health(lake.lake_database.dsn, lake.name, settings)
     assert report.created_per_hour == pytest.approx(4, abs=0.1)
     assert report.removed_per_hour == pytest.approx(3, abs=0.1)
     times = {snapshot["snapshot-id"]: snapshot["timestamp-ms"] for snapshot in lake.head().told["snapshots"]}
@@ -249,7 +249,7 @@ def test_what_was_read_written_reused_and_freed_is_counted_to_the_byte(lake: Lak
     us = [file.path for file in lake.seen().data]
     lake.delete_rows({us[0]: [1, 2]}, like=us[0])
     inputs, deletes = lake.seen().data, lake.seen().deletes
-    racing = Racing(lake, 2)  # one append before the look of the commit, one between look and commit
+    racing = RacingSpark(lake, 2)  # one append before the look of the commit, one between look and commit
     with lake.context(talk=racing.start) as context:
         told = run_compact(replace(context, spark=racing))
     outputs = [file for file in lake.seen().data if file.path not in us and file.record_count > 1]

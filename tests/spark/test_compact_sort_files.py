@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table import StaticTable
-from tests.spark.ground import Ground
-from tests.spark.lake import Lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import Lake
 
 
 def planned(lake: Lake, condition: str = "true") -> int:
@@ -24,8 +24,10 @@ def totals(lake: Lake) -> Any:
 
 
 @pytest.mark.conforms("M-072", "M-086")
-def test_files_that_mix_keys_sort_into_files_of_one_or_two_and_a_condition_opens_few(ground: Ground) -> None:
-    lake = Lake.make(ground, "payload_id int, body string")
+def test_files_that_mix_keys_sort_into_files_of_one_or_two_and_a_condition_opens_few(
+    lake_database: LakeDatabase,
+) -> None:
+    lake = Lake.make(lake_database, "payload_id int, body string")
     lake.run(
         "insert into {t} select cast(id div 2800 % 2 * 8 + id % 8 as int), sha2(cast(id as string), 512) "
         "from range(0, 179200, 1, 64)"
@@ -51,8 +53,10 @@ def test_files_that_mix_keys_sort_into_files_of_one_or_two_and_a_condition_opens
 
 
 @pytest.mark.conforms("M-087")
-def test_without_an_order_sort_fails_and_auto_packs_and_an_order_that_cannot_be_kept_is_said(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, note string")
+def test_without_an_order_sort_fails_and_auto_packs_and_an_order_that_cannot_be_kept_is_said(
+    lake_database: LakeDatabase,
+) -> None:
+    lake = Lake.make(lake_database, "id bigint, note string")
     lake.append([(at, f"n{at}") for at in range(60)], files=3)
     refused = lake.compact(rewrite_strategy="sort")
     assert (refused.status, refused.sentence) == ("failed", "sort rewrite requires a table sort order")
@@ -75,10 +79,12 @@ def test_without_an_order_sort_fails_and_auto_packs_and_an_order_that_cannot_be_
 
 
 @pytest.mark.conforms("M-093")
-def test_a_condition_on_two_columns_opens_a_fifth_of_the_files_or_less_after_z_order(ground: Ground) -> None:
+def test_a_condition_on_two_columns_opens_a_fifth_of_the_files_or_less_after_z_order(
+    lake_database: LakeDatabase,
+) -> None:
     """The part of the item that is no timing; what sort and z-order cost over bin-pack is measured by
     `bench/compaction_sort.py`."""
-    lake = Lake.make(ground, "a double, b decimal(9, 4), body string")
+    lake = Lake.make(lake_database, "a double, b decimal(9, 4), body string")
     lake.run(
         "insert into {t} select rand(1), cast(pow(rand(2), 9) * 9999 as decimal(9, 4)), sha2(cast(id as string), 512)"
         " from range(0, 180000, 1, 8)"
@@ -104,8 +110,10 @@ def test_a_condition_on_two_columns_opens_a_fifth_of_the_files_or_less_after_z_o
 
 
 @pytest.mark.parametrize("order", ["bucket(8, body)", "body", "days(at)", "x DESC NULLS FIRST"])
-def test_a_pass_right_after_a_sort_finds_nothing_and_what_is_appended_is_sorted_in(ground: Ground, order: str) -> None:
-    lake = Lake.make(ground, "id bigint, at timestamp, x double, body string")
+def test_a_pass_right_after_a_sort_finds_nothing_and_what_is_appended_is_sorted_in(
+    lake_database: LakeDatabase, order: str
+) -> None:
+    lake = Lake.make(lake_database, "id bigint, at timestamp, x double, body string")
     rows = (
         "insert into {{t}} select id, timestamp_seconds(1700000000 + hash(id) % 86400), if(id % 9 = 0, null, "
         "double(hash(id))),"
@@ -137,10 +145,10 @@ def test_a_pass_right_after_a_sort_finds_nothing_and_what_is_appended_is_sorted_
 
 @pytest.mark.conforms("M-202")
 def test_equality_deletes_by_a_nested_and_a_renamed_column_behind_lists_and_maps_are_applied_by_a_pass(
-    ground: Ground,
+    lake_database: LakeDatabase,
 ) -> None:
     lake = Lake.make(
-        ground, "tags array<string>, m map<string, int>, s struct<code: int, inner: struct<text: string>>, n int"
+        lake_database, "tags array<string>, m map<string, int>, s struct<code: int, inner: struct<text: string>>, n int"
     )
     rows = [([f"t{at}", None], {"k": at}, (at % 5, (f"x{at}",)) if at % 7 else None, at) for at in range(40)]
     lake.append(rows, files=2)

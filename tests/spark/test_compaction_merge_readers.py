@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from pyiceberg.table import StaticTable
-from tests.spark.ground import Ground
-from tests.spark.lake import Lake
-from tests.spark.test_compaction_kernels import by_spark, rewrite, told
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import Lake
+from tests.spark.rewrite_bin import read_by_spark, render_exact, rewrite_bin
 from tests.unit.bins import Bin, read_by_duckdb
-from tests.unit.parquet_truth import check_parquet
-from tests.unit.test_compaction_mixed_encodings import ICEBERG, WRITERS, rows
-from tests.unit.test_compaction_mixed_encodings import ROWS as ROWS_EACH
+from tests.unit.check_parquet import check_parquet
+from tests.unit.mixed_encodings import ICEBERG, WRITERS, make_rows
+from tests.unit.mixed_encodings import ROWS as ROWS_EACH
 
 from thermocline.parquet.copy import merge_plan
 
@@ -72,12 +72,12 @@ def settings(spark: Any, *names: str, to: str) -> Iterator[None]:
 
 
 def test_merged_files_of_sparks_writer_read_as_before_whatever_is_asked(
-    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake_database: LakeDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merge_plan, "MIN_PAGE_VALUES", 0)  # pages of 200 rows, so that filters have pages to leave out
     monkeypatch.setattr(merge_plan, "LEAST_COPIED", 0.0)
     lake = Lake.make(
-        ground,
+        lake_database,
         COLUMNS,
         properties=", 'write.parquet.page-row-limit' = '200', 'write.parquet.compression-codec' = 'zstd'",
     )
@@ -87,34 +87,38 @@ def test_merged_files_of_sparks_writer_read_as_before_whatever_is_asked(
             .replace("{first}", str(number * 2000))
             .replace("{last}", str(number * 2000 + 2000))
         )
-    result = rewrite(lake, tmp_path, "splice", splice_min_row_group_bytes=1 << 40)
+    result = rewrite_bin(lake, tmp_path, "splice", splice_min_row_group_bytes=1 << 40)
     assert (result.kernel, result.rows_written) == ("merge", 6000)
     assert "kind" in result.note.partition("encoded again: ")[2].split(", ")
     seen = check_parquet(result.outputs[0].path.removeprefix("file://"))
     assert (seen.groups, seen.bounded_chunks) == (1, 10), "all but floats and what is nested"
     assert seen.bounded_pages > 200
-    rows = ground.spark.table(lake.sql_name).localCheckpoint()  # in memory, where no filter leaves a file out
+    rows = lake_database.spark.table(lake.sql_name).localCheckpoint()  # in memory, where no filter leaves a file out
     expected = {condition: sorted(rows.where(condition).select("id").collect()) for condition in FILTERS}
     assert all(expected.values())
-    before = told(lake.spark_rows())
+    before = render_exact(lake.spark_rows())
     for vectorised in ("true", "false"):
-        with settings(ground.spark, *("spark.sql.parquet." + name for name in READERS), to=vectorised):
-            assert told(by_spark(lake, result)) == before
-            read = ground.spark.read.parquet(result.outputs[0].path)
+        with settings(lake_database.spark, *("spark.sql.parquet." + name for name in READERS), to=vectorised):
+            assert render_exact(read_by_spark(lake, result)) == before
+            read = lake_database.spark.read.parquet(result.outputs[0].path)
             for condition in FILTERS:
                 assert sorted(read.where(condition).select("id").collect()) == expected[condition], condition
     assert read_by_duckdb(result, "select count(*), sum(id), count(t), sum(k), count(s.b), count(tags) from t") == [
         tuple(
-            ground.spark.sql(
+            lake_database.spark.sql(
                 f"select count(*), sum(id), count(t), sum(k), count(s.b), count(tags) from {lake.sql_name}"
             ).collect()[0]
         )
     ]
 
 
-def test_a_pass_over_small_row_groups_merges_them_and_iceberg_reads_what_it_read_before(ground: Ground) -> None:
+def test_a_pass_over_small_row_groups_merges_them_and_iceberg_reads_what_it_read_before(
+    lake_database: LakeDatabase,
+) -> None:
     lake = Lake.make(
-        ground, "id bigint, x double, kind string, t string", properties=", 'write.parquet.compression-codec' = 'zstd'"
+        lake_database,
+        "id bigint, x double, kind string, t string",
+        properties=", 'write.parquet.compression-codec' = 'zstd'",
     )
     for number in range(4):
         lake.run(
@@ -122,25 +126,25 @@ def test_a_pass_over_small_row_groups_merges_them_and_iceberg_reads_what_it_read
             f" cast((id + {number}) % 3 + 1 as int)), concat('text ', id) from range({number * 9000}, "
             f"{number * 9000 + 9000}, 1, 1)"
         )
-    before = told(lake.spark_rows())
+    before = render_exact(lake.spark_rows())
     counts = (
         "select sum(element_at(nan_value_counts, 2)), sum(element_at(null_value_counts, 1)), sum(record_count), "
         "count(*)"
     )
-    nans = ground.spark.sql(f"{counts} from {lake.sql_name}.files").collect()[0]
+    nans = lake_database.spark.sql(f"{counts} from {lake.sql_name}.files").collect()[0]
     outcome = lake.compact(splice_min_row_group_bytes=8 << 20)
     assert outcome.status == "done"
     [line] = [line for line in outcome.details if line.startswith("merged: ")]
     assert line.endswith("encoded again: kind")
-    after = ground.spark.sql(f"{counts} from {lake.sql_name}.files").collect()[0]
+    after = lake_database.spark.sql(f"{counts} from {lake.sql_name}.files").collect()[0]
     assert tuple(after) == (*tuple(nans)[:3], 1)
-    assert told(lake.spark_rows()) == before
+    assert render_exact(lake.spark_rows()) == before
     for vectorised in ("true", "false"):
         lake.run(f"alter table {{t}} set tblproperties ('read.parquet.vectorization.enabled' = '{vectorised}')")
-        assert told(lake.spark_rows()) == before
+        assert render_exact(lake.spark_rows()) == before
         assert [
             row.id
-            for row in ground.spark.sql(
+            for row in lake_database.spark.sql(
                 f"select id from {lake.sql_name} where t = 'text 20001' and kind is not null"
             ).collect()
         ] == [20001]
@@ -155,26 +159,28 @@ def test_a_pass_over_small_row_groups_merges_them_and_iceberg_reads_what_it_read
     assert again.status != "done", "one file is left, so that nothing is to be done"
 
 
-def test_a_chunk_of_plain_pages_and_pages_by_dictionary_is_read_by_iceberg_and_by_a_second_pass(ground: Ground) -> None:
+def test_a_chunk_of_plain_pages_and_pages_by_dictionary_is_read_by_iceberg_and_by_a_second_pass(
+    lake_database: LakeDatabase,
+) -> None:
     """The one mixture that a merge makes; large enough that a pass makes it by itself."""
-    lake = Lake.make(ground, "id bigint, name string, x double, raw binary, n int")
+    lake = Lake.make(lake_database, "id bigint, name string, x double, raw binary, n int")
     many = 9_009  # names begin anew with each file, so that dictionaries are the same
     dictionaries: tuple[list[str], ...] = (["name"], ["name"], [], [])
     for number, names in enumerate(dictionaries):
-        table = rows(number * many, many).drop_columns(["ok"])
+        table = make_rows(number * many, many).drop_columns(["ok"])
         lake.add_file(table, store_schema=False, compression="zstd", use_dictionary=names or False)
-    before = told(lake.spark_rows())
+    before = render_exact(lake.spark_rows())
     merged = lake.compact(splice_min_row_group_bytes=1 << 40)
     assert merged.status == "done", merged
     assert any(note.startswith("merged") and "name" not in note for note in merged.details), merged.details
-    assert told(lake.spark_rows()) == before
+    assert render_exact(lake.spark_rows()) == before
     [output] = lake.seen().data
     lake.delete_rows({output.path: [0, 1]})
     left = lake.spark_rows()
     assert len(left) == many * len(dictionaries) - 2
     again = lake.compact()
     assert (again.status, lake.seen().deletes) == ("done", ()), again
-    assert told(lake.spark_rows()) == told(left)
+    assert render_exact(lake.spark_rows()) == render_exact(left)
 
 
 SPARKS = {
@@ -187,7 +193,7 @@ SPARKS = {
 
 
 def test_every_mixture_of_two_writers_is_read_by_spark(
-    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake_database: LakeDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merge_plan, "MIN_PAGE_VALUES", 0)
     monkeypatch.setattr(merge_plan, "LEAST_COPIED", 0.0)
@@ -197,9 +203,11 @@ def test_every_mixture_of_two_writers_is_read_by_spark(
         folder.mkdir()
         lake = Bin(folder, schema=ICEBERG)
         for at, writer in enumerate((first, second, first)):
-            lake.add(rows((3 * number + at) * ROWS_EACH, ROWS_EACH), **SPARKS[writer])
+            lake.add(make_rows((3 * number + at) * ROWS_EACH, ROWS_EACH), **SPARKS[writer])
         outputs += [output.path for output in lake.run(splice_min_row_group_bytes=1 << 40).outputs]
-    expected = told([tuple(row.values()) for row in rows(0, 3 * ROWS_EACH * len(outputs)).to_pylist()])
+    expected = render_exact([tuple(row.values()) for row in make_rows(0, 3 * ROWS_EACH * len(outputs)).to_pylist()])
     for vectorised in ("true", "false"):
-        with settings(ground.spark, *("spark.sql.parquet." + name for name in READERS), to=vectorised):
-            assert told([tuple(row) for row in ground.spark.read.parquet(*outputs).collect()]) == expected
+        with settings(lake_database.spark, *("spark.sql.parquet." + name for name in READERS), to=vectorised):
+            assert (
+                render_exact([tuple(row) for row in lake_database.spark.read.parquet(*outputs).collect()]) == expected
+            )

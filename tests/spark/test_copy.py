@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.ground import Ground
+from tests.spark.lake_database import LakeDatabase
 
 from thermocline.core.names import TableName
 from thermocline.errors import SparkTaskFailed, UnrepresentableValue
@@ -54,10 +54,10 @@ from generate_series(1, {rows}) i;
 """
 
 
-def make_events(ground: Ground, rows: int, transform: str | None = "month") -> tuple[Any, Any]:
-    ground.run(EVENTS_DDL.format(rows=rows))
-    columns = ground.columns(EVENTS, ("id", "ts"))
-    return ground.make_lake(EVENTS, columns, transform, "ts"), columns
+def make_events(lake_database: LakeDatabase, rows: int, transform: str | None = "month") -> tuple[Any, Any]:
+    lake_database.run(EVENTS_DDL.format(rows=rows))
+    columns = lake_database.columns(EVENTS, ("id", "ts"))
+    return lake_database.make_lake(EVENTS, columns, transform, "ts"), columns
 
 
 def commit(head: Any, result: CopyResult) -> int:
@@ -66,11 +66,11 @@ def commit(head: Any, result: CopyResult) -> int:
     )
 
 
-def test_every_type_reads_back_the_same_by_pyiceberg_and_duckdb(ground: Ground) -> None:
-    ground.run(ALL_TYPES_DDL)
-    columns = ground.columns(ALL_TYPES, ("id", "ts"))
-    head = ground.make_lake(ALL_TYPES, columns, "month", "ts")
-    result = ground.copy(head, columns, "ts")
+def test_every_type_reads_back_the_same_by_pyiceberg_and_duckdb(lake_database: LakeDatabase) -> None:
+    lake_database.run(ALL_TYPES_DDL)
+    columns = lake_database.columns(ALL_TYPES, ("id", "ts"))
+    head = lake_database.make_lake(ALL_TYPES, columns, "month", "ts")
+    result = lake_database.copy(head, columns, "ts")
     assert result.is_exact
     assert result.heap.rows == 2003
     commit(head, result)
@@ -87,18 +87,18 @@ def test_every_type_reads_back_the_same_by_pyiceberg_and_duckdb(ground: Ground) 
     ]
     names = ", ".join(forms.get(kind, "{0}").format(f'"{name.replace(chr(34), chr(34) * 2)}"') for name, kind in kinds)
     plain = 'select {} from public."Every Type" where id between -1 and 100000 order by id'
-    expected = [list(row) for row in ground.rows(plain.format(names))]
-    for table in (ground.lake_by_pyiceberg(ALL_TYPES), ground.lake_by_duckdb(ALL_TYPES)):
+    expected = [list(row) for row in lake_database.rows(plain.format(names))]
+    for table in (lake_database.lake_by_pyiceberg(ALL_TYPES), lake_database.lake_by_duckdb(ALL_TYPES)):
         told = [list(row.values()) for row in table.sort_by("id").slice(1, 2001).to_pylist()]
         assert [tuple(map(_same, row)) for row in told] == [tuple(map(_same, row)) for row in expected]
 
 
-def test_spark_reads_what_the_kernel_wrote(ground: Ground) -> None:
+def test_spark_reads_what_the_kernel_wrote(lake_database: LakeDatabase) -> None:
     """Of all the types only time is missing: Iceberg's Spark connector does not know it."""
-    ground.run(ALL_TYPES_DDL + 'alter table public."Every Type" drop column clock')
-    columns = ground.columns(ALL_TYPES, ("id", "ts"))
-    head = ground.make_lake(ALL_TYPES, columns, "month", "ts")
-    commit(head, ground.copy(head, columns, "ts"))
+    lake_database.run(ALL_TYPES_DDL + 'alter table public."Every Type" drop column clock')
+    columns = lake_database.columns(ALL_TYPES, ("id", "ts"))
+    head = lake_database.make_lake(ALL_TYPES, columns, "month", "ts")
+    commit(head, lake_database.copy(head, columns, "ts"))
     known = "id between -1 and 100000"
     both = (
         "count(*)",
@@ -111,13 +111,16 @@ def test_spark_reads_what_the_kernel_wrote(ground: Ground) -> None:
         "max(feeling)",
         "count(raw)",
     )
-    told = ground.lake_row(
+    told = lake_database.lake_row(
         ALL_TYPES, known, *both, "cast(sum(length(doc)) as bigint)", "sum(length(tags))", "sum(length(raw))"
     )
     asked = ", ".join(both).replace("max(feeling)", "max(feeling::text)")
     own = ", sum(length(doc::text)), sum(length(tags::text)), sum(length(raw))"
     assert (
-        told == ground.rows('select {asked} from public."Every Type" where {known}', asked=asked + own, known=known)[0]
+        told
+        == lake_database.rows('select {asked} from public."Every Type" where {known}', asked=asked + own, known=known)[
+            0
+        ]
     )
 
 
@@ -138,26 +141,30 @@ def _same(value: Any) -> Any:
         ("numeric(10,2)", "NaN"),
     ],
 )
-def test_a_value_with_no_lake_form_stops_the_copy_and_is_named(ground: Ground, kind: str, value: str) -> None:
-    ground.run(
+def test_a_value_with_no_lake_form_stops_the_copy_and_is_named(
+    lake_database: LakeDatabase, kind: str, value: str
+) -> None:
+    lake_database.run(
         "create table public.events (id bigint not null, ts timestamptz not null, odd {kind});"
         "insert into public.events select i, '2026-01-01', null from generate_series(1, 100) i;"
         "insert into public.events values (7, '2026-01-01', '{value}')",
         kind=kind,
         value=value,
     )
-    columns = ground.columns(EVENTS, ("id", "ts"))
-    head = ground.make_lake(EVENTS, columns, "month", "ts")
+    columns = lake_database.columns(EVENTS, ("id", "ts"))
+    head = lake_database.make_lake(EVENTS, columns, "month", "ts")
     with pytest.raises(UnrepresentableValue, match="Column odd") as refused:
-        ground.copy(head, columns, "ts")
+        lake_database.copy(head, columns, "ts")
     assert refused.value.column == "odd"
     assert refused.value.value.lower() in (value.lower(), "a moment later than the lake's last")
 
 
 @pytest.mark.parametrize("transform", [None, "year", "month", "day", "hour"])
-def test_files_lie_in_the_partitions_iceberg_itself_would_choose(ground: Ground, transform: str | None) -> None:
-    head, columns = make_events(ground, 3000, transform)
-    result = ground.copy(head, columns, "ts")
+def test_files_lie_in_the_partitions_iceberg_itself_would_choose(
+    lake_database: LakeDatabase, transform: str | None
+) -> None:
+    head, columns = make_events(lake_database, 3000, transform)
+    result = lake_database.copy(head, columns, "ts")
     assert result.is_exact
     commit(head, result)
     # A filter that Iceberg turns into a partition filter finds exactly the rows only when every file lies where it
@@ -165,33 +172,33 @@ def test_files_lie_in_the_partitions_iceberg_itself_would_choose(ground: Ground,
     for day in ("2026-01-02", "2026-02-01"):
         condition = f"ts >= timestamp '{day}' and ts < timestamp '{day}' + interval '1 day'"
         assert (
-            ground.lake_row(EVENTS, condition, "count(*)")
-            == ground.rows("select count(*) from events where {it}", it=condition)[0]
+            lake_database.lake_row(EVENTS, condition, "count(*)")
+            == lake_database.rows("select count(*) from events where {it}", it=condition)[0]
         )
 
 
 @pytest.mark.parametrize("kind", ["integer", "bigint", "date"])
-def test_integer_and_date_keys_are_partitioned_by_truncate_and_day(ground: Ground, kind: str) -> None:
+def test_integer_and_date_keys_are_partitioned_by_truncate_and_day(lake_database: LakeDatabase, kind: str) -> None:
     value = "'1969-12-01'::date + i % 90" if kind == "date" else "i * 10 - 5000"
-    ground.run(
+    lake_database.run(
         "create table public.events (k {kind} not null, v text);"
         "insert into public.events select {value}, i::text from generate_series(1, 1000) i",
         kind=kind,
         value=value,
     )
-    columns = ground.columns(EVENTS, ("k",))
-    head = ground.make_lake(EVENTS, columns, "day" if kind == "date" else "truncate[1000]", "k")
-    result = ground.copy(head, columns, "k")
+    columns = lake_database.columns(EVENTS, ("k",))
+    head = lake_database.make_lake(EVENTS, columns, "day" if kind == "date" else "truncate[1000]", "k")
+    result = lake_database.copy(head, columns, "k")
     assert result.is_exact
     commit(head, result)
     condition = "k >= date'1969-12-31' and k < date'1970-01-03'" if kind == "date" else "k >= -1000 and k < 1000"
-    told = ground.lake_row(EVENTS, condition, "count(*)", "count(distinct v)")
-    assert told == ground.rows("select count(*), count(distinct v) from events where {it}", it=condition)[0]
+    told = lake_database.lake_row(EVENTS, condition, "count(*)", "count(distinct v)")
+    assert told == lake_database.rows("select count(*), count(distinct v) from events where {it}", it=condition)[0]
 
 
-def test_files_are_clustered_by_the_tier_key_and_closed_at_the_target_size(ground: Ground) -> None:
-    head, columns = make_events(ground, 20_000, "month")
-    result = ground.copy(head, columns, "ts", target_file_bytes=1, ranges=[(0, None)])
+def test_files_are_clustered_by_the_tier_key_and_closed_at_the_target_size(lake_database: LakeDatabase) -> None:
+    head, columns = make_events(lake_database, 20_000, "month")
+    result = lake_database.copy(head, columns, "ts", target_file_bytes=1, ranges=[(0, None)])
     assert result.is_exact
     assert len(result.files) == len({file.partition.ordinal for file in result.files if file.partition})
     for file in result.files:
@@ -200,52 +207,52 @@ def test_files_are_clustered_by_the_tier_key_and_closed_at_the_target_size(groun
         assert (keys[0], keys[-1]) == (file.lower_key, file.upper_key)
 
 
-def test_every_file_is_registered_before_it_is_written(ground: Ground) -> None:
-    head, columns = make_events(ground, 3000, "day")
-    result = ground.copy(head, columns, "ts")
+def test_every_file_is_registered_before_it_is_written(lake_database: LakeDatabase) -> None:
+    head, columns = make_events(lake_database, 3000, "day")
+    result = lake_database.copy(head, columns, "ts")
     assert {file.path for file in result.files} == {
-        path for (path,) in ground.rows("select path from thermocline.staged_files where state = 'staged'")
+        path for (path,) in lake_database.rows("select path from thermocline.staged_files where state = 'staged'")
     }
 
 
-def test_rows_written_after_the_snapshot_do_not_enter_the_lake(ground: Ground) -> None:
-    head, columns = make_events(ground, 3000)
-    with ground.snapshot() as snapshot:
-        ground.run(
+def test_rows_written_after_the_snapshot_do_not_enter_the_lake(lake_database: LakeDatabase) -> None:
+    head, columns = make_events(lake_database, 3000)
+    with lake_database.snapshot() as snapshot:
+        lake_database.run(
             "insert into events select i, '2026-01-01', 'late', 0 from generate_series(100001, 120000) i; "
             "delete from events where id < 100"
         )
-        result = copy_partition(ground.spark, ground.tasks(head, columns, "ts", snapshot))
+        result = copy_partition(lake_database.spark, lake_database.tasks(head, columns, "ts", snapshot))
     assert result.is_exact
     assert result.heap.rows == 3000
 
 
-def test_an_empty_partition_gives_no_files(ground: Ground) -> None:
-    head, columns = make_events(ground, 0)
-    result = ground.copy(head, columns, "ts")
+def test_an_empty_partition_gives_no_files(lake_database: LakeDatabase) -> None:
+    head, columns = make_events(lake_database, 0)
+    result = lake_database.copy(head, columns, "ts")
     assert result.is_exact
     assert (result.files, result.heap.rows) == ((), 0)
 
 
-def test_a_retried_task_doubles_nothing(ground: Ground) -> None:
+def test_a_retried_task_doubles_nothing(lake_database: LakeDatabase) -> None:
     """The backend of the first attempt is killed while it copies; the files it began stay staged and are not
     counted."""
-    head, columns = make_events(ground, 600_000, "month")
+    head, columns = make_events(lake_database, 600_000, "month")
     killed: list[int] = []
-    watcher = threading.Thread(target=_kill_one_copy, args=(ground, killed))
+    watcher = threading.Thread(target=_kill_one_copy, args=(lake_database, killed))
     watcher.start()
-    result = ground.copy(head, columns, "ts", ranges=[(0, None)])
+    result = lake_database.copy(head, columns, "ts", ranges=[(0, None)])
     watcher.join()
     assert killed
     assert result.is_exact
     assert result.heap.rows == 600_000
     commit(head, result)
-    assert ground.lake_row(EVENTS, "true", "count(*)", "count(distinct id)") == (600_000, 600_000)
+    assert lake_database.lake_row(EVENTS, "true", "count(*)", "count(distinct id)") == (600_000, 600_000)
 
 
-def _kill_one_copy(ground: Ground, killed: list[int]) -> None:
+def _kill_one_copy(lake_database: LakeDatabase, killed: list[int]) -> None:
     deadline = time.monotonic() + 60
-    with ground.connect() as conn:
+    with lake_database.connect() as conn:
         while not killed and time.monotonic() < deadline:
             found = conn.execute(
                 "select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
@@ -257,25 +264,27 @@ def _kill_one_copy(ground: Ground, killed: list[int]) -> None:
                 killed.append(found[0])
 
 
-def test_a_failed_task_is_told_in_one_sentence(ground: Ground) -> None:
-    head, columns = make_events(ground, 10)
-    with ground.snapshot() as snapshot:
-        task = ground.tasks(head, columns, "ts", snapshot)[0]
+def test_a_failed_task_is_told_in_one_sentence(lake_database: LakeDatabase) -> None:
+    head, columns = make_events(lake_database, 10)
+    with lake_database.snapshot() as snapshot:
+        task = lake_database.tasks(head, columns, "ts", snapshot)[0]
     broken = dataclasses.replace(task, partition=TableName("public", "not_there"))
     with pytest.raises(SparkTaskFailed) as failed:
-        copy_partition(ground.spark, [dataclasses.replace(broken, snapshot_name="nonsense")])
+        copy_partition(lake_database.spark, [dataclasses.replace(broken, snapshot_name="nonsense")])
     assert failed.value.message == 'Copying public.not_there failed: invalid snapshot identifier: "nonsense".'
 
 
-def test_a_warehouse_that_cannot_be_written_is_told_in_one_sentence(ground: Ground) -> None:
-    head, columns = make_events(ground, 10)
-    (ground.warehouse / "blocked").write_text("a file where a directory should be")
+def test_a_warehouse_that_cannot_be_written_is_told_in_one_sentence(lake_database: LakeDatabase) -> None:
+    head, columns = make_events(lake_database, 10)
+    (lake_database.warehouse / "blocked").write_text("a file where a directory should be")
     with pytest.raises(SparkTaskFailed.__mro__[1], match="could not be written"):
-        ground.copy(dataclasses.replace(head, location=f"file://{ground.warehouse}/blocked"), columns, "ts")
+        lake_database.copy(
+            dataclasses.replace(head, location=f"file://{lake_database.warehouse}/blocked"), columns, "ts"
+        )
 
 
-def test_a_partition_of_four_million_rows_in_one_task_stays_within_512_megabytes(ground: Ground) -> None:
-    ground.run(
+def test_a_partition_of_four_million_rows_in_one_task_stays_within_512_megabytes(lake_database: LakeDatabase) -> None:
+    lake_database.run(
         "create table public.events (id bigint not null, ts timestamptz not null, kind text, amount "
         "numeric(12,2), score float8, ref uuid,"
         " note text); insert into public.events"
@@ -283,9 +292,9 @@ def test_a_partition_of_four_million_rows_in_one_task_stays_within_512_megabytes
         "(array['click','view'])[1 + i % 2],"
         " i / 100.0, i / 3.0, md5(i::text)::uuid, 'note number ' || i from generate_series(1, 4000000) i"
     )
-    columns = ground.columns(EVENTS, ("id", "ts"))
-    head = ground.make_lake(EVENTS, columns, "month", "ts")
-    result = ground.copy(head, columns, "ts", ranges=[(0, None)])
+    columns = lake_database.columns(EVENTS, ("id", "ts"))
+    head = lake_database.make_lake(EVENTS, columns, "month", "ts")
+    result = lake_database.copy(head, columns, "ts", ranges=[(0, None)])
     assert result.is_exact
     assert result.heap.rows == 4_000_000
     assert result.peak_bytes < 512 << 20

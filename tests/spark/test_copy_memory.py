@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.ground import Ground
+from tests.spark.lake_database import LakeDatabase
 
 from thermocline.core.names import TableName
 from thermocline.spark.kernels.copy_partition import CopyTask
@@ -46,22 +46,24 @@ def _copy_alone(task: CopyTask) -> dict[str, Any]:
 
 
 @pytest.mark.conforms("C-065")
-def test_a_partition_ten_times_the_memory_limit_is_moved_in_files_of_the_target_size(ground: Ground) -> None:
+def test_a_partition_ten_times_the_memory_limit_is_moved_in_files_of_the_target_size(
+    lake_database: LakeDatabase,
+) -> None:
     """One task for all of it. A kernel that collected the partition, or let one buffer grow with it, would hold ten
     times the limit."""
-    ground.run(WIDE, rows=str(ROWS), pieces=str(ROW_BYTES // 64))
-    ((size,),) = ground.rows("select pg_total_relation_size('public.wide')")
+    lake_database.run(WIDE, rows=str(ROWS), pieces=str(ROW_BYTES // 64))
+    ((size,),) = lake_database.rows("select pg_total_relation_size('public.wide')")
     assert size > 10 * LIMIT_BYTES
     name = TableName("public", "wide")
-    columns = ground.columns(name, ("id", "ts"))
-    head = ground.make_lake(name, columns, "month", "ts")
-    with ground.snapshot() as snapshot:
+    columns = lake_database.columns(name, ("id", "ts"))
+    head = lake_database.make_lake(name, columns, "month", "ts")
+    with lake_database.snapshot() as snapshot:
         changes: dict[str, Any] = {
             "ranges": [(0, None)],
             "memory_bytes": LIMIT_BYTES,
             "target_file_bytes": TARGET_BYTES,
         }
-        (task,) = ground.tasks(head, columns, "ts", snapshot, **changes)
+        (task,) = lake_database.tasks(head, columns, "ts", snapshot, **changes)
         told = _copy_alone(task)
     assert (told["rows"], told["is_exact"]) == (ROWS, True)
     assert told["grown_bytes"] < LIMIT_BYTES

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
-from pathlib import Path
 
 import pytest
-from tests.spark.ground import Ground
+from tests.spark.external_engine import PROGRAM
+from tests.spark.lake_database import LakeDatabase
 
 from thermocline.catalog.maintenance.lake_tables import add_lake_table
 from thermocline.core.names import TableName
@@ -17,32 +17,31 @@ from thermocline.runtime.settings import Settings
 
 LAKE = TableName("lab", "readings")
 TABLE = "thermocline.lab.readings"
-PROGRAM = Path(__file__).with_name("external_engine.py")
 
 
 @pytest.fixture
-def lake(ground: Ground) -> Ground:
-    ground.spark.sql("create namespace if not exists thermocline.lab")
-    ground.spark.sql(f"create table {TABLE} (id bigint, note string) using iceberg")
-    append_files(ground)
-    with closing(ground.connect()) as conn:
+def lake(lake_database: LakeDatabase) -> LakeDatabase:
+    lake_database.spark.sql("create namespace if not exists thermocline.lab")
+    lake_database.spark.sql(f"create table {TABLE} (id bigint, note string) using iceberg")
+    append_files(lake_database)
+    with closing(lake_database.connect()) as conn:
         add_lake_table(conn, LAKE)
-    return ground
+    return lake_database
 
 
-def append_files(ground: Ground) -> None:
+def append_files(lake_database: LakeDatabase) -> None:
     """Eight small files in one commit."""
-    ground.spark.range(0, 400, 1, 8).selectExpr("id", "cast(id as string) as note").writeTo(TABLE).append()
+    lake_database.spark.range(0, 400, 1, 8).selectExpr("id", "cast(id as string) as note").writeTo(TABLE).append()
 
 
-def run(lake: Ground, engine: str, manner: str = "", *, dry_run: bool = False) -> PassReport:
+def run(lake: LakeDatabase, engine: str, manner: str = "", *, dry_run: bool = False) -> PassReport:
     command = f"{sys.executable} {PROGRAM} '{manner}'"
     settings = Settings(dsn=lake.dsn, warehouse=str(lake.warehouse), maintenance_external_command=command)
     wish = PassWish(operations=("compact",), engine=engine, dry_run=dry_run)
     return run_pass(lake.dsn, LAKE, settings=settings, spark=lambda: lake.spark, wish=wish)
 
 
-def facts(lake: Ground) -> tuple[int, int, int]:
+def facts(lake: LakeDatabase) -> tuple[int, int, int]:
     """Data files, rows, the sum of their ids."""
     files = lake.spark.table(f"{TABLE}.files").count()
     rows = lake.spark.table(TABLE).selectExpr("count(*)", "sum(id)").first()
@@ -50,7 +49,7 @@ def facts(lake: Ground) -> tuple[int, int, int]:
     return files, rows[0], rows[1]
 
 
-def hold(lake: Ground) -> None:
+def hold(lake: LakeDatabase) -> None:
     """An operation that is under way protects the snapshot it began on."""
     lake.run(
         "insert into thermocline.op_log (op_id, lake_id, kind, phase, worker, base_snapshot)"
@@ -61,7 +60,7 @@ def hold(lake: Ground) -> None:
 
 
 @pytest.mark.conforms("M-003")
-def test_what_an_external_engine_returns_is_checked_before_anything_is_committed(lake: Ground) -> None:
+def test_what_an_external_engine_returns_is_checked_before_anything_is_committed(lake: LakeDatabase) -> None:
     before = facts(lake)
     document = render_pass(run(lake, "external", dry_run=True))["plan"]
     assert (document["version"], document["engine"], document["settings"]["preset"]) == (1, "external", "modak")
@@ -83,7 +82,7 @@ def test_what_an_external_engine_returns_is_checked_before_anything_is_committed
 
 
 @pytest.mark.conforms("M-002")
-def test_icebergs_own_procedures_run_as_an_engine(lake: Ground) -> None:
+def test_icebergs_own_procedures_run_as_an_engine(lake: LakeDatabase) -> None:
     before = facts(lake)
     report = run(lake, "spark-procedures")
     assert (report.status, report.engine) == ("done", "spark-procedures"), report.sentence

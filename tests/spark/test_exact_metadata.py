@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntryStatus
 from pyiceberg.table import StaticTable
-from tests.spark.ground import Ground
-from tests.spark.lake import Lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import Lake
 
 from thermocline.lake.read.storage import LakeReader
 from thermocline.lake.read.table_metadata import read_lake_table
@@ -30,8 +30,12 @@ def columns_of(lake: Lake, *names: str, of: str = "data_files") -> list[Any]:
 
 
 @pytest.mark.conforms("M-196")
-def test_a_rewrite_leaves_ids_statistics_offsets_order_lineage_and_the_writers_own_notes(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, x double, name string", properties=", 'write.delete.mode'='merge-on-read'")
+def test_a_rewrite_leaves_ids_statistics_offsets_order_lineage_and_the_writers_own_notes(
+    lake_database: LakeDatabase,
+) -> None:
+    lake = Lake.make(
+        lake_database, "id bigint, x double, name string", properties=", 'write.delete.mode'='merge-on-read'"
+    )
     lake.run("alter table {t} set tblproperties ('format-version' = '3')")
     lake.run("insert into {t} select id * 7 % 600, id / 3, concat('name ', id % 7) from range(0, 600, 1, 3)")
     lake.run("alter table {t} write ordered by id")
@@ -61,10 +65,10 @@ def test_a_rewrite_leaves_ids_statistics_offsets_order_lineage_and_the_writers_o
 
 
 @pytest.mark.conforms("M-196")
-def test_every_rewrite_counts_nan_as_spark_did(ground: Ground) -> None:
+def test_every_rewrite_counts_nan_as_spark_did(lake_database: LakeDatabase) -> None:
     """A Parquet footer does not tell them: copied row groups have what their files had together, others are counted."""
     lake = Lake.make(
-        ground,
+        lake_database,
         "id bigint, x double, s struct<y: float, name: string>",
         properties=", 'write.delete.mode'='merge-on-read'",
     )
@@ -96,8 +100,10 @@ def test_every_rewrite_counts_nan_as_spark_did(ground: Ground) -> None:
 
 
 @pytest.mark.conforms("M-211")
-def test_outputs_and_merged_deletes_have_bounds_and_no_query_opens_more_files_than_before(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, x double, name string, day date", partitioned="day")
+def test_outputs_and_merged_deletes_have_bounds_and_no_query_opens_more_files_than_before(
+    lake_database: LakeDatabase,
+) -> None:
+    lake = Lake.make(lake_database, "id bigint, x double, name string, day date", partitioned="day")
     for day in ("2026-01-01", "2026-01-02"):
         lake.run(
             "insert into {t} select id, if(id = 7, double('NaN'), id / 3),"
@@ -148,9 +154,9 @@ def opened(lake: Lake) -> list[int]:
 
 
 @pytest.mark.conforms("M-212", "M-198")
-def test_files_that_stay_are_existing_with_the_snapshot_and_age_they_had(ground: Ground) -> None:
+def test_files_that_stay_are_existing_with_the_snapshot_and_age_they_had(lake_database: LakeDatabase) -> None:
     properties = ", 'write.delete.mode'='merge-on-read'"
-    lake = Lake.make(ground, "id bigint, part string", partitioned="part", properties=properties)
+    lake = Lake.make(lake_database, "id bigint, part string", partitioned="part", properties=properties)
     rows = lake.spark.range(0, 90).selectExpr("id", "if(id % 3 = 0, 'a', if(id % 3 = 1, 'b', 'c')) part").repartition(2)
     rows.writeTo(lake.sql_name).append()
     lake.append([(at, "a") for at in range(100, 110)])
@@ -187,9 +193,9 @@ def entries_of(lake: Lake) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.conforms("M-004")
-def test_only_expiry_removes_bytes_and_every_earlier_snapshot_is_read_as_it_was(ground: Ground) -> None:
+def test_only_expiry_removes_bytes_and_every_earlier_snapshot_is_read_as_it_was(lake_database: LakeDatabase) -> None:
     properties = ", 'write.delete.mode'='merge-on-read', 'commit.manifest-merge.enabled'='false'"
-    lake = Lake.make(ground, "id bigint, part string", properties=properties)
+    lake = Lake.make(lake_database, "id bigint, part string", properties=properties)
     for first in (0, 100):
         lake.append([(at, "x") for at in range(first, first + 100)], files=3)
     for row in (1, 2):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.spark.ground import Ground
-from tests.spark.swept_lake import Lake, make_lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.swept_table import SweptTable, make_lake
 
 from thermocline.catalog import safety
 from thermocline.catalog.maintenance import quarantine
@@ -28,13 +28,13 @@ MONTH = timedelta(days=30)
 
 
 @pytest.fixture
-def lake(ground: Ground) -> Iterator[Lake]:
-    with make_lake(ground) as lake:
+def lake(lake_database: LakeDatabase) -> Iterator[SweptTable]:
+    with make_lake(lake_database) as lake:
         yield lake
 
 
 @pytest.mark.conforms("M-097", "M-098")
-def test_expired_snapshots_take_with_them_what_only_they_name(lake: Lake) -> None:
+def test_expired_snapshots_take_with_them_what_only_they_name(lake: SweptTable) -> None:
     assert run_expire_snapshots(lake.context()).sentence == "no snapshots"
     for key in range(3):
         lake.append(key)
@@ -55,17 +55,17 @@ def test_expired_snapshots_take_with_them_what_only_they_name(lake: Lake) -> Non
 
 
 @pytest.mark.conforms("M-050", "M-100", "M-192")
-def test_branches_tags_and_staged_snapshots_stay_readable(lake: Lake) -> None:
+def test_branches_tags_and_staged_snapshots_stay_readable(lake: SweptTable) -> None:
     first = lake.append(1)
     lake.sql("alter table {t} create tag first_load")
     lake.sql("alter table {t} create branch audit retain 90 days with snapshot retention 2 snapshots")
     lake.append(2)
     lake.sql("delete from {t} where id = 1")
     lake.append(3)
-    lake.ground.spark.conf.set("spark.wap.id", "nightly")
+    lake.lake_database.spark.conf.set("spark.wap.id", "nightly")
     lake.sql("alter table {t} set tblproperties ('write.wap.enabled'='true')")
     lake.sql("insert into {t} values (4, 'to be audited')")
-    lake.ground.spark.conf.unset("spark.wap.id")
+    lake.lake_database.spark.conf.unset("spark.wap.id")
     staged = next(
         told["snapshot-id"] for told in lake.head.told["snapshots"] if told["summary"].get("wap.id") == "nightly"
     )
@@ -76,7 +76,7 @@ def test_branches_tags_and_staged_snapshots_stay_readable(lake: Lake) -> None:
 
 
 @pytest.mark.conforms("M-048", "M-191")
-def test_the_base_of_an_unfinished_operation_stays_and_so_does_all_that_came_after(lake: Lake) -> None:
+def test_the_base_of_an_unfinished_operation_stays_and_so_does_all_that_came_after(lake: SweptTable) -> None:
     snapshots = [lake.append(key) for key in range(4)]
     other = uuid.uuid4()
     lake.conn.execute(
@@ -91,7 +91,7 @@ def test_the_base_of_an_unfinished_operation_stays_and_so_does_all_that_came_aft
     assert own.counters["snapshots_expired"] == 2
 
 
-def test_a_pass_killed_before_its_commit_deletes_nothing_and_one_killed_after_it_is_finished(lake: Lake) -> None:
+def test_a_pass_killed_before_its_commit_deletes_nothing_and_one_killed_after_it_is_finished(lake: SweptTable) -> None:
     for key in range(3):
         lake.append(key)
     lake.sql("delete from {t} where id = 0")
@@ -108,7 +108,7 @@ def test_a_pass_killed_before_its_commit_deletes_nothing_and_one_killed_after_it
 
 
 @pytest.mark.conforms("M-194", "M-203")
-def test_tables_whose_files_may_be_shared_are_left_alone(lake: Lake) -> None:
+def test_tables_whose_files_may_be_shared_are_left_alone(lake: SweptTable) -> None:
     lake.append(1)
     lake.append(2)
     lake.sql("alter table {t} set tblproperties ('gc.enabled'='false')")
@@ -121,10 +121,10 @@ def test_tables_whose_files_may_be_shared_are_left_alone(lake: Lake) -> None:
     assert len(lake.files()) < len(before) + 2
 
 
-def test_a_file_added_by_reference_is_not_deleted_with_its_snapshot(lake: Lake, tmp_path: Path) -> None:
+def test_a_file_added_by_reference_is_not_deleted_with_its_snapshot(lake: SweptTable, tmp_path: Path) -> None:
     outside = tmp_path / "elsewhere"
-    lake.ground.spark.range(3).selectExpr("id", "cast(id as string) as body").write.parquet(str(outside))
-    lake.ground.spark.sql(
+    lake.lake_database.spark.range(3).selectExpr("id", "cast(id as string) as body").write.parquet(str(outside))
+    lake.lake_database.spark.sql(
         f"call thermocline.system.add_files(table => 'lab.events', source_table => '`parquet`.`{outside}`')"
     )
     shared = set(outside.rglob("*.parquet"))
@@ -138,7 +138,7 @@ def test_a_file_added_by_reference_is_not_deleted_with_its_snapshot(lake: Lake, 
 
 @pytest.mark.conforms("M-102", "M-103", "M-107", "M-193")
 def test_the_sweep_takes_what_nothing_names_and_leaves_the_young_the_staged_and_all_kinds_of_references(
-    lake: Lake,
+    lake: SweptTable,
 ) -> None:
     lake.append(1)
     lake.sql("alter table {t} create tag t1")
@@ -172,7 +172,7 @@ def test_the_sweep_takes_what_nothing_names_and_leaves_the_young_the_staged_and_
     assert run_remove_orphans(lake.context()).status == "skipped"
 
 
-def test_a_grace_period_of_minutes_still_leaves_foreign_writers_a_day(lake: Lake) -> None:
+def test_a_grace_period_of_minutes_still_leaves_foreign_writers_a_day(lake: SweptTable) -> None:
     lake.append(1)
     file = lake.leave("data/foreign-upload.parquet", hours=20)
     assert run_remove_orphans(lake.context(orphan_grace_ms=60_000)).status == "skipped"
@@ -182,7 +182,7 @@ def test_a_grace_period_of_minutes_still_leaves_foreign_writers_a_day(lake: Lake
 
 @pytest.mark.conforms("M-182")
 @pytest.mark.parametrize("spelled", ["double//slash", "per%63ent", "UPPER"])
-def test_a_file_that_is_named_under_another_spelling_stops_the_sweep(lake: Lake, spelled: str) -> None:
+def test_a_file_that_is_named_under_another_spelling_stops_the_sweep(lake: SweptTable, spelled: str) -> None:
     lake.append(1)
     orphan = lake.leave("data/orphan.parquet", hours=24 * 9)
     real = lake.leave(
@@ -199,16 +199,16 @@ def test_a_file_that_is_named_under_another_spelling_stops_the_sweep(lake: Lake,
     assert real.exists()
 
 
-def test_two_tables_in_one_folder_are_not_swept_and_a_table_inside_another_is_left_alone(lake: Lake) -> None:
+def test_two_tables_in_one_folder_are_not_swept_and_a_table_inside_another_is_left_alone(lake: SweptTable) -> None:
     lake.append(1)
     inner = f"{lake.head.location}/data/inner"
-    lake.ground.spark.sql(f"create table thermocline.lab.inner (id bigint) using iceberg location '{inner}'")
-    lake.ground.spark.sql("insert into thermocline.lab.inner values (1)")
+    lake.lake_database.spark.sql(f"create table thermocline.lab.inner (id bigint) using iceberg location '{inner}'")
+    lake.lake_database.spark.sql("insert into thermocline.lab.inner values (1)")
     for path in lake.folder.rglob("inner/**/*.parquet"):
         lake.age(path, hours=24 * 30)
     assert run_remove_orphans(lake.context()).counters["orphans_removed"] == 0
-    assert lake.ground.spark.table("thermocline.lab.inner").count() == 1
-    lake.ground.spark.sql(
+    assert lake.lake_database.spark.table("thermocline.lab.inner").count() == 1
+    lake.lake_database.spark.sql(
         f"create table thermocline.lab.twin (id bigint) using iceberg location '{lake.head.location}'"
     )
     with pytest.raises(FolderShared, match=r"lab\.events and lab\.twin have their files in one folder"):
@@ -216,7 +216,7 @@ def test_two_tables_in_one_folder_are_not_swept_and_a_table_inside_another_is_le
 
 
 @pytest.mark.conforms("M-109")
-def test_orphans_can_be_moved_aside_and_come_back(lake: Lake) -> None:
+def test_orphans_can_be_moved_aside_and_come_back(lake: SweptTable) -> None:
     lake.append(1)
     file = lake.leave("data/orphan.parquet", hours=24 * 9)
     day = 24 * 3_600_000
@@ -233,7 +233,7 @@ def test_orphans_can_be_moved_aside_and_come_back(lake: Lake) -> None:
     assert quarantine.read_notes(lake.conn, lake.owner) == ()
 
 
-def test_old_metadata_files_go_when_the_log_has_let_go_of_them_and_no_pin_names_them(lake: Lake) -> None:
+def test_old_metadata_files_go_when_the_log_has_let_go_of_them_and_no_pin_names_them(lake: SweptTable) -> None:
     lake.sql("alter table {t} set tblproperties ('write.metadata.previous-versions-max'='2')")
     for key in range(5):
         lake.append(key)
@@ -248,7 +248,7 @@ def test_old_metadata_files_go_when_the_log_has_let_go_of_them_and_no_pin_names_
 
 
 @pytest.mark.conforms("M-110", "M-112", "M-113")
-def test_manifests_become_few_and_no_file_or_sequence_number_changes(lake: Lake) -> None:
+def test_manifests_become_few_and_no_file_or_sequence_number_changes(lake: SweptTable) -> None:
     assert run_rewrite_manifests(lake.context()).sentence == "no current snapshot"
     lake.sql("alter table {t} set tblproperties ('commit.manifest-merge.enabled'='false')")
     for key in range(4):
@@ -268,7 +268,7 @@ def test_manifests_become_few_and_no_file_or_sequence_number_changes(lake: Lake)
     assert lake.rows() == [(key, f"row {key}") for key in range(4)]
 
 
-def test_a_file_that_cannot_be_deleted_is_told_and_tried_again(lake: Lake) -> None:
+def test_a_file_that_cannot_be_deleted_is_told_and_tried_again(lake: SweptTable) -> None:
     for key in range(2):
         lake.append(key)
     stubborn = lake.folder / "data" / "folder-in-the-way.parquet"
@@ -281,7 +281,7 @@ def test_a_file_that_cannot_be_deleted_is_told_and_tried_again(lake: Lake) -> No
     assert safety.read_doomed(lake.conn, lake.owner) == ((f"file:{stubborn}", 5),)
 
 
-def test_a_pass_that_cannot_read_its_bounds_does_nothing(lake: Lake) -> None:
+def test_a_pass_that_cannot_read_its_bounds_does_nothing(lake: SweptTable) -> None:
     lake.append(1)
     lake.append(2)
     before = lake.files()
@@ -291,17 +291,19 @@ def test_a_pass_that_cannot_read_its_bounds_does_nothing(lake: Lake) -> None:
     assert lake.files() == before
 
 
-def test_the_command_brings_quarantined_files_back(lake: Lake) -> None:
+def test_the_command_brings_quarantined_files_back(lake: SweptTable) -> None:
     lake.append(1)
     file = lake.leave("data/orphan.parquet", hours=24 * 9)
     run_remove_orphans(lake.context(orphan_quarantine_ms=24 * 3_600_000))
-    assert restore_orphans(lake.ground.dsn, lake.name).sentence == "lab.events: 1 file(s) came back from quarantine"
+    assert (
+        restore_orphans(lake.lake_database.dsn, lake.name).sentence == "lab.events: 1 file(s) came back from quarantine"
+    )
     assert file.exists()
-    assert not restore_orphans(lake.ground.dsn, lake.name).changed
+    assert not restore_orphans(lake.lake_database.dsn, lake.name).changed
 
 
 @pytest.mark.conforms("M-204")
-def test_the_main_branch_keeps_its_own_retention_settings(lake: Lake) -> None:
+def test_the_main_branch_keeps_its_own_retention_settings(lake: SweptTable) -> None:
     for key in range(4):
         lake.append(key)
     update = lake.head.table.manageSnapshots()

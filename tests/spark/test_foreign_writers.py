@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.ground import Ground
-from tests.spark.lake import Lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import Lake
 
 from thermocline.lake.read.health_facts import read_health_facts
 from thermocline.maintain.operations.remove_orphans import run_remove_orphans
@@ -50,11 +50,11 @@ def table_of(first: int) -> pa.Table:
 
 @pytest.mark.conforms("M-208")
 def test_files_of_every_encoding_are_merged_and_a_lower_case_format_and_relative_manifests_are_read(
-    ground: Ground,
+    lake_database: LakeDatabase,
 ) -> None:
     """Iceberg's own library cannot open a manifest by a relative path, so such a table is seen and swept, and not
     rewritten."""
-    lake = Lake.make(ground, "id bigint, x double, name string")
+    lake = Lake.make(lake_database, "id bigint, x double, name string")
     for number, options in enumerate(ENCODINGS):
         lake.add_file(table_of(40 * number), **options)
     rows = lake.rows()
@@ -144,8 +144,8 @@ def patch_avro(path: Path, old: bytes, new: bytes) -> None:
 
 
 @pytest.mark.conforms("M-076")
-def test_position_deletes_name_their_files_in_any_spelling(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, x double, name string")
+def test_position_deletes_name_their_files_in_any_spelling(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id bigint, x double, name string")
     paths = [lake.add_file(table_of(40 * number)) for number in range(5)]
     plain = [without_file_scheme(path) for path in paths]
     said = [f"file://{plain[0]}", f"file:{plain[1]}", plain[2], "data/" + Path(plain[3]).name]
@@ -160,8 +160,8 @@ def test_position_deletes_name_their_files_in_any_spelling(ground: Ground) -> No
 
 
 @pytest.mark.conforms("M-207")
-def test_files_of_several_schemas_and_specs_are_compacted_each_in_its_own_spec(ground: Ground) -> None:
-    lake = Lake.make(ground, "id int, amount decimal(9,2), ratio float, note string, s struct<a: int>")
+def test_files_of_several_schemas_and_specs_are_compacted_each_in_its_own_spec(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id int, amount decimal(9,2), ratio float, note string, s struct<a: int>")
     lake.run("insert into {t} select id, 1.25, 0.5, 'old', named_struct('a', 1) from range(0, 40, 1, 2)")
     for change in (
         "alter column id type bigint",

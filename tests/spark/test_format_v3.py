@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.ground import Ground
-from tests.spark.lake import Lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import Lake
 
 from thermocline.errors.maintenance import FormatVersionUnsupported, LakeTypeUnknown
 from thermocline.lake.read.table_metadata import read_lake_table
@@ -24,8 +24,8 @@ from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manife
 MODES = ", 'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'merge-on-read'"
 
 
-def make(ground: Ground, columns: str = "id bigint, name string", **changes: Any) -> Lake:
-    lake = Lake.make(ground, columns, properties=MODES, **changes)
+def make(lake_database: LakeDatabase, columns: str = "id bigint, name string", **changes: Any) -> Lake:
+    lake = Lake.make(lake_database, columns, properties=MODES, **changes)
     lake.run("alter table {t} set tblproperties ('format-version' = '3')")
     return lake
 
@@ -41,8 +41,8 @@ def puffins(lake: Lake) -> set[Path]:
 
 
 @pytest.mark.conforms("M-189")
-def test_a_deletion_vector_leaves_with_its_file_and_every_row_keeps_its_lineage(ground: Ground) -> None:
-    lake = make(ground, "id bigint, part string", partitioned="part")
+def test_a_deletion_vector_leaves_with_its_file_and_every_row_keeps_its_lineage(lake_database: LakeDatabase) -> None:
+    lake = make(lake_database, "id bigint, part string", partitioned="part")
     for part in ("a", "b"):
         lake.append([(at, part) for at in range(60)], files=2)
     lake.run("delete from {t} where id % 7 = 3")
@@ -62,8 +62,8 @@ def test_a_deletion_vector_leaves_with_its_file_and_every_row_keeps_its_lineage(
 
 
 @pytest.mark.conforms("M-206")
-def test_rows_keep_their_lineage_when_files_are_rewritten_again_sorted_or_upgraded(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, name string", properties=MODES)
+def test_rows_keep_their_lineage_when_files_are_rewritten_again_sorted_or_upgraded(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id bigint, name string", properties=MODES)
     lake.append([(at * 7 % 50, f"name {at}") for at in range(50)], files=3)
     lake.run("alter table {t} set tblproperties ('format-version' = '3')")
     assert lake.compact().status == "done", "before any row has an id"
@@ -93,8 +93,8 @@ def test_rows_keep_their_lineage_when_files_are_rewritten_again_sorted_or_upgrad
     assert with_lineage(lake) == before
 
 
-def test_expiry_sweep_and_manifests_know_the_files_of_deletion_vectors(ground: Ground) -> None:
-    lake = make(ground)
+def test_expiry_sweep_and_manifests_know_the_files_of_deletion_vectors(lake_database: LakeDatabase) -> None:
+    lake = make(lake_database)
     for first in (0, 100):
         lake.append([(at, "x") for at in range(first, first + 100)], files=2)
     lake.run("delete from {t} where id % 9 = 1")
@@ -112,11 +112,11 @@ def test_expiry_sweep_and_manifests_know_the_files_of_deletion_vectors(ground: G
     assert (puffins(lake), with_lineage(lake)) == (set(), rows)
 
 
-def test_what_a_column_reads_as_in_older_files_is_written_out(ground: Ground) -> None:
-    lake = make(ground)
+def test_what_a_column_reads_as_in_older_files_is_written_out(lake_database: LakeDatabase) -> None:
+    lake = make(lake_database)
     for first in (0, 10):
         lake.append([(at, "a") for at in range(first, first + 10)])
-    iceberg: Any = ground.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+    iceberg: Any = lake_database.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
     update = lake.head().table.updateSchema()
     for name, kind, value in (
         ("n", "int", 5),
@@ -127,7 +127,7 @@ def test_what_a_column_reads_as_in_older_files_is_written_out(ground: Ground) ->
         literal = iceberg.expressions.Expressions.lit(value).to(iceberg.types.Types.fromPrimitiveString(kind))
         update = update.addColumn(name, iceberg.types.Types.fromPrimitiveString(kind), literal)
     update.commit()
-    ground.spark.sql(f"refresh table {lake.sql_name}")
+    lake_database.spark.sql(f"refresh table {lake.sql_name}")
     before = with_lineage(lake)
     assert before[0][2:4] == (5, "it's")
     assert lake.compact().status == "done"
@@ -141,9 +141,11 @@ def test_what_a_column_reads_as_in_older_files_is_written_out(ground: Ground) ->
 _AT = "2026-02-03T04:05:06.000007+00:00"
 
 
-def test_nanoseconds_and_columns_without_a_type_are_kept_and_other_types_are_refused_by_name(ground: Ground) -> None:
+def test_nanoseconds_and_columns_without_a_type_are_kept_and_other_types_are_refused_by_name(
+    lake_database: LakeDatabase,
+) -> None:
     lake = of_types(
-        ground, "kept", {"id": "long", "at": "timestamp_ns", "zoned": "timestamptz_ns", "nothing": "unknown"}
+        lake_database, "kept", {"id": "long", "at": "timestamp_ns", "zoned": "timestamptz_ns", "nothing": "unknown"}
     )
     for first in (0, 1):
         add_nanoseconds(lake, first)
@@ -154,14 +156,14 @@ def test_nanoseconds_and_columns_without_a_type_are_kept_and_other_types_are_ref
     assert [value.value for value in table.column("at")] == [1, 1_000_000_001]
     assert table.column("_row_id").to_pylist() == [0, 1]
     for kind in ("geometry", "geography"):
-        refused = of_types(ground, kind, {"id": "long", "shape": kind}, rows=True).compact()
+        refused = of_types(lake_database, kind, {"id": "long", "shape": kind}, rows=True).compact()
         assert refused.status == "failed"
         assert f"Column shape has type {kind}" in refused.sentence
-    ground.spark.sql(
+    lake_database.spark.sql(
         "create table thermocline.db.variants (id bigint, v variant) using iceberg tblproperties "
         "('format-version' = '3')"
     )
-    other = Lake.adopt(ground, "variants")
+    other = Lake.adopt(lake_database, "variants")
     other.run("insert into {t} select id, parse_json('[1]') from range(4)")
     with pytest.raises(LakeTypeUnknown, match=r"Column v of lake table .* is variant"):
         read_lake_table(other.head().metadata_location)
@@ -169,10 +171,10 @@ def test_nanoseconds_and_columns_without_a_type_are_kept_and_other_types_are_ref
     assert (refused.status, "Column v has type variant" in refused.sentence) == ("failed", True)
 
 
-def of_types(ground: Ground, table: str, columns: dict[str, str], *, rows: bool = False) -> Lake:
+def of_types(lake_database: LakeDatabase, table: str, columns: dict[str, str], *, rows: bool = False) -> Lake:
     """A table with columns that Spark has no types for."""
-    jvm: Any = ground.spark._jvm
-    ground.spark.sql("create namespace if not exists thermocline.db")
+    jvm: Any = lake_database.spark._jvm
+    lake_database.spark.sql("create namespace if not exists thermocline.db")
     fields = [
         {"id": at, "name": name, "required": False, "type": kind}
         for at, (name, kind) in enumerate(columns.items(), start=1)
@@ -180,12 +182,14 @@ def of_types(ground: Ground, table: str, columns: dict[str, str], *, rows: bool 
     schema = jvm.org.apache.iceberg.SchemaParser.fromJson(
         json.dumps({"type": "struct", "schema-id": 0, "fields": fields})
     )
-    catalog = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(ground.spark._jsparkSession, "thermocline")
-    space: Any = ground.spark.sparkContext._gateway.new_array(jvm.java.lang.String, 1)  # type: ignore[union-attr]
+    catalog = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(
+        lake_database.spark._jsparkSession, "thermocline"
+    )
+    space: Any = lake_database.spark.sparkContext._gateway.new_array(jvm.java.lang.String, 1)  # type: ignore[union-attr]
     space[0] = "db"
     name = jvm.org.apache.iceberg.catalog.TableIdentifier.of(jvm.org.apache.iceberg.catalog.Namespace.of(space), table)
     catalog.createTable(name, schema, jvm.org.apache.iceberg.PartitionSpec.unpartitioned(), {"format-version": "3"})
-    lake = Lake.adopt(ground, table)
+    lake = Lake.adopt(lake_database, table)
     if rows:
         lake.add_file(
             pa.table(
@@ -207,8 +211,8 @@ def add_nanoseconds(lake: Lake, second: int) -> None:
     )
 
 
-def test_a_version_nobody_knows_is_refused_by_its_number_before_any_work(ground: Ground) -> None:
-    lake = make(ground)
+def test_a_version_nobody_knows_is_refused_by_its_number_before_any_work(lake_database: LakeDatabase) -> None:
+    lake = make(lake_database)
     lake.append([(1, "a"), (2, "b")], files=2)
     lake.run("alter table {t} set tblproperties ('format-version' = '4')")
     files = set(Path(lake.head().location.removeprefix("file:")).rglob("*"))
@@ -226,9 +230,9 @@ def test_a_version_nobody_knows_is_refused_by_its_number_before_any_work(ground:
 
 
 def test_deletion_vectors_that_arrive_meanwhile_are_moved_along_and_those_taken_back_cost_the_bin(
-    ground: Ground,
+    lake_database: LakeDatabase,
 ) -> None:
-    lake = make(ground)
+    lake = make(lake_database)
     lake.append([(at, f"name {at}") for at in range(40)], files=2)
     lake.append([(at, f"name {at}") for at in range(40, 60)])
     lake.run("delete from {t} where id % 10 = 3")
@@ -250,8 +254,10 @@ def test_deletion_vectors_that_arrive_meanwhile_are_moved_along_and_those_taken_
     assert 71 in {row[0] for row in lake.rows()}
 
 
-def test_equality_deletes_become_deletion_vectors_that_hold_what_was_deleted_before(ground: Ground) -> None:
-    lake = make(ground)
+def test_equality_deletes_become_deletion_vectors_that_hold_what_was_deleted_before(
+    lake_database: LakeDatabase,
+) -> None:
+    lake = make(lake_database)
     lake.append([(at, f"name {at}") for at in range(40)], files=2)
     lake.run("delete from {t} where id in (3, 33)")
     lake.delete_equal({"id": pa.int64()}, [(4,), (34,), (99,)])

@@ -24,8 +24,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyiceberg.manifest import DataFileContent, ManifestContent
-from tests.spark.ground import Ground
-from tests.spark.lake import Lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import Lake
 
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.core.policy.policy import Policy
@@ -117,7 +117,7 @@ class History:
         """Somebody's unfinished operation began here."""
         snapshot = self.lake.head().snapshot_id
         if snapshot is not None:
-            with closing(self.lake.ground.connect()) as conn:
+            with closing(self.lake.lake_database.connect()) as conn:
                 conn.execute(
                     "insert into thermocline.op_log (op_id, lake_id, kind, phase, base_snapshot, worker)"
                     " values (%s, %s, 'maintain', 'intent', %s, 'x')",
@@ -134,7 +134,7 @@ class History:
             file.write_bytes(b"not yet committed")
         long_ago = time.time() - 40 * 24 * 3600
         os.utime(staged, (long_ago, long_ago))
-        with closing(self.lake.ground.connect()) as conn:
+        with closing(self.lake.lake_database.connect()) as conn:
             conn.execute(
                 "insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, %s)",
                 [f"file:{staged}", self.lake.lake_id, uuid.uuid4()],
@@ -156,7 +156,7 @@ class History:
         if self.lake.head().snapshot_id is None:
             return {}
         seen: dict[str, Any] = {"main": self.lake.spark_rows()}
-        by_duckdb = self.lake.ground.lake_by_duckdb(self.lake.name)
+        by_duckdb = self.lake.lake_database.lake_by_duckdb(self.lake.name)
         if by_duckdb.column_names == self.columns:  # DuckDB reads a snapshot with the schema of its time
             assert sorted(map(repr, seen["main"])) == sorted(repr(tuple(row.values())) for row in by_duckdb.to_pylist())
         for place in (*(f"'{ref}'" for ref in self.refs), *map(str, self.held)):
@@ -186,9 +186,11 @@ class History:
     max_examples=HISTORIES, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, phases=PHASES
 )
 @given(history=histories)
-def test_maintenance_at_any_point_changes_no_row_of_any_ref(ground: Ground, history: list[tuple[str, Any]]) -> None:
+def test_maintenance_at_any_point_changes_no_row_of_any_ref(
+    lake_database: LakeDatabase, history: list[tuple[str, Any]]
+) -> None:
     properties = ", 'write.delete.mode'='merge-on-read', 'commit.manifest-merge.enabled'='false'"
-    lake = Lake.make(ground, "id bigint, body string", table=f"t_{uuid.uuid4().hex[:8]}", properties=properties)
+    lake = Lake.make(lake_database, "id bigint, body string", table=f"t_{uuid.uuid4().hex[:8]}", properties=properties)
     lake.policy = Policy(rewrite_min_input_files=2, manifest_rewrite_min_manifests=2)
     lake.now = datetime.now(UTC) + timedelta(days=60)
     run = History(lake)

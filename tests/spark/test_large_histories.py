@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 from bench.lake_history import LakeHistory
-from tests.spark.ground import Ground
-from tests.spark.swept_lake import Lake, make_lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.swept_table import SweptTable, make_lake
 
 from thermocline.core.policy.keys import preset_value
 from thermocline.lake.read.manifest_list import read_manifest_facts
@@ -22,13 +22,13 @@ WEEK_MS = 7 * 24 * 3_600_000
 
 
 @pytest.fixture
-def lake(ground: Ground) -> Iterator[Lake]:
-    with make_lake(ground, "id bigint, part bigint") as lake:
+def lake(lake_database: LakeDatabase) -> Iterator[SweptTable]:
+    with make_lake(lake_database, "id bigint, part bigint") as lake:
         lake.sql("alter table {t} add partition field part")
         yield lake
 
 
-def opened_for(lake: Lake, part: int) -> tuple[int, int]:
+def opened_for(lake: SweptTable, part: int) -> tuple[int, int]:
     """How many manifests the table has, and how many of them a plan of one partition has to open."""
     snapshot = read_lake_table(lake.head.metadata_location).metadata.current_snapshot()
     assert snapshot is not None
@@ -42,7 +42,7 @@ def opened_for(lake: Lake, part: int) -> tuple[int, int]:
 
 
 @pytest.mark.conforms("M-115")
-def test_a_rewrite_leaves_a_twentieth_of_the_list_and_a_plan_opens_a_tenth(lake: Lake) -> None:
+def test_a_rewrite_leaves_a_twentieth_of_the_list_and_a_plan_opens_a_tenth(lake: SweptTable) -> None:
     """That it happens weekly is proved in tests/postgres/test_passes.py; the times of plans are in bench/upkeep."""
     assert preset_value("artemis", "manifest_rewrite_interval_ms") == WEEK_MS
     made = LakeHistory(lake.head)
@@ -60,7 +60,7 @@ def test_a_rewrite_leaves_a_twentieth_of_the_list_and_a_plan_opens_a_tenth(lake:
     assert after[1] <= before[1] / 10, (before, after)
 
 
-def test_snapshots_that_foreign_writers_gave_small_numbers_expire_too(lake: Lake) -> None:
+def test_snapshots_that_foreign_writers_gave_small_numbers_expire_too(lake: SweptTable) -> None:
     made = LakeHistory(lake.head)
     made.commit([[made.manifest([number], (1,), number)] for number in range(1, 4)])
     done = run_expire_snapshots(

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from tests.spark.ground import Ground
-from tests.spark.swept_lake import Lake, make_lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.swept_table import SweptTable, make_lake
 
 from thermocline.maintain.operations import remove_orphans as orphans_module
 from thermocline.maintain.operations.remove_orphans import run_remove_orphans
@@ -20,12 +20,12 @@ MILLION = 1_000_000
 
 
 @pytest.fixture
-def lake(ground: Ground) -> Iterator[Lake]:
-    with make_lake(ground) as lake:
+def lake(lake_database: LakeDatabase) -> Iterator[SweptTable]:
+    with make_lake(lake_database) as lake:
         yield lake
 
 
-def leave_many(lake: Lake, folder: str, count: int) -> None:
+def leave_many(lake: SweptTable, folder: str, count: int) -> None:
     place = lake.folder / folder
     place.mkdir(parents=True, exist_ok=True)
     old = time.time() - 30 * 24 * 3600
@@ -36,7 +36,7 @@ def leave_many(lake: Lake, folder: str, count: int) -> None:
 
 
 @pytest.mark.conforms("M-108")
-def test_a_million_files_fit_into_the_memory_limit(lake: Lake) -> None:
+def test_a_million_files_fit_into_the_memory_limit(lake: SweptTable) -> None:
     """By what each file more costs, all of them in one folder and all orphans; a million are swept in bench/upkeep."""
     lake.append(1)
 
@@ -62,7 +62,7 @@ class CutOff(Exception):
 
 @pytest.mark.conforms("M-108")
 def test_a_sweep_that_is_cut_off_goes_on_where_it_was_and_judges_anew_what_it_had_found(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: SweptTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(orphans_module, "_SAVE_EVERY_SECONDS", 0)
     lake.append(1)

@@ -6,14 +6,12 @@ from __future__ import annotations
 import logging
 import re
 import shutil
-from collections.abc import Callable
 from contextlib import closing
 
 import pytest
-from tests.spark.ground import Ground
-from tests.told import Told
+from tests.commands import CommandResult, RunCommand, run_command
+from tests.spark.lake_database import LakeDatabase
 
-from thermocline.cli.main import run
 from thermocline.lake.read import table_metadata as metadata
 from thermocline.maintain.health import collect_health
 from thermocline.runtime.settings import Settings
@@ -22,34 +20,36 @@ TABLE = "thermocline.lab.readings"
 
 
 @pytest.fixture
-def told(ground: Ground, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
+def command(
+    lake_database: LakeDatabase, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> RunCommand:
     """Runs a command in this process, whose Spark it shares."""
     monkeypatch.setenv("THERMOCLINE_SPARK_MASTER", "local[2,2]")
-    monkeypatch.setenv("THERMOCLINE_WAREHOUSE", str(ground.warehouse))
-    ground.spark.sql("create namespace if not exists thermocline.lab")
-    ground.spark.sql(f"create table {TABLE} (id bigint, day date, note string) using iceberg partitioned by (day)")
+    monkeypatch.setenv("THERMOCLINE_WAREHOUSE", str(lake_database.warehouse))
+    lake_database.spark.sql("create namespace if not exists thermocline.lab")
+    lake_database.spark.sql(
+        f"create table {TABLE} (id bigint, day date, note string) using iceberg partitioned by (day)"
+    )
     for number in range(6):
-        ground.spark.sql(
+        lake_database.spark.sql(
             f"insert into {TABLE} select id, date '2026-01-01', 'n' from range({number * 10}, {number * 10 + 10}, 1, 1)"
         )
 
-    def command(*arguments: str) -> Told:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as leaving:
-            run([*arguments, "--dsn", ground.dsn, "--dir", str(ground.warehouse.parent)])
-        seen = capsys.readouterr()
-        return Told(int(leaving.value.code or 0), seen.out, seen.err)
+    def command(*arguments: str) -> CommandResult:
+        return run_command(capsys, *arguments, "--dsn", lake_database.dsn, "--dir", str(lake_database.warehouse.parent))
 
     assert command("lake", "add", "lab.readings").code == 0
     return command
 
 
 @pytest.mark.conforms("M-051", "M-152", "M-154", "M-157", "M-174", "M-175", "M-176", "M-177", "M-180")
-def test_a_pass_is_planned_run_journaled_and_seen_in_the_health(ground: Ground, told: Callable[..., Told]) -> None:
-    settings = Settings(dsn=ground.dsn, warehouse=str(ground.warehouse))
-    with closing(ground.connect()) as conn:
+def test_a_pass_is_planned_run_journaled_and_seen_in_the_health(
+    lake_database: LakeDatabase, command: RunCommand
+) -> None:
+    settings = Settings(dsn=lake_database.dsn, warehouse=str(lake_database.warehouse))
+    with closing(lake_database.connect()) as conn:
         collect_health(conn, settings)
-    told(
+    command(
         "policy",
         "lab.readings",
         "--preset",
@@ -60,12 +60,12 @@ def test_a_pass_is_planned_run_journaled_and_seen_in_the_health(ground: Ground, 
         "snapshot_retention_ms=1",
     )
 
-    dry = told("maintain", "lab.readings", "--dry-run", "--json").document()
+    dry = command("maintain", "lab.readings", "--dry-run", "--json").document()
     assert (dry["dry_run"], dry["pass_id"]) == (True, None)
     assert set(dry["bounds"]) == {"floor_snapshot", "floor_holder", "protected_snapshots", "protected_files"}
-    assert ground.rows("select count(*) from thermocline.op_log") == [(0,)]
+    assert lake_database.rows("select count(*) from thermocline.op_log") == [(0,)]
 
-    done = told("maintain", "lab.readings", "--json")
+    done = command("maintain", "lab.readings", "--json")
     report = done.document()
     assert done.code == 0, report["sentence"]
     assert re.fullmatch(
@@ -111,54 +111,54 @@ def test_a_pass_is_planned_run_journaled_and_seen_in_the_health(ground: Ground, 
         "bytes_written",
     }
     assert keys | {"bytes_freed"} <= set(report["results"])
-    ((kept, bounds),) = ground.rows("select counters, bounds from thermocline.op_log where kind = 'maintain'")
+    ((kept, bounds),) = lake_database.rows("select counters, bounds from thermocline.op_log where kind = 'maintain'")
     assert (kept["rewritten_files"], kept["added_files"], kept["expired_snapshots"]) == (6, 1, 6)
     assert bounds["protected_files"] >= 0
 
-    shown = told("show", "lab.readings", "--json").document()["lake_health"]
+    shown = command("show", "lab.readings", "--json").document()["lake_health"]
     assert (shown["stats"]["files"], shown["stats"]["snapshots"], shown["stats"]["small_files_removed"]) == (1, 2, 6)
     assert {s["operation"]: s["status"] for s in shown["operations"]}["compact"] == "successful"
-    text = told("show", "lab.readings").out
+    text = command("show", "lab.readings").out
     assert "█" in text
     assert "clustering   depth 1 on day" in text
-    check_unchanged_needs_no_manifest(ground, settings)
-    again = told("maintain", "lab.readings", "--operations", "compact")
+    check_unchanged_needs_no_manifest(lake_database, settings)
+    again = command("maintain", "lab.readings", "--operations", "compact")
     assert again.out.startswith("compact: no files eligible for compaction")
 
 
-def check_unchanged_needs_no_manifest(ground: Ground, settings: Settings) -> None:
+def check_unchanged_needs_no_manifest(lake_database: LakeDatabase, settings: Settings) -> None:
     """With every manifest out of the way, the health of an unchanged table is still collected."""
-    folder = next(ground.warehouse.glob("lab/readings*/metadata"))
+    folder = next(lake_database.warehouse.glob("lab/readings*/metadata"))
     metadata._MANIFESTS.clear()
     metadata._read_snapshot_files.cache_clear()
     hidden = folder.rename(folder.with_name("hidden"))
     folder.mkdir()
     for file in hidden.glob("*.json"):
         shutil.copy(file, folder)
-    with closing(ground.connect()) as conn:
+    with closing(lake_database.connect()) as conn:
         collect_health(conn, settings)
-        told = conn.execute(
+        collected = conn.execute(
             "select problem, checked_at > at from thermocline.lake_stats order by id desc limit 1"
         ).fetchone()
     shutil.rmtree(folder)
     hidden.rename(folder)
-    assert told == (None, True)
+    assert collected == (None, True)
 
 
 @pytest.mark.conforms("M-155")
-@pytest.mark.usefixtures("told")
+@pytest.mark.usefixtures("command")
 def test_a_warning_is_logged_once_when_it_comes_and_once_when_it_goes(
-    ground: Ground, caplog: pytest.LogCaptureFixture
+    lake_database: LakeDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings = Settings(dsn=ground.dsn, warehouse=str(ground.warehouse))
-    ground.spark.sql(f"alter table {TABLE} set tblproperties ('history.expire.min-snapshots-to-keep' = 'few')")
-    with closing(ground.connect()) as conn, caplog.at_level(logging.INFO, logger="thermocline.health"):
+    settings = Settings(dsn=lake_database.dsn, warehouse=str(lake_database.warehouse))
+    lake_database.spark.sql(f"alter table {TABLE} set tblproperties ('history.expire.min-snapshots-to-keep' = 'few')")
+    with closing(lake_database.connect()) as conn, caplog.at_level(logging.INFO, logger="thermocline.health"):
         for _ in range(3):
             collect_health(conn, settings)
         assert conn.execute(
             "select jsonb_array_length(warnings) from thermocline.lake_stats order by id desc limit 1"
         ).fetchone() == (1,)
-        ground.spark.sql(f"alter table {TABLE} unset tblproperties ('history.expire.min-snapshots-to-keep')")
+        lake_database.spark.sql(f"alter table {TABLE} unset tblproperties ('history.expire.min-snapshots-to-keep')")
         for _ in range(2):
             collect_health(conn, settings)
     logged = [(record.levelname, record.getMessage().split(" = ")[0]) for record in caplog.records]

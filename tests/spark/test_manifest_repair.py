@@ -10,16 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.ground import Ground
-from tests.spark.lake import Lake
-from tests.spark.test_file_bounds import (
-    LONG,
-    SCHEMA,
-    assert_every_row_is_found,
-    count_by_spark,
-    plain_rows,
-    strange_rows,
-)
+from tests.spark.extreme_rows import LONG, SCHEMA, assert_every_row_is_found, count_by_spark, plain_rows, strange_rows
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import Lake
 
 from thermocline.lake.commit.java_metrics import java_metrics
 from thermocline.lake.commit.java_values import list_of_longs
@@ -36,7 +29,7 @@ MERGE_ON_READ = ", 'write.delete.mode' = 'merge-on-read'"
 
 def repair(lake: Lake) -> ManifestRepair:
     return repair_table_manifests(
-        lake.ground.dsn, lake.name, settings=Settings(dsn=lake.ground.dsn), spark=lambda: lake.spark
+        lake.lake_database.dsn, lake.name, settings=Settings(dsn=lake.lake_database.dsn), spark=lambda: lake.spark
     )
 
 
@@ -60,9 +53,14 @@ def ages(lake: Lake) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.conforms("M-219")
-def test_entries_that_lie_are_found_by_column_and_put_right_with_every_files_age(ground: Ground, version: int) -> None:
+def test_entries_that_lie_are_found_by_column_and_put_right_with_every_files_age(
+    lake_database: LakeDatabase, version: int
+) -> None:
     lake = Lake.make(
-        ground, "id bigint, name string, x double, filler string", partitioned="bucket(1, id)", properties=MERGE_ON_READ
+        lake_database,
+        "id bigint, name string, x double, filler string",
+        partitioned="bucket(1, id)",
+        properties=MERGE_ON_READ,
     )
     if version == 3:
         lake.run("alter table {t} set tblproperties ('format-version' = '3')")
@@ -72,23 +70,23 @@ def test_entries_that_lie_are_found_by_column_and_put_right_with_every_files_age
     lake.run("delete from {t} where id = 9000 or id = 17")
     assert count_by_spark(lake, "name = 'm'") == 0
     before, rows, snapshot = ages(lake), lake.spark.table(lake.sql_name).count(), lake.head().snapshot_id
-    report = verify_lake_table(ground.dsn, lake.name)
+    report = verify_lake_table(lake_database.dsn, lake.name)
     assert {problem.column for problem in report.problems} == {"name", "x"}, report.problems
     assert any("its lowest value 'a' lies below its lower bound 'x'" in str(problem) for problem in report.problems)
     done = repair(lake)
     assert (done.files, done.left, done.snapshot) == (1, (), lake.head().snapshot_id)
-    assert verify_lake_table(ground.dsn, lake.name).is_exact
+    assert verify_lake_table(lake_database.dsn, lake.name).is_exact
     assert (ages(lake), lake.spark.table(lake.sql_name).count()) == (before, rows)
     assert count_by_spark(lake, "name = 'm'") == 499
     assert count_by_spark(lake, f"name = '{LONG}'") == 1
     assert (lake.summary()["operation"], lake.head().snapshot_id != snapshot) == ("replace", True)
     assert repair(lake).files == 0
-    kinds = ground.rows("select kind, phase from thermocline.op_log order by started_at")
+    kinds = lake_database.rows("select kind, phase from thermocline.op_log order by started_at")
     assert kinds[-1] == ("repair_manifests", "published")
 
 
-def test_wrong_counts_sizes_and_offsets_are_named_and_put_right(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, name string, x double, filler string")
+def test_wrong_counts_sizes_and_offsets_are_named_and_put_right(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id bigint, name string, x double, filler string")
     head, path = lake.head(), f"{lake.head().location}/data/wrong.parquet"
     Path(without_file_scheme(path)).parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(
@@ -106,7 +104,7 @@ def test_wrong_counts_sizes_and_offsets_are_named_and_put_right(ground: Ground) 
     )
     builder = builder.withMetrics(java_metrics(jvm, lies)).withSplitOffsets(list_of_longs(jvm, [2]))
     head.table.newAppend().appendFile(builder.build()).commit()
-    said = [str(problem) for problem in verify_lake_table(ground.dsn, lake.name).problems]
+    said = [str(problem) for problem in verify_lake_table(lake_database.dsn, lake.name).problems]
     wanted = (
         "bytes, and its manifest says 4",
         ("it has 2 rows, and its manifest says 77"),
@@ -118,12 +116,12 @@ def test_wrong_counts_sizes_and_offsets_are_named_and_put_right(ground: Ground) 
     )
     assert [part for part in wanted if not any(part in problem for problem in said)] == [], said
     assert repair(lake).files == 1
-    assert verify_lake_table(ground.dsn, lake.name).is_exact
+    assert verify_lake_table(lake_database.dsn, lake.name).is_exact
     assert count_by_spark(lake, "name = 'b'") == 1
 
 
-def test_a_file_that_is_gone_is_named_and_left_to_others(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, name string, x double, filler string")
+def test_a_file_that_is_gone_is_named_and_left_to_others(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id bigint, name string, x double, filler string")
     lake.add_file(plain_rows())
     lake.add_file(pa.concat_tables([strange_rows(), plain_rows()]), row_group_size=3_000)
     Path(lake.seen().data[0].path.removeprefix("file://")).unlink()
@@ -132,8 +130,8 @@ def test_a_file_that_is_gone_is_named_and_left_to_others(ground: Ground) -> None
     assert "which no repair of manifests can help" in done.sentence
 
 
-def test_a_repaired_lake_finds_every_row_with_every_reader(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, name string, x double, filler string")
+def test_a_repaired_lake_finds_every_row_with_every_reader(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id bigint, name string, x double, filler string")
     lake.add_file(pa.concat_tables([strange_rows(), plain_rows()]), row_group_size=3_000)
     assert repair(lake).files == 1
     assert_every_row_is_found(lake)

@@ -10,8 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.spark.ground import Ground
-from tests.spark.swept_lake import Lake, make_lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.swept_table import SweptTable, make_lake
 
 from thermocline.catalog.maintenance.passes import pass_lock
 from thermocline.errors.maintenance import FolderShared, PassRunning, PathSpellingsDiffer
@@ -26,28 +26,28 @@ MONTH = timedelta(days=30)
 
 
 @pytest.fixture
-def lake(ground: Ground) -> Iterator[Lake]:
-    with make_lake(ground) as lake:
+def lake(lake_database: LakeDatabase) -> Iterator[SweptTable]:
+    with make_lake(lake_database) as lake:
         yield lake
 
 
-def age_all(lake: Lake, folder: Path) -> None:
+def age_all(lake: SweptTable, folder: Path) -> None:
     for path in folder.rglob("*"):
         if path.is_file():
             lake.age(path, hours=24 * 30)
 
 
-def count(lake: Lake, table: str) -> int:
-    lake.ground.spark.catalog.refreshTable(f"thermocline.lab.{table}")
+def count(lake: SweptTable, table: str) -> int:
+    lake.lake_database.spark.catalog.refreshTable(f"thermocline.lab.{table}")
     return len(
-        lake.ground.spark.table(f"thermocline.lab.{table}").collect()
+        lake.lake_database.spark.table(f"thermocline.lab.{table}").collect()
     )  # a bare count is answered from the metadata
 
 
-def test_folders_that_other_tables_write_to_are_not_swept(lake: Lake, tmp_path: Path) -> None:
+def test_folders_that_other_tables_write_to_are_not_swept(lake: SweptTable, tmp_path: Path) -> None:
     """One has its data in a folder of ours, one lies in ours with its metadata elsewhere, one shares our folder of
     data."""
-    shared, spark = f"file:{tmp_path}/shared", lake.ground.spark
+    shared, spark = f"file:{tmp_path}/shared", lake.lake_database.spark
     lake.sql(f"alter table {{t}} set tblproperties ('write.data.path' = '{shared}')")
     lake.append(1)
     inside = lake.head.location
@@ -66,7 +66,7 @@ def test_folders_that_other_tables_write_to_are_not_swept(lake: Lake, tmp_path: 
     assert any("lab.sharer" in detail and "not swept" in detail for detail in done.details)
 
 
-def test_one_table_under_two_names_loses_neither_data_nor_metadata(lake: Lake) -> None:
+def test_one_table_under_two_names_loses_neither_data_nor_metadata(lake: SweptTable) -> None:
     lake.sql("alter table {t} set tblproperties ('write.metadata.previous-versions-max'='1')")
     lake.append(1)
     lake.sql(
@@ -82,7 +82,7 @@ def test_one_table_under_two_names_loses_neither_data_nor_metadata(lake: Lake) -
     assert count(lake, "copy") == 1
 
 
-def test_files_named_by_where_they_were_before_a_move_stop_the_sweep(lake: Lake, tmp_path: Path) -> None:
+def test_files_named_by_where_they_were_before_a_move_stop_the_sweep(lake: SweptTable, tmp_path: Path) -> None:
     lake.append(1)
     moved = tmp_path / "moved"
     before = lake.folder
@@ -95,7 +95,7 @@ def test_files_named_by_where_they_were_before_a_move_stop_the_sweep(lake: Lake,
     assert lake.rows() == [(1, "row 1")]
 
 
-def test_a_file_that_a_kept_snapshot_names_under_another_spelling_outlives_the_expiry(lake: Lake) -> None:
+def test_a_file_that_a_kept_snapshot_names_under_another_spelling_outlives_the_expiry(lake: SweptTable) -> None:
     lake.append(1)
     table = lake.head.table
     tasks = table.newScan().planFiles()
@@ -103,17 +103,17 @@ def test_a_file_that_a_kept_snapshot_names_under_another_spelling_outlives_the_e
     tasks.close()
     lake.sql("delete from {t}")
     folder, _, name = file.location().rpartition("/")
-    iceberg = lake.ground.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+    iceberg = lake.lake_database.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
     again = iceberg.DataFiles.builder(table.spec()).copy(file).withPath(f"{folder}//{name}").build()
     lake.head.table.newAppend().appendFile(again).commit()
     done = run_expire_snapshots(lake.context(later=MONTH, snapshot_min_retained=1))
     assert done.counters["snapshots_expired"] == 2
     assert os.path.exists(without_file_scheme(file.location()))
-    lake.ground.spark.catalog.refreshTable(lake.sql_name)
+    lake.lake_database.spark.catalog.refreshTable(lake.sql_name)
     assert lake.rows() == [(1, "row 1")]
 
 
-def test_files_of_an_op_that_nobody_decided_outlive_the_removal_of_their_table(lake: Lake) -> None:
+def test_files_of_an_op_that_nobody_decided_outlive_the_removal_of_their_table(lake: SweptTable) -> None:
     """As a worker leaves it that is killed between the commit and the end of its op."""
     lake.append(1)
     op, path = uuid.uuid4(), lake.head.table.newScan().planFiles().iterator().next().file().location()
@@ -128,7 +128,7 @@ def test_files_of_an_op_that_nobody_decided_outlive_the_removal_of_their_table(l
         "insert into thermocline.staged_files (path, lake_id, op_id) values (%s, %s, %s)", [path, lake.lake_id, op]
     )
     with pass_lock(lake.conn, lake.owner, "events"), pytest.raises(PassRunning):
-        remove_table(lake.ground.dsn, lake.name)
-    assert remove_table(lake.ground.dsn, lake.name).changed
+        remove_table(lake.lake_database.dsn, lake.name)
+    assert remove_table(lake.lake_database.dsn, lake.name).changed
     assert remove_stray_files(lake.conn, grace_seconds=0) == 0
     assert lake.rows() == [(1, "row 1")]

@@ -12,8 +12,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tests.spark.ground import Ground
-from tests.spark.swept_lake import Lake, make_lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.swept_table import SweptTable, make_lake
 
 from thermocline.errors.maintenance import CommittedByOtherCatalog, FolderShared, PathSpellingsDiffer
 from thermocline.maintain.janitor import remove_stray_files
@@ -26,18 +26,18 @@ MONTH = timedelta(days=30)
 
 
 @pytest.fixture
-def lake(ground: Ground) -> Iterator[Lake]:
-    with make_lake(ground) as lake:
+def lake(lake_database: LakeDatabase) -> Iterator[SweptTable]:
+    with make_lake(lake_database) as lake:
         yield lake
 
 
-def age_all(lake: Lake, folder: Path, hours: float = 24 * 30) -> None:
+def age_all(lake: SweptTable, folder: Path, hours: float = 24 * 30) -> None:
     for path in folder.rglob("*"):
         if path.is_file():
             lake.age(path, hours=hours)
 
 
-def point_catalog_at(lake: Lake, location: str) -> None:
+def point_catalog_at(lake: SweptTable, location: str) -> None:
     """As another program, or a person, wrote the row."""
     lake.conn.execute(
         (
@@ -48,20 +48,20 @@ def point_catalog_at(lake: Lake, location: str) -> None:
     )
 
 
-def name_data_file(lake: Lake, spelled: str) -> str:
+def name_data_file(lake: SweptTable, spelled: str) -> str:
     """Put the table's one data file back under another spelling; its real path."""
     table = lake.head.table
     tasks = table.newScan().planFiles()
     file = tasks.iterator().next().file().copy()
     tasks.close()
-    iceberg = lake.ground.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+    iceberg = lake.lake_database.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
     lake.sql("delete from {t}")
     again = iceberg.DataFiles.builder(table.spec()).copy(file).withPath(spelled).build()
     lake.head.table.newAppend().appendFile(again).commit()
     return without_file_scheme(file.location())
 
 
-def data_file(lake: Lake) -> str:
+def data_file(lake: SweptTable) -> str:
     tasks = lake.head.table.newScan().planFiles()
     try:
         return str(tasks.iterator().next().file().location())
@@ -71,7 +71,7 @@ def data_file(lake: Lake) -> str:
 
 @pytest.mark.parametrize("how", ["double slash", "link", "dots", "no scheme"])
 @pytest.mark.conforms("M-220")
-def test_the_head_survives_pruning_however_the_catalog_spells_it(lake: Lake, how: str, tmp_path: Path) -> None:
+def test_the_head_survives_pruning_however_the_catalog_spells_it(lake: SweptTable, how: str, tmp_path: Path) -> None:
     lake.sql("alter table {t} set tblproperties ('write.metadata.previous-versions-max'='2')")
     for key in range(5):
         lake.append(key)
@@ -98,7 +98,7 @@ def test_the_head_survives_pruning_however_the_catalog_spells_it(lake: Lake, how
 
 
 @pytest.mark.parametrize("how", ["link inside", "link to the file", "dot", "dots", "unicode", "percent"])
-def test_a_live_file_that_is_named_otherwise_outlives_the_sweep(lake: Lake, how: str) -> None:
+def test_a_live_file_that_is_named_otherwise_outlives_the_sweep(lake: SweptTable, how: str) -> None:
     lake.append(1)
     real = Path(without_file_scheme(data_file(lake)))
     spelled = {
@@ -130,7 +130,7 @@ def test_a_live_file_that_is_named_otherwise_outlives_the_sweep(lake: Lake, how:
     assert orphan.exists()
 
 
-def test_a_neighbour_whose_folder_is_spelled_otherwise_is_left_alone(lake: Lake, tmp_path: Path) -> None:
+def test_a_neighbour_whose_folder_is_spelled_otherwise_is_left_alone(lake: SweptTable, tmp_path: Path) -> None:
     lake.append(1)
     (tmp_path / "way").symlink_to(lake.folder)
     for name, place in (
@@ -138,8 +138,10 @@ def test_a_neighbour_whose_folder_is_spelled_otherwise_is_left_alone(lake: Lake,
         ("linked", f"{tmp_path}/way/other"),
         ("dotted", f"{lake.folder}/./third"),
     ):
-        lake.ground.spark.sql(f"create table thermocline.lab.{name} (id bigint) using iceberg location 'file:{place}'")
-        lake.ground.spark.sql(f"insert into thermocline.lab.{name} values (1)")
+        lake.lake_database.spark.sql(
+            f"create table thermocline.lab.{name} (id bigint) using iceberg location 'file:{place}'"
+        )
+        lake.lake_database.spark.sql(f"insert into thermocline.lab.{name} values (1)")
     stray = lake.leave("data/stray.parquet", hours=24 * 40)
     age_all(lake, lake.folder)
     try:
@@ -148,12 +150,12 @@ def test_a_neighbour_whose_folder_is_spelled_otherwise_is_left_alone(lake: Lake,
     except (FolderShared, PathSpellingsDiffer):
         assert stray.exists()
     for name in ("slashes", "linked", "dotted"):
-        lake.ground.spark.catalog.refreshTable(f"thermocline.lab.{name}")
-        assert len(lake.ground.spark.table(f"thermocline.lab.{name}").collect()) == 1
+        lake.lake_database.spark.catalog.refreshTable(f"thermocline.lab.{name}")
+        assert len(lake.lake_database.spark.table(f"thermocline.lab.{name}").collect()) == 1
 
 
 def test_a_table_behind_a_link_is_swept_and_data_that_only_a_link_leads_to_is_let_be(
-    lake: Lake, tmp_path: Path
+    lake: SweptTable, tmp_path: Path
 ) -> None:
     lake.append(1)
     place, disk, other_disk = lake.folder, tmp_path / "disk", tmp_path / "other disk"
@@ -176,7 +178,7 @@ def test_a_table_behind_a_link_is_swept_and_data_that_only_a_link_leads_to_is_le
 
 
 @pytest.mark.parametrize("schema", ["thermocline_iceberg", "elsewhere"])
-def test_the_same_name_in_another_catalog_of_the_database_is_a_neighbour(lake: Lake, schema: str) -> None:
+def test_the_same_name_in_another_catalog_of_the_database_is_a_neighbour(lake: SweptTable, schema: str) -> None:
     lake.append(1)
     copied = lake.head.metadata_location
     if schema != "thermocline_iceberg":
@@ -201,7 +203,7 @@ def test_the_same_name_in_another_catalog_of_the_database_is_a_neighbour(lake: L
     assert lake.files() == before
 
 
-def stage(lake: Lake, path: str, op: uuid.UUID) -> None:
+def stage(lake: SweptTable, path: str, op: uuid.UUID) -> None:
     """A file as an op leaves it that wrote it and was abandoned."""
     lake.conn.execute(
         (
@@ -215,7 +217,7 @@ def stage(lake: Lake, path: str, op: uuid.UUID) -> None:
     )
 
 
-def write_ahead(lake: Lake) -> Path:
+def write_ahead(lake: SweptTable) -> Path:
     """A commit of a writer that has another catalog: files in the table's folder, and our catalog row stays as it
     was."""
     known = lake.head.metadata_location
@@ -225,7 +227,7 @@ def write_ahead(lake: Lake) -> Path:
     return theirs
 
 
-def test_a_metadata_file_newer_than_the_head_stops_all_that_deletes(lake: Lake) -> None:
+def test_a_metadata_file_newer_than_the_head_stops_all_that_deletes(lake: SweptTable) -> None:
     lake.sql("alter table {t} set tblproperties ('write.metadata.previous-versions-max'='1')")
     for key in range(4):
         lake.append(key)
@@ -257,7 +259,7 @@ def test_a_metadata_file_newer_than_the_head_stops_all_that_deletes(lake: Lake) 
     assert (stray.exists(), len(lake.rows())) == (False, 5)
 
 
-def test_the_janitor_forgets_a_staged_file_that_the_table_names_and_deletes_it_not(lake: Lake) -> None:
+def test_the_janitor_forgets_a_staged_file_that_the_table_names_and_deletes_it_not(lake: SweptTable) -> None:
     lake.append(1)
     path, op = data_file(lake), uuid.uuid4()
     folder, _, name = without_file_scheme(path).rpartition("/")

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from tests.spark.ground import Ground
-from tests.spark.lake import EAGER, Lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import EAGER, Lake
 
 from thermocline.core.maintenance.bins import plan_compaction
 from thermocline.core.maintenance.outcome import Outcome
@@ -33,9 +33,9 @@ RANDOM = "concat_ws('', " + ", ".join(f"sha2(concat('{salt}', id), 512)" for sal
 
 
 @pytest.fixture
-def lake(ground: Ground) -> Lake:
+def lake(lake_database: LakeDatabase) -> Lake:
     """Two partitions of two files each, 12 MB of text that hardly shrinks."""
-    lake = Lake.make(ground, "id bigint, body string, region string", partitioned="region")
+    lake = Lake.make(lake_database, "id bigint, body string, region string", partitioned="region")
     for region in ("eu", "us"):
         lake.run(f"insert into {{t}} select id, {RANDOM}, '{region}' from range(0, 16000, 1, 2)")
     return lake
@@ -117,10 +117,10 @@ def compact_at(lake: Lake, clock: Callable[[], datetime]) -> Outcome:
 
 @pytest.mark.conforms("M-140")
 def test_a_quiet_window_that_begins_ends_the_pass_at_the_next_bin_and_the_next_one_does_the_rest(
-    ground: Ground,
+    lake_database: LakeDatabase,
 ) -> None:
     """Windows across midnight, several and by weekday are read in tests/unit/test_quiet_windows.py."""
-    lake = Lake.make(ground, "id bigint, region string", partitioned="region")
+    lake = Lake.make(lake_database, "id bigint, region string", partitioned="region")
     lake.append([(at, region) for region in ("ap", "eu", "us") for at in range(20)], files=2)
     rows = lake.rows()
     told = compact_at(lake, Clock("08:58", "08:58", "09:00"))

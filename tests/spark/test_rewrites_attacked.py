@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.ground import Ground
-from tests.spark.lake import Lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import Lake
 
 from thermocline.catalog.maintenance.lake_ops import lake_lock
 from thermocline.core.maintenance.pacing import UNPACED, Pace
@@ -22,8 +22,8 @@ ID = {"id": pa.int64()}
 
 
 @pytest.fixture
-def lake(ground: Ground) -> Lake:
-    return Lake.make(ground, "id bigint, region string, v double", partitioned="region")
+def lake(lake_database: LakeDatabase) -> Lake:
+    return Lake.make(lake_database, "id bigint, region string, v double", partitioned="region")
 
 
 def rows_of(*ids: int, region: str = "us") -> list[tuple[int, str, float]]:
@@ -107,9 +107,9 @@ def test_files_that_left_and_came_back_meanwhile_are_of_another_age(lake: Lake) 
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_equality_deletes_that_are_taken_back_while_they_are_converted_delete_nothing(
-    ground: Ground, version: int
+    lake_database: LakeDatabase, version: int
 ) -> None:
-    lake = Lake.make(ground, "id bigint", properties=", 'write.delete.mode' = 'merge-on-read'")
+    lake = Lake.make(lake_database, "id bigint", properties=", 'write.delete.mode' = 'merge-on-read'")
     lake.run("alter table {t} set tblproperties ('format-version' = '" + str(version) + "')")
     lake.append([(at,) for at in range(20)], files=2)
     if version == 2:
@@ -133,7 +133,7 @@ def test_equality_deletes_that_are_taken_back_while_they_are_converted_delete_no
 def test_a_commit_elsewhere_in_the_table_between_looking_and_committing_drops_no_delete(lake: Lake) -> None:
     lake.append(rows_of(*range(20)), files=2)
     lake.run("alter table {t} create branch side")
-    with closing(lake.ground.connect()) as conn:
+    with closing(lake.lake_database.connect()) as conn:
         held = lake_lock(conn, lake.lake_id, "the test")
 
         def arrive() -> None:
@@ -160,8 +160,8 @@ def test_a_file_that_is_in_the_table_twice_is_left_alone(lake: Lake) -> None:
     assert (told.status, "twice" in told.sentence) == ("failed", True)
 
 
-def test_files_without_field_ids_keep_the_right_bounds(ground: Ground, tmp_path: Path) -> None:
-    lake = Lake.make(ground, "a bigint, b bigint")
+def test_files_without_field_ids_keep_the_right_bounds(lake_database: LakeDatabase, tmp_path: Path) -> None:
+    lake = Lake.make(lake_database, "a bigint, b bigint")
     (tmp_path / "foreign").mkdir()
     for number in range(2):
         columns = {"b": [1000 + number, 1010 + number], "a": [number, 10 + number]}
@@ -174,8 +174,8 @@ def test_files_without_field_ids_keep_the_right_bounds(ground: Ground, tmp_path:
     assert lake.rows() == [(0, 1000), (1, 1001), (10, 1010), (11, 1011)]
 
 
-def test_nan_that_one_of_two_files_was_not_counted_for_is_found(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, v double")
+def test_nan_that_one_of_two_files_was_not_counted_for_is_found(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id bigint, v double")
     lake.append([(at, at / 7) for at in range(10)])
     lake.append([(at, float("nan")) for at in range(100, 110)])
     (counted,) = entries(lake, [lake.seen().data[1].path])
@@ -196,8 +196,8 @@ def test_nan_that_one_of_two_files_was_not_counted_for_is_found(ground: Ground) 
     assert lake.spark.table(lake.sql_name).where("v = double('NaN')").count() == 10
 
 
-def test_partitions_of_nan_and_of_both_zeros_are_told_apart(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, k double", partitioned="k")
+def test_partitions_of_nan_and_of_both_zeros_are_told_apart(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id bigint, k double", partitioned="k")
     nan = float("nan")
     lake.append([(1, nan), (2, nan), (3, 0.0), (4, -0.0)])
     lake.append([(5, nan), (6, nan), (7, 0.0), (8, -0.0)])

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 from bench.sealed_windows import EAGER, SimulatedDay
-from tests.spark.ground import Ground
-from tests.spark.lake import Lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import Lake
 
 from thermocline.core.names import TableName
 from thermocline.maintain.context import LakeTarget, PassContext
@@ -20,18 +20,18 @@ HOUR_MS = 3_600_000
 
 
 @pytest.mark.conforms("M-135", "M-143")
-def test_a_day_of_passes_beside_ingest_meets_no_conflict_and_keeps_the_files_few(ground: Ground) -> None:
+def test_a_day_of_passes_beside_ingest_meets_no_conflict_and_keeps_the_files_few(lake_database: LakeDatabase) -> None:
     """A hundred passes, one each quarter of an hour of a simulated day, paced by a budget and closed from nine to
     five."""
     name = TableName("db", "hours")
-    SimulatedDay.make_table(ground.spark, name)
-    lake = Lake.adopt(ground, "hours")
-    with closing(ground.connect()) as conn:
+    SimulatedDay.make_table(lake_database.spark, name)
+    lake = Lake.adopt(lake_database, "hours")
+    with closing(lake_database.connect()) as conn:
         context = PassContext(
             conn=conn,
-            dsn=ground.dsn,
-            spark=lambda: ground.spark,
-            settings=Settings(dsn=ground.dsn),
+            dsn=lake_database.dsn,
+            spark=lambda: lake_database.spark,
+            settings=Settings(dsn=lake_database.dsn),
             target=LakeTarget(name=name, lake_id=lake.lake_id),
             policy=EAGER,
             now=lake.now,
@@ -40,7 +40,7 @@ def test_a_day_of_passes_beside_ingest_meets_no_conflict_and_keeps_the_files_few
         policy = replace(
             EAGER, sealed_after_ms=0, quiet_windows="09:00-17:00 UTC", max_read_mb_per_s=20, max_write_mb_per_s=20
         )
-        day = SimulatedDay(spark=ground.spark, name=name, context=context, policy=policy)
+        day = SimulatedDay(spark=lake_database.spark, name=name, context=context, policy=policy)
         done = day.run(passes=100, files_per_pass=4)
     assert done.failed == ()
     assert done.conflicts == 0
@@ -53,8 +53,8 @@ def test_a_day_of_passes_beside_ingest_meets_no_conflict_and_keeps_the_files_few
 
 
 @pytest.mark.conforms("M-136")
-def test_a_late_row_opens_its_window_again_for_the_delay(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, ts timestamp", partitioned="days(ts)")
+def test_a_late_row_opens_its_window_again_for_the_delay(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id bigint, ts timestamp", partitioned="days(ts)")
     lake.run("insert into {t} select id, timestamp '2024-03-15 10:00:00' from range(0, 20, 1, 2)")
     lake.now += timedelta(hours=2)
     assert lake.compact(sealed_after_ms=HOUR_MS).status == "done"

@@ -11,8 +11,8 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from tests.spark.ground import Ground
-from tests.spark.lake import Lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import Lake
 
 from thermocline.catalog.maintenance import forced_passes as queue
 from thermocline.catalog.maintenance.policies import apply_policy
@@ -39,12 +39,12 @@ class Workers:
         self._pool = ThreadPoolExecutor(4)
 
     def policy(self, *changes: str) -> None:
-        with closing(self.lake.ground.connect()) as conn:
+        with closing(self.lake.lake_database.connect()) as conn:
             apply_policy(conn, self.owner, lambda before: change_policy(before, parse_changes(list(changes))))
 
     def ask(self, worker: str, region: str) -> Callable[[], dict[str, Any]]:
         """A pass over one region, taken up by the worker at once; what it said, when it is over."""
-        dsn = self.lake.ground.dsn
+        dsn = self.lake.lake_database.dsn
         with closing(connect(dsn, autocommit=True)) as conn:
             wish = wish_to_data(PassWish(operations=("compact",), where=f"region = '{region}'"))
             request = queue.file_forced_pass(conn, self.owner, wish)
@@ -61,7 +61,7 @@ class Workers:
         return answer
 
     def _serve(self, worker: str) -> int:
-        dsn = self.lake.ground.dsn
+        dsn = self.lake.lake_database.dsn
         serving = MaintenanceThreads(dsn, Settings(dsn=dsn), lambda: self.lake.spark, worker, threading.Event())
         with closing(connect(dsn, autocommit=True, application_name="thermocline worker")) as conn:
             conn.execute(
@@ -74,19 +74,19 @@ class Workers:
     def wait_for(self, statement: str) -> None:
         """Until Postgres says true."""
         over = threading.Event()
-        with closing(self.lake.ground.connect()) as conn:
+        with closing(self.lake.lake_database.connect()) as conn:
             while conn.execute(statement.encode()).fetchone() != (True,):
                 assert not over.wait(0.05)
 
 
 @pytest.mark.conforms("M-133", "M-137")
-def test_two_workers_compact_two_partitions_at_once_and_never_one_partition_twice(ground: Ground) -> None:
-    lake = Lake.make(ground, "id bigint, region string", partitioned="region")
+def test_two_workers_compact_two_partitions_at_once_and_never_one_partition_twice(lake_database: LakeDatabase) -> None:
+    lake = Lake.make(lake_database, "id bigint, region string", partitioned="region")
     lake.append([(at, region) for region in ("eu", "us") for at in range(40)], files=3)
     rows, before = lake.rows(), lake.head().snapshot_id
     workers = Workers(lake)
     workers.policy("rewrite_min_input_files=2", "max_parallel_tasks=1", "sealed_after=1h")
-    with closing(ground.connect()) as place:
+    with closing(lake_database.connect()) as place:
         assert take_slot(place, 1) == 0
         first = workers.ask("w1", "eu")  # stands in its task, which waits for the only place
         workers.wait_for("select exists (select from pg_stat_activity where application_name = 'thermocline compact')")
@@ -106,12 +106,14 @@ def test_two_workers_compact_two_partitions_at_once_and_never_one_partition_twic
     assert len(lake.seen().data) == 2
     assert lake.rows() == rows
     assert not lake.staged()
-    kept = ground.rows("select worker, phase from thermocline.op_log where kind = 'maintain' order by started_at")
+    kept = lake_database.rows(
+        "select worker, phase from thermocline.op_log where kind = 'maintain' order by started_at"
+    )
     assert kept == [("w1", "published"), ("w2", "published"), ("w2", "published")]
 
 
 @pytest.mark.conforms("M-139")
-def test_of_six_tasks_of_two_workers_four_run_at_once(ground: Ground) -> None:
+def test_of_six_tasks_of_two_workers_four_run_at_once(lake_database: LakeDatabase) -> None:
     running, most, lock, full = [0], [0], threading.Lock(), threading.Barrier(4)
 
     def kernel(task: BinTask, _register: Callable[[str], None], _pace: Callable[[int, int], None]) -> int:
@@ -135,7 +137,9 @@ def test_of_six_tasks_of_two_workers_four_run_at_once(ground: Ground) -> None:
             name_prefix="",
             target_bytes=1,
         )
-        return Share(staging=Staging(dsn=ground.dsn, pass_id=pass_id, lake_id=1, slots=4), bins=(task,), pace=UNPACED)
+        return Share(
+            staging=Staging(dsn=lake_database.dsn, pass_id=pass_id, lake_id=1, slots=4), bins=(task,), pace=UNPACED
+        )
 
     passes = [str(uuid.uuid4()), str(uuid.uuid4())]
     with ThreadPoolExecutor(8) as pool:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.ground import Ground
-from tests.spark.lake import Lake as CompactedLake
-from tests.spark.swept_lake import Lake, make_lake
+from tests.spark.lake_database import LakeDatabase
+from tests.spark.lake_table import Lake as CompactedLake
+from tests.spark.swept_table import SweptTable, make_lake
 
 from thermocline.catalog.safety import doom
 from thermocline.core.names import TableName
@@ -39,12 +39,12 @@ MONTH = timedelta(days=30)
 
 
 @pytest.fixture
-def lake(ground: Ground) -> Iterator[Lake]:
-    with make_lake(ground) as lake:
+def lake(lake_database: LakeDatabase) -> Iterator[SweptTable]:
+    with make_lake(lake_database) as lake:
         yield lake
 
 
-def set_ages(lake: Lake, ages_ms: list[int]) -> None:
+def set_ages(lake: SweptTable, ages_ms: list[int]) -> None:
     """Give the snapshots these ages, oldest first: a new metadata file with other times, put in the place of the
     newest."""
     location = lake.head.metadata_location
@@ -65,7 +65,7 @@ def set_ages(lake: Lake, ages_ms: list[int]) -> None:
 
 
 @pytest.mark.conforms("M-095")
-def test_of_eight_snapshots_the_last_three_expire_with_the_twelve_files_they_alone_name(lake: Lake) -> None:
+def test_of_eight_snapshots_the_last_three_expire_with_the_twelve_files_they_alone_name(lake: SweptTable) -> None:
     lake.sql("insert into {t} select /*+ repartition(2) */ id, 'two files' from range(10)")
     for key in range(7):
         lake.sql(f"insert overwrite {{t}} values ({key}, 'version {key}')")
@@ -77,10 +77,10 @@ def test_of_eight_snapshots_the_last_three_expire_with_the_twelve_files_they_alo
 
 @pytest.mark.conforms("M-099")
 def test_the_originals_of_a_compaction_are_gone_once_their_snapshots_are(
-    ground: Ground, on_flush: Callable[[Callable[[Path], object]], None]
+    lake_database: LakeDatabase, on_flush: Callable[[Callable[[Path], object]], None]
 ) -> None:
     """And not before what took their place is on disk, whoever wrote it."""
-    lake = CompactedLake.make(ground, "id bigint, body string")
+    lake = CompactedLake.make(lake_database, "id bigint, body string")
     for key in range(4):
         lake.append([(key, f"row {key}")])
     folder = Path(without_file_scheme(lake.head().location)) / "data"
@@ -101,7 +101,7 @@ def test_the_originals_of_a_compaction_are_gone_once_their_snapshots_are(
 
 
 @pytest.mark.conforms("M-181", "M-047")
-def test_a_file_that_waits_for_its_commit_outlives_the_sweep_whatever_its_age(lake: Lake) -> None:
+def test_a_file_that_waits_for_its_commit_outlives_the_sweep_whatever_its_age(lake: SweptTable) -> None:
     lake.append(1)
     data = next((lake.folder / "data").glob("*.parquet"))
     staged = data.with_name("staged-long-ago.parquet")
@@ -124,10 +124,10 @@ def test_a_file_that_waits_for_its_commit_outlives_the_sweep_whatever_its_age(la
     assert lake.rows() == [(1, "row 1")] * 3
 
 
-def append_by_path(lake: Lake, path: str) -> None:
+def append_by_path(lake: SweptTable, path: str) -> None:
     """Commit a file that lies there already, as its writer would."""
     head = lake.head
-    iceberg: Any = lake.ground.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+    iceberg: Any = lake.lake_database.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
     source = head.table.io().newInputFile(path)
     metrics = iceberg.parquet.ParquetUtil.fileMetrics(source, iceberg.MetricsConfig.forTable(head.table))
     builder = iceberg.DataFiles.builder(head.table.spec()).withPath(path).withFormat(iceberg.FileFormat.PARQUET)
@@ -137,7 +137,7 @@ def append_by_path(lake: Lake, path: str) -> None:
 
 
 @pytest.mark.conforms("M-106")
-def test_files_of_failed_work_go_after_the_grace_period_without_a_sweep(lake: Lake) -> None:
+def test_files_of_failed_work_go_after_the_grace_period_without_a_sweep(lake: SweptTable) -> None:
     lake.append(1)
     failed, op_id = lake.leave("data/of-a-failed-load.parquet", hours=2), uuid.uuid4()
     lake.conn.execute(
@@ -160,7 +160,7 @@ def test_files_of_failed_work_go_after_the_grace_period_without_a_sweep(lake: La
 
 @pytest.mark.conforms("M-052")
 @pytest.mark.parametrize("missing", ["staged_files", "op_log"])
-def test_a_pass_whose_bounds_cannot_be_read_does_nothing_and_says_why(lake: Lake, missing: str) -> None:
+def test_a_pass_whose_bounds_cannot_be_read_does_nothing_and_says_why(lake: SweptTable, missing: str) -> None:
     lake.append(1)
     lake.append(2)
     before = lake.files()
@@ -172,10 +172,10 @@ def test_a_pass_whose_bounds_cannot_be_read_does_nothing_and_says_why(lake: Lake
 
 
 @pytest.mark.conforms("M-122")
-def test_of_two_that_let_go_of_snapshots_on_one_version_one_wins(lake: Lake) -> None:
+def test_of_two_that_let_go_of_snapshots_on_one_version_one_wins(lake: SweptTable) -> None:
     first, second = lake.append(1), lake.append(2)
     lake.append(3)
-    one, other = load_table(lake.ground.spark, lake.name), load_table(lake.ground.spark, lake.name)
+    one, other = load_table(lake.lake_database.spark, lake.name), load_table(lake.lake_database.spark, lake.name)
     remove_snapshots(one, [first], [])
     with pytest.raises(LostRace):
         remove_snapshots(other, [second], [])
@@ -185,7 +185,7 @@ def test_of_two_that_let_go_of_snapshots_on_one_version_one_wins(lake: Lake) -> 
 
 @pytest.mark.conforms("M-123")
 def test_a_lost_race_leaves_no_metadata_file_and_is_run_again_after_growing_waits(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: SweptTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
 
@@ -217,7 +217,7 @@ def test_a_lost_race_leaves_no_metadata_file_and_is_run_again_after_growing_wait
     assert len(lake.rows()) == 3 + len(overtaken)
 
 
-def test_what_a_killed_pass_left_is_counted_with_what_the_next_one_deletes(lake: Lake) -> None:
+def test_what_a_killed_pass_left_is_counted_with_what_the_next_one_deletes(lake: SweptTable) -> None:
     for key in range(3):
         lake.append(key)
     left = lake.leave("data/left-by-a-killed-pass.parquet", hours=1)
@@ -233,16 +233,16 @@ def test_what_a_killed_pass_left_is_counted_with_what_the_next_one_deletes(lake:
 
 
 @pytest.mark.conforms("M-111")
-def test_twelve_manifests_with_320_entries_become_one(lake: Lake) -> None:
+def test_twelve_manifests_with_320_entries_become_one(lake: SweptTable) -> None:
     append_manifests(lake, [27] * 8 + [26] * 4)
     done = run_rewrite_manifests(lake.context(manifest_rewrite_min_manifests=5))
     assert done.sentence == "rewrote 12 manifests into 1 (320 entries)"
 
 
-def append_manifests(lake: Lake, sizes: list[int], partition: str | None = None) -> None:
+def append_manifests(lake: SweptTable, sizes: list[int], partition: str | None = None) -> None:
     """One snapshot with manifests of so many entries each; the data files exist in name only."""
     head = lake.head
-    iceberg: Any = lake.ground.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
+    iceberg: Any = lake.lake_database.spark._jvm.org.apache.iceberg  # type: ignore[union-attr]
     update = head.table.newFastAppend()
     for at, size in enumerate(sizes):
         writer = iceberg.ManifestFiles.write(
@@ -262,7 +262,7 @@ def append_manifests(lake: Lake, sizes: list[int], partition: str | None = None)
 
 
 @pytest.mark.conforms("M-114", "M-213")
-def test_manifests_of_each_spec_are_clustered_by_partition_and_stay_as_they_are_the_next_time(lake: Lake) -> None:
+def test_manifests_of_each_spec_are_clustered_by_partition_and_stay_as_they_are_the_next_time(lake: SweptTable) -> None:
     append_manifests(lake, [3, 3])
     lake.sql("alter table {t} add partition field id")
     lake.sql("alter table {t} set tblproperties ('commit.manifest.target-size-bytes'='9000')")
@@ -279,14 +279,14 @@ def test_manifests_of_each_spec_are_clustered_by_partition_and_stay_as_they_are_
     assert (again.status, "as few as they can be" in again.sentence) == ("skipped", True)
 
 
-def _manifests(lake: Lake) -> list[Any]:
+def _manifests(lake: SweptTable) -> list[Any]:
     metadata = read_lake_table(lake.head.metadata_location).metadata
     current = metadata.current_snapshot()
     assert current is not None
     return list(ManifestIndex().reach([current]).manifests.values())
 
 
-def _manifests_that_may_hold(lake: Lake, part: int) -> int:
+def _manifests_that_may_hold(lake: SweptTable, part: int) -> int:
     """How many manifests of the partitioned spec a query for one partition must open."""
     count = 0
     for manifest in _manifests(lake):

@@ -8,7 +8,7 @@ import zipimport
 from pathlib import Path
 from typing import Any
 
-from tests.spark.ground import Ground
+from tests.spark.lake_database import LakeDatabase
 
 from thermocline.core.names import TableName
 from thermocline.lake.commit.exact_commit import load_table
@@ -23,17 +23,17 @@ def _archives_read_again(_share: int) -> list[str]:
     return [place for place, found in known.items() if after.get(place) is not found] if known else ["none known"]
 
 
-def test_a_worker_keeps_what_it_knows_of_archives(ground: Ground) -> None:
-    assert ground.spark.sparkContext.parallelize([0], 1).map(_archives_read_again).collect() == [[]]
+def test_a_worker_keeps_what_it_knows_of_archives(lake_database: LakeDatabase) -> None:
+    assert lake_database.spark.sparkContext.parallelize([0], 1).map(_archives_read_again).collect() == [[]]
 
 
-def test_files_of_a_local_lake_are_made_without_starting_a_program(ground: Ground, tmp_path: Path) -> None:
+def test_files_of_a_local_lake_are_made_without_starting_a_program(lake_database: LakeDatabase, tmp_path: Path) -> None:
     """Hadoop's own file system starts `chmod` for each."""
-    jvm: Any = ground.spark._jvm
+    jvm: Any = lake_database.spark._jvm
     name = TableName("warm", "made")
-    ground.spark.sql("create namespace thermocline.warm")
-    ground.spark.sql(f"create table {lake_identifier(name)} (id bigint) using iceberg")
-    hadoop = load_table(ground.spark, name).table.io().getConf()
+    lake_database.spark.sql("create namespace thermocline.warm")
+    lake_database.spark.sql(f"create table {lake_identifier(name)} (id bigint) using iceberg")
+    hadoop = load_table(lake_database.spark, name).table.io().getConf()
     path = jvm.org.apache.hadoop.fs.Path(f"file://{tmp_path}/made")
     files = path.getFileSystem(hadoop)
     files.create(path).close()

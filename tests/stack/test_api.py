@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.stack.conftest import CommandLine
 
 from thermocline.runtime.postgres_server import PostgresServer, free_port
-
-from .conftest import CommandLine
 
 
 @pytest.fixture

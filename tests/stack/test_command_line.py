@@ -6,11 +6,10 @@ import socket
 from pathlib import Path
 
 import pytest
+from tests.stack.conftest import CommandLine
 
 from thermocline.cli.main import run
 from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
-
-from .conftest import CommandLine
 
 COMMANDS = [
     "up",

@@ -18,12 +18,11 @@ from typing import Any
 import psutil
 import psycopg
 import pytest
+from tests.stack.conftest import CommandLine, processes_of
 
 from thermocline.cli.stack import render_status
 from thermocline.runtime.postgres_server import PostgresServer
 from thermocline.stack.lifecycle import read_status
-
-from .conftest import CommandLine, processes_of
 
 NAMES = ["postgres", "gateway", "worker", "serve"]
 

@@ -6,10 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.stack.conftest import CommandLine
 
 from thermocline.runtime.pg import connect
-
-from .conftest import CommandLine
 
 EVENTS = """
 create table public.events (id bigint, ts timestamptz, v int, primary key (id, ts)) partition by range (ts);

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.unit.bins import Bin, lake_field, local, read_back, read_by_duckdb
-from tests.unit.parquet_truth import check_parquet
+from tests.unit.check_parquet import check_parquet
 
 from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
 from thermocline.parquet.copy import byte_files as files

@@ -8,7 +8,6 @@ writers share a chunk only where one writer could have made it.
 from __future__ import annotations
 
 import random
-from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,74 +17,16 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back
-from tests.unit.parquet_truth import check_parquet
-from tests.unit.test_compaction_merge_types import by_duckdb, however_small
+from tests.unit.bins import Bin, local, read_back
+from tests.unit.check_parquet import check_parquet
+from tests.unit.merge_samples import merge_small_pages, sum_by_duckdb
+from tests.unit.mixed_encodings import ICEBERG, ROWS, WRITERS, make_rows
 
 from thermocline.core.maintenance.files import DeleteSeen
 from thermocline.lake.read.table_files import read_deleted_names
 from thermocline.maintain.operations.replace_files import read_positions
 from thermocline.parquet.deletes.position_deletes import KnownDeletes
 from thermocline.parquet.rewrite_task import BinResult, SortField
-
-SCHEMA = pa.schema(
-    [
-        lake_field("id", pa.int64(), 1),
-        lake_field("name", pa.string(), 2),
-        lake_field("x", pa.float64(), 3),
-        lake_field("raw", pa.binary(), 4),
-        lake_field("n", pa.int32(), 5),
-        lake_field("ok", pa.bool_(), 6),
-    ]
-)
-ICEBERG = iceberg_schema(
-    (1, "id", "long"),
-    (2, "name", "string"),
-    (3, "x", "double"),
-    (4, "raw", "binary"),
-    (5, "n", "int"),
-    (6, "ok", "boolean"),
-)
-DELTAS = {
-    "id": "DELTA_BINARY_PACKED",
-    "name": "DELTA_BYTE_ARRAY",
-    "x": "BYTE_STREAM_SPLIT",
-    "raw": "DELTA_LENGTH_BYTE_ARRAY",
-    "n": "DELTA_BINARY_PACKED",
-}
-LENGTHS = {"name": "DELTA_LENGTH_BYTE_ARRAY", "raw": "DELTA_BYTE_ARRAY", "n": "DELTA_BINARY_PACKED", "ok": "RLE"}
-HOW: dict[str, dict[str, Any]] = {
-    "dictionary": {"use_dictionary": True},
-    "dictionary that overflows": {
-        "use_dictionary": True,
-        "dictionary_pagesize_limit": 16,
-        "write_batch_size": 64,
-        "data_page_size": 256,
-    },
-    "plain": {"use_dictionary": False},
-    "delta": {"use_dictionary": False, "column_encoding": DELTAS},
-    "delta lengths": {"use_dictionary": False, "column_encoding": LENGTHS},
-}
-WRITERS = {
-    f"{name}, pages v{pages[0]}": {**how, "data_page_version": pages}
-    for (name, how), pages in product(HOW.items(), ("1.0", "2.0"))
-}
-ROWS = 400
-
-
-def rows(first: int, count: int = ROWS) -> pa.Table:
-    ids = range(first, first + count)
-    names = [None if i % 11 == 0 else f"a name that repeats {i % 7}" for i in ids]
-    raw = [f"raw {i % 5}".encode() for i in ids]
-    columns = [
-        [i % 13 for i in ids],
-        names,
-        [None if i % 5 == 0 else i % 17 / 3 for i in ids],
-        raw,
-        [i % 3 for i in ids],
-        [i % 4 == 0 for i in ids],
-    ]
-    return pa.table(columns, schema=SCHEMA)
 
 
 def check_read_by_all(folder: Path, result: BinResult, expected: pa.Table) -> None:
@@ -96,7 +37,7 @@ def check_read_by_all(folder: Path, result: BinResult, expected: pa.Table) -> No
     assert read_back(result).equals(expected)
     folder.mkdir()
     pq.write_table(expected, folder / "expected.parquet")
-    assert by_duckdb(paths) == by_duckdb([str(folder / "expected.parquet")])
+    assert sum_by_duckdb(paths) == sum_by_duckdb([str(folder / "expected.parquet")])
     by_id = [("id", "ascending")]
     for kernel, changes in (
         ("reencode", {}),
@@ -119,27 +60,27 @@ def test_files_of_two_writers_are_read_by_all_after_they_were_merged(tmp_path: P
     for number, second in enumerate(WRITERS):
         folder = tmp_path / str(number)
         folder.mkdir()
-        with however_small(1 << 20):
+        with merge_small_pages(1 << 20):
             lake = Bin(folder, schema=ICEBERG)
-            lake.add(rows(0), **WRITERS[first])
-            lake.add(rows(ROWS), **WRITERS[second])
-            lake.add(rows(2 * ROWS), **WRITERS[first])
+            lake.add(make_rows(0), **WRITERS[first])
+            lake.add(make_rows(ROWS), **WRITERS[second])
+            lake.add(make_rows(2 * ROWS), **WRITERS[first])
             result = lake.run(splice_min_row_group_bytes=1 << 40)
             assert result.kernel == "merge", result.note
-            check_read_by_all(folder / "read", result, rows(0, 3 * ROWS))
+            check_read_by_all(folder / "read", result, make_rows(0, 3 * ROWS))
 
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_files_of_many_writers_are_read_by_all_after_they_were_merged(seed: int) -> None:
     chance, names = random.Random(seed), list(WRITERS)
-    with TemporaryDirectory() as made, however_small(chance.choice((300, 1 << 20))):
+    with TemporaryDirectory() as made, merge_small_pages(chance.choice((300, 1 << 20))):
         lake, before = Bin(Path(made), schema=ICEBERG), 0
         codec = chance.choice(("zstd", "snappy", "gzip", "none"))
         for _ in range(chance.randrange(2, 6)):
             count = chance.choice((1, 50, ROWS))
             lake.add(
-                rows(before, count),
+                make_rows(before, count),
                 compression=codec,
                 row_group_size=chance.choice((60, 1000)),
                 **WRITERS[chance.choice(names)],
@@ -148,7 +89,7 @@ def test_files_of_many_writers_are_read_by_all_after_they_were_merged(seed: int)
         table_codec = "uncompressed" if codec == "none" else codec
         result = lake.run(splice_min_row_group_bytes=1 << 40, compression=table_codec)
         assert result.kernel == "merge", result.note
-        check_read_by_all(Path(made) / "read", result, rows(0, before))
+        check_read_by_all(Path(made) / "read", result, make_rows(0, before))
 
 
 @pytest.mark.parametrize("encoding", ["dictionary", "PLAIN", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.bins import Bin, iceberg_schema, lake_field, read_back
-from tests.unit.test_compaction_order import DIRECTIONS, KINDS, VALUES, compare
+from tests.unit.sort_values import DIRECTIONS, KINDS, VALUES, compare
 
 from thermocline.parquet.rewrite_task import SortField
 from thermocline.parquet.sort import key_sample

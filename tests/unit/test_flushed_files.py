@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.flushes import watched_flushes
+from tests.fsync_recorder import record_fsyncs
+from tests.spark.external_engine import PROGRAM
 from tests.unit.bins import Bin, lake_field
-from tests.unit.test_maintenance_external import PROGRAM
 
 from thermocline.core.columns import HeapColumn, plan_lake_columns
 from thermocline.lake.commit.flush import flush_commit
@@ -117,7 +117,7 @@ WRITERS: dict[str, Write] = {
 def test_what_is_written_is_on_disk_with_its_name_and_folder_before_it_is_handed_back(
     tmp_path: Path, write: Write
 ) -> None:
-    with watched_flushes() as flushes:
+    with record_fsyncs() as flushes:
         paths = write(tmp_path)
     assert paths
     for path in paths:
@@ -133,7 +133,7 @@ def test_with_fsync_off_nothing_is_flushed(tmp_path: Path, write: Write, monkeyp
         "thermocline.runtime.file_io._flushes", None
     )  # what another test's settings said in this process
     monkeypatch.setenv("THERMOCLINE_FSYNC", "off")
-    with watched_flushes() as flushes:
+    with record_fsyncs() as flushes:
         assert write(tmp_path)
         (tmp_path / "snap-1-1-abc.avro").write_bytes(b"")
         assert flush_commit(str(tmp_path / "snap-1-1-abc.avro")) == 0
@@ -165,7 +165,7 @@ def test_a_commits_manifests_and_metadata_are_flushed_and_nobody_elses(tmp_path:
         "2-y.metadata.json",
     ):
         (tmp_path / name).write_bytes(b"x")
-    with watched_flushes() as flushes:
+    with record_fsyncs() as flushes:
         assert flush_commit(f"file:{tmp_path}/snap-1-1-abc.avro") == 4
     names = {Path(name).name for name, _ in flushes.seen}
     assert names == {"snap-1-1-abc.avro", "abc-m0.avro", "abc-m1.avro", "2-y.metadata.json", tmp_path.name}

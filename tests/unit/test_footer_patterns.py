@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.bins import Bin, lake_field, local, read_back
-from tests.unit.parquet_truth import check_parquet
+from tests.unit.check_parquet import check_parquet
 
 from thermocline.parquet.copy.byte_files import Source
 from thermocline.parquet.footer import footer as footers

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.spark.external_engine import LIES, answer, local
 from tests.unit.bins import Bin, iceberg_schema, lake_field
-from tests.unit.test_compaction_merge_types import KINDS, a_column
+from tests.unit.merge_samples import KINDS, make_column
 
 from thermocline.errors.maintenance import OutsideThePlan
 from thermocline.parquet.copy.byte_files import Source
@@ -187,7 +187,7 @@ def test_sums_depend_on_values_and_on_nothing_else(seed: int, cut: int) -> None:
     chance = random.Random(seed)
     kinds = [found for found in chance.sample(KINDS, 3) if found[0] != pa.float16()]
     table = pa.table(
-        [a_column(kind, make, 30, chance) for kind, make in kinds], names=[f"c{n}" for n in range(len(kinds))]
+        [make_column(kind, make, 30, chance) for kind, make in kinds], names=[f"c{n}" for n in range(len(kinds))]
     )
     whole = sum((sum_columns(batch) for batch in table.to_batches()), no_rows(table.num_columns))
     order = chance.sample(range(30), 30)

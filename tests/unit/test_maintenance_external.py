@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.spark.external_engine import PROGRAM
 from tests.unit.bins import Bin, lake_field, read_back
 
 from thermocline.errors import ExternalEngineFailed, OutsideThePlan, ThermoclineError
 from thermocline.spark.kernels.external_program import ExternalKernel
 
-PROGRAM = Path(__file__).parents[1] / "spark" / "external_engine.py"
 SCHEMA = pa.schema([lake_field("id", pa.int64(), 1), lake_field("name", pa.string(), 2)])
 
 

@@ -14,7 +14,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.unit import bins as kernel_bins
-from tests.unit.test_bins import ARTEMIS, MB, MODAK, NOW, SEAWEEDFS, delete, files, sizes, table
+from tests.unit.compaction_inputs import (
+    ARTEMIS,
+    MB,
+    MODAK,
+    NOW,
+    SEAWEEDFS,
+    bin_sizes,
+    data_files,
+    delete_file,
+    lake_table,
+)
 
 from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction, plan_target
 from thermocline.core.maintenance.files import DataSeen, PartitionField
@@ -64,19 +74,19 @@ def paths(plan: CompactionPlan) -> list[list[str]]:
 def test_planning_twice_gives_the_same_and_planning_after_the_pass_gives_nothing(
     policy: Policy, made: list[float]
 ) -> None:
-    data = files(*made)
-    plan = plan_compaction(table(data), policy, NOW)
-    assert paths(plan_compaction(table(data[::-1]), policy, NOW)) == paths(plan)
-    assert plan_compaction(table(after(data, plan)), policy, NOW).is_empty
+    data = data_files(*made)
+    plan = plan_compaction(lake_table(data), policy, NOW)
+    assert paths(plan_compaction(lake_table(data[::-1]), policy, NOW)) == paths(plan)
+    assert plan_compaction(lake_table(after(data, plan)), policy, NOW).is_empty
 
 
 @pytest.mark.conforms("M-056")
 @given(made=ANY_SIZES)
 def test_no_bin_exceeds_the_target_and_none_is_small_where_files_are_many(made: list[float]) -> None:
     """An output is below three quarters of the target only when its partition has no more small files to give it."""
-    plan = plan_compaction(table(files(*made)), ANY_TWO, NOW)
+    plan = plan_compaction(lake_table(data_files(*made)), ANY_TWO, NOW)
     assert all(found.size_bytes <= 128 * MB and len(found.files) > 1 for found in plan.bins)
-    tiny = plan_compaction(table(files(*(size / 10 for size in made))), ANY_TWO, NOW)
+    tiny = plan_compaction(lake_table(data_files(*(size / 10 for size in made))), ANY_TWO, NOW)
     assert sum(found.size_bytes < 0.75 * 128 * MB for found in tiny.bins) <= 1
     assert all(
         found.target_bytes >= 180 * MB for found in plan.bins
@@ -103,19 +113,19 @@ def test_a_file_larger_than_the_target_is_cut_into_outputs_near_it(tmp_path: Pat
 @pytest.mark.conforms("M-058")
 def test_a_large_file_is_not_rewritten_to_absorb_a_few_tiny_ones() -> None:
     policy = replace(ARTEMIS, rewrite_target_bytes=256 * MB, small_file_threshold_bytes=0)
-    data = files(180, 1, 1, 1, 1)
+    data = data_files(180, 1, 1, 1, 1)
     rewritten = 0
     for _ in range(20):
-        plan = plan_compaction(table(data), policy, NOW)
+        plan = plan_compaction(lake_table(data), policy, NOW)
         rewritten += sum(file.size_bytes >= 180 * MB for made in plan.bins for file in made.files)
         data = after(data, plan)
         data = [
             *data,
-            *(replace(file, path=f"/more/{len(data)}/{file.order}") for file in files(1, 1, start=len(data))),
+            *(replace(file, path=f"/more/{len(data)}/{file.order}") for file in data_files(1, 1, start=len(data))),
         ]
     assert rewritten <= 1
-    assert sizes(plan_compaction(table(files(180, 1, 1, 1, 1)), policy, NOW)) == [[1, 1, 1, 1]]
-    assert plan_compaction(table(files(180, 4)), policy, NOW).is_empty
+    assert bin_sizes(plan_compaction(lake_table(data_files(180, 1, 1, 1, 1)), policy, NOW)) == [[1, 1, 1, 1]]
+    assert plan_compaction(lake_table(data_files(180, 4)), policy, NOW).is_empty
 
 
 DAYS = {
@@ -139,11 +149,11 @@ DAYS = {
 def test_where_limits_the_scope_to_partitions(where: str, chosen: set[str]) -> None:
     """Planned here; `test_where_names_a_day_and_windows_that_are_open_are_left` runs it."""
     days = {19797: "15", 19798: "16"}
-    data = [file for day in days for region in ("us", "eu") for file in files(1, 1, partition=(day, region))]
+    data = [file for day in days for region in ("us", "eu") for file in data_files(1, 1, partition=(day, region))]
     texts = {
         (0, (day, region)): {"day": f"2024-03-{days[day]}", "region": region} for day in days for region in ("us", "eu")
     }
-    plan = plan_compaction(table(data, specs=DAYS, texts=texts), replace(ARTEMIS, where=where), NOW)
+    plan = plan_compaction(lake_table(data, specs=DAYS, texts=texts), replace(ARTEMIS, where=where), NOW)
     assert {f"{days[made.group[1][0]]} {made.group[1][1]}" for made in plan.bins} == chosen  # type: ignore[index]
 
 
@@ -172,15 +182,15 @@ def test_where_is_refused_with_expiry_or_orphans_selected_and_on_an_unpartitione
         with pytest.raises(BadWhere, match=refused):
             check_operations(limited, ICEBERG, asked)
     with pytest.raises(BadWhere, match="not partitioned"):
-        plan_compaction(table(files(1, 1)), limited, NOW)
+        plan_compaction(lake_table(data_files(1, 1)), limited, NOW)
 
 
 @pytest.mark.conforms("M-063")
 def test_an_oversized_group_is_split_and_its_rest_obeys_the_minimum() -> None:
-    data = files(*[31.25] * 8, *[34.28] * 7, *[22] * 5)
+    data = data_files(*[31.25] * 8, *[34.28] * 7, *[22] * 5)
     first, second, third = ([file.path for file in part] for part in (data[:8], data[8:15], data[15:]))
     for least, expected in ((5, [first, second, third]), (6, [first, second])):
-        plan = plan_compaction(table(data), replace(SEAWEEDFS, rewrite_min_input_files=least), NOW)
+        plan = plan_compaction(lake_table(data), replace(SEAWEEDFS, rewrite_min_input_files=least), NOW)
         assert sorted(paths(plan)) == sorted(expected)
         assert sorted(made.size_bytes // MB for made in plan.bins) in ([110, 239, 250], [239, 250])
         assert all(made.size_bytes <= 256 * MB for made in plan.bins)
@@ -188,15 +198,15 @@ def test_an_oversized_group_is_split_and_its_rest_obeys_the_minimum() -> None:
 
 @pytest.mark.conforms("M-079")
 def test_debt_is_so_many_delete_files_or_so_large_a_share_of_rows_whatever_the_size() -> None:
-    large, small = files(900, 3)
+    large, small = data_files(900, 3)
     policy = replace(MODAK, delete_compaction_min_deletes=3, delete_ratio_threshold=0.3)
 
     def rewritten(file: DataSeen, *rows: int) -> bool:
         named = [
-            replace(delete("position", 2, referenced_file=file.path), path=f"/lake/d{at}", record_count=count)
+            replace(delete_file("position", 2, referenced_file=file.path), path=f"/lake/d{at}", record_count=count)
             for at, count in enumerate(rows)
         ]
-        plan = plan_compaction(table([file], named), policy, NOW)
+        plan = plan_compaction(lake_table([file], named), policy, NOW)
         assert all(made.kernel == "reencode" and made.deletes for made in plan.bins)
         return bool(plan.bins)
 
@@ -215,14 +225,14 @@ def test_a_files_span_of_keys_grows_no_faster_than_its_rows(made: list[float]) -
     """Files came in the order of their keys and of similar size, so a merged file must span more; for the rows it
     holds, it may not."""
     data: list[DataSeen] = []
-    for at, file in enumerate(files(*made)):
+    for at, file in enumerate(data_files(*made)):
         start = sum(found.record_count for found in data)
         data.append(replace(file, record_count=file.size_bytes, ends={1: (start, start + file.size_bytes)}, order=at))
 
     def span_per_row(seen: Sequence[DataSeen]) -> float:
         return float(median((file.ends[1][1] - file.ends[1][0]) / file.record_count for file in seen))
 
-    packed = after(data, plan_compaction(table(data), ANY_TWO, NOW))
+    packed = after(data, plan_compaction(lake_table(data), ANY_TWO, NOW))
     assert span_per_row(packed) <= span_per_row(data)
 
 
@@ -231,9 +241,9 @@ def test_with_steady_commits_the_table_stays_small_and_no_byte_is_rewritten_agai
     data: list[DataSeen] = []
     written = 0
     for commit in range(600):
-        data = [*data, replace(files(1)[0], path=f"/in/{commit}", order=len(data))]
+        data = [*data, replace(data_files(1)[0], path=f"/in/{commit}", order=len(data))]
         if commit % 5 == 4:
-            plan = plan_compaction(table(data), ANY_TWO, NOW)
+            plan = plan_compaction(lake_table(data), ANY_TWO, NOW)
             written += sum(made.size_bytes for made in plan.bins)
             data = after(data, plan)
             assert len(data) <= 600 / 128 + math.log(128, 1.5) + 5
@@ -242,8 +252,8 @@ def test_with_steady_commits_the_table_stays_small_and_no_byte_is_rewritten_agai
 
 @pytest.mark.conforms("M-217")
 def test_work_that_exceeds_the_limit_of_a_pass_goes_on_with_the_next_one() -> None:
-    data, counts = files(*[4] * 400), []
-    while (plan := plan_compaction(table(data), ANY_TWO, NOW)).bins:
+    data, counts = data_files(*[4] * 400), []
+    while (plan := plan_compaction(lake_table(data), ANY_TWO, NOW)).bins:
         data = after(data, plan, bins=2)
         counts.append(len(data))
     assert counts == sorted(counts, reverse=True)

@@ -21,8 +21,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local
-from tests.unit.test_bins import NOW, table
-from tests.unit.test_compaction_order import VALUES, comparable
+from tests.unit.compaction_inputs import NOW, lake_table
+from tests.unit.sort_values import VALUES, comparable
 
 from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction
 from thermocline.core.maintenance.clustering import Clustering, OrderTerm
@@ -98,7 +98,7 @@ class Ordered:
         return low, high
 
     def plan(self, order: Clustering) -> CompactionPlan:
-        return plan_compaction(table(self.files), POLICY, NOW, order)
+        return plan_compaction(lake_table(self.files), POLICY, NOW, order)
 
     def run(self, order: Clustering, plan: CompactionPlan) -> None:
         """What a pass does with a plan; files are called as a pass calls them."""

@@ -29,7 +29,7 @@ from thermocline.seam.objects import SERVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Original:
+class ClonableTable:
     """The database to clone, and the settings of the one who made it."""
 
     postgres: PostgresServer
@@ -99,9 +99,9 @@ def _give_metadata_folder(conn: Connection, name: str) -> None:
 
 
 @contextmanager
-def original(
+def make_clonable(
     postgres: PostgresServer, template: str, directory: Path, *, cycles: int = 2, before: str = "", **choices: Any
-) -> Iterator[Original]:
+) -> Iterator[ClonableTable]:
     """A spanning table with so many tiering cycles behind it, ready to be cloned; `before` runs ahead of all."""
     name = f"original_{uuid.uuid4().hex[:12]}"
     with closing(connect(postgres.dsn(), autocommit=True)) as admin:
@@ -116,6 +116,6 @@ def original(
         spanning.close()
         admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
         try:
-            yield Original(postgres=postgres, database=name, settings=spanning.settings)
+            yield ClonableTable(postgres=postgres, database=name, settings=spanning.settings)
         finally:
             admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.spark.ground import Ground
+from tests.spark.lake_database import LakeDatabase
 
 from thermocline.catalog.safety import Owner
 from thermocline.core.names import TableName
@@ -22,10 +22,10 @@ from thermocline.runtime.settings import Settings
 
 
 @dataclass(slots=True, kw_only=True)
-class Lake:
+class SweptTable:
     """The table `lab.<name>` and a connection to its catalog."""
 
-    ground: Ground
+    lake_database: LakeDatabase
     name: TableName
     lake_id: int
     conn: Any = field(repr=False)
@@ -40,7 +40,7 @@ class Lake:
 
     @property
     def head(self) -> LakeHead:
-        return load_table(self.ground.spark, self.name)
+        return load_table(self.lake_database.spark, self.name)
 
     @property
     def folder(self) -> Path:
@@ -51,9 +51,9 @@ class Lake:
         own = {key: changes.pop(key) for key in ("dry_run", "pass_id", "settings", "spark") if key in changes}
         made = PassContext(
             conn=self.conn,
-            dsn=self.ground.dsn,
-            spark=lambda: self.ground.spark,
-            settings=Settings(dsn=self.ground.dsn),
+            dsn=self.lake_database.dsn,
+            spark=lambda: self.lake_database.spark,
+            settings=Settings(dsn=self.lake_database.dsn),
             target=LakeTarget(name=self.name, lake_id=self.lake_id),
             policy=Policy(**changes),
             now=datetime.now(UTC) + later,
@@ -63,7 +63,7 @@ class Lake:
 
     def sql(self, statement: str) -> Any:
         """A statement of Spark's; `{t}` stands for the table."""
-        return self.ground.spark.sql(statement.replace("{t}", self.sql_name))
+        return self.lake_database.spark.sql(statement.replace("{t}", self.sql_name))
 
     def append(self, *keys: int) -> int:
         """One snapshot with these rows."""
@@ -101,16 +101,18 @@ class Lake:
 
 
 @contextmanager
-def make_lake(ground: Ground, columns: str = "id bigint, body string", *, table: str = "events") -> Iterator[Lake]:
+def make_lake(
+    lake_database: LakeDatabase, columns: str = "id bigint, body string", *, table: str = "events"
+) -> Iterator[SweptTable]:
     """`lab.<table>`, empty, added to what is maintained."""
-    ground.spark.sql("create namespace if not exists thermocline.lab")
-    ground.spark.sql(f"create table thermocline.lab.{table} ({columns}) using iceberg")
-    conn = ground.connect()
+    lake_database.spark.sql("create namespace if not exists thermocline.lab")
+    lake_database.spark.sql(f"create table thermocline.lab.{table} ({columns}) using iceberg")
+    conn = lake_database.connect()
     try:
         row = conn.execute(
             "insert into thermocline.lake_tables (namespace, name) values ('lab', %s) returning id", [table]
         ).fetchone()
         assert row is not None
-        yield Lake(ground=ground, name=TableName("lab", table), lake_id=row[0], conn=conn)
+        yield SweptTable(lake_database=lake_database, name=TableName("lab", table), lake_id=row[0], conn=conn)
     finally:
         conn.close()

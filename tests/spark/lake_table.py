@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from tests.spark.ground import Ground
+from tests.spark.lake_database import LakeDatabase
 
 from thermocline.core.maintenance.files import TableSeen
 from thermocline.core.maintenance.outcome import Outcome
@@ -38,7 +38,7 @@ EAGER = Policy(preset="artemis", rewrite_min_input_files=2, min_input_scope="par
 class Lake:
     """One lake table under maintenance."""
 
-    ground: Ground
+    lake_database: LakeDatabase
     name: TableName
     lake_id: int
     policy: Policy = EAGER
@@ -46,27 +46,33 @@ class Lake:
 
     @classmethod
     def make(
-        cls, ground: Ground, columns: str, *, table: str = "events", partitioned: str = "", properties: str = ""
+        cls,
+        lake_database: LakeDatabase,
+        columns: str,
+        *,
+        table: str = "events",
+        partitioned: str = "",
+        properties: str = "",
     ) -> Lake:
         """A table by Spark's own DDL; its first spec has no fields, so that deletes of all partitions can be
         written."""
         name = TableName("db", table)
-        ground.spark.sql("create namespace if not exists thermocline.db")
+        lake_database.spark.sql("create namespace if not exists thermocline.db")
         options = f"tblproperties ('format-version' = '2', 'write.distribution-mode' = 'none'{properties})"
-        ground.spark.sql(f"create table thermocline.db.{table} ({columns}) using iceberg {options}")
+        lake_database.spark.sql(f"create table thermocline.db.{table} ({columns}) using iceberg {options}")
         if partitioned:
-            ground.spark.sql(f"alter table thermocline.db.{table} add partition field {partitioned}")
-        return cls(ground=ground, name=name, lake_id=_add(ground, name))
+            lake_database.spark.sql(f"alter table thermocline.db.{table} add partition field {partitioned}")
+        return cls(lake_database=lake_database, name=name, lake_id=_add(lake_database, name))
 
     @classmethod
-    def adopt(cls, ground: Ground, table: str) -> Lake:
+    def adopt(cls, lake_database: LakeDatabase, table: str) -> Lake:
         """A table that is there."""
         name = TableName("db", table)
-        return cls(ground=ground, name=name, lake_id=_add(ground, name))
+        return cls(lake_database=lake_database, name=name, lake_id=_add(lake_database, name))
 
     @property
     def spark(self) -> SparkSession:
-        return self.ground.spark
+        return self.lake_database.spark
 
     @property
     def sql_name(self) -> str:
@@ -91,7 +97,7 @@ class Lake:
     def rows(self) -> list[Row]:
         """All rows, as Spark reads them and as DuckDB does; both must agree."""
         by_spark = _sorted(tuple(row) for row in self.spark.table(self.sql_name).collect())
-        by_duckdb = _sorted(tuple(row.values()) for row in self.ground.lake_by_duckdb(self.name).to_pylist())
+        by_duckdb = _sorted(tuple(row.values()) for row in self.lake_database.lake_by_duckdb(self.name).to_pylist())
         assert by_spark == by_duckdb
         return by_spark
 
@@ -101,12 +107,12 @@ class Lake:
     @contextmanager
     def context(self, **changes: Any) -> Any:
         policy = replace(self.policy, **changes.pop("policy", {}))
-        with closing(connect(self.ground.dsn, autocommit=True)) as conn:
+        with closing(connect(self.lake_database.dsn, autocommit=True)) as conn:
             yield PassContext(
                 conn=conn,
-                dsn=self.ground.dsn,
+                dsn=self.lake_database.dsn,
                 spark=lambda: self.spark,
-                settings=Settings(dsn=self.ground.dsn),
+                settings=Settings(dsn=self.lake_database.dsn),
                 target=LakeTarget(name=self.name, lake_id=self.lake_id),
                 policy=policy,
                 now=self.now,
@@ -121,7 +127,7 @@ class Lake:
             return run_compact(context)
 
     def staged(self) -> list[str]:
-        return [row[0] for row in self.ground.rows("select path from thermocline.staged_files")]
+        return [row[0] for row in self.lake_database.rows("select path from thermocline.staged_files")]
 
     def add_file(self, table: pa.Table, **options: Any) -> str:
         """Add a data file as another program writes it; its columns carry field ids."""
@@ -218,8 +224,8 @@ def _find(head: LakeHead, path: str) -> Any:
     raise AssertionError(f"{path} is not in the table")
 
 
-def _add(ground: Ground, name: TableName) -> int:
-    with closing(ground.connect()) as conn:
+def _add(lake_database: LakeDatabase, name: TableName) -> int:
+    with closing(lake_database.connect()) as conn:
         row = conn.execute(
             "insert into thermocline.lake_tables (namespace, name) values (%s, %s) returning id",
             [name.schema, name.table],

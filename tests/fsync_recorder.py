@@ -12,7 +12,7 @@ import pytest
 
 
 @dataclass(slots=True)
-class Flushes:
+class FsyncRecorder:
     """Every fsync of this process, seen as it happens; each is performed too."""
 
     seen: list[tuple[str, int]] = field(default_factory=list)
@@ -33,8 +33,8 @@ class Flushes:
 
 
 @contextmanager
-def watched_flushes() -> Iterator[Flushes]:
-    found, really = Flushes(), os.fsync
+def record_fsyncs() -> Iterator[FsyncRecorder]:
+    found, really = FsyncRecorder(), os.fsync
 
     def watch(descriptor: int) -> None:
         name = os.readlink(f"/proc/self/fd/{descriptor}")

@@ -1,4 +1,4 @@
-"""Ground to copy on: a database with our catalog, heap tables in it, and their lake tables; read back by every engine
+"""LakeDatabase to copy on: a database with our catalog, heap tables in it, and their lake tables; read back by every engine
 we have."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _COLUMNS = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class LakeDatabase:
     """One database with its lake."""
 
     dsn: str

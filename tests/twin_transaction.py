@@ -46,7 +46,7 @@ def spanning_module(
 
 
 @dataclass(slots=True)
-class Shapes:
+class TwinTransaction:
     """One open transaction that holds both sides."""
 
     conn: psycopg.Connection[Any]
@@ -100,7 +100,7 @@ class Shapes:
 
 
 @contextmanager
-def rolled_back(dsn: str) -> Iterator[Shapes]:
+def rolled_back_transaction(dsn: str) -> Iterator[TwinTransaction]:
     with closing(connect(dsn, application_name="test")) as conn:
-        yield Shapes(conn)
+        yield TwinTransaction(conn)
         conn.rollback()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 
-def at_every_point(monkeypatch: pytest.MonkeyPatch, call: Callable[[str], None]) -> None:
+def patch_fault_points(monkeypatch: pytest.MonkeyPatch, call: Callable[[str], None]) -> None:
     """Call this with the name of each point that a protocol passes, whichever module the point is in."""
     for name, module in list(sys.modules.items()):
         if name.startswith("thermocline.") and hasattr(module, "fault_point"):

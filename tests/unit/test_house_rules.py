@@ -1,0 +1,115 @@
+"""Rules of the tree that no linter checks: who imports tests, sizes of folders and modules, one name for one thing."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "thermocline"
+TESTS = ROOT / "tests"
+
+FOLDER_MODULES = 15
+LARGE_FOLDERS: dict[str, int] = {
+    "cli": 21,  # a module for each command
+    "core": 16,
+    "gateway/lake_arm": 16,
+    "gateway/sql/query": 18,
+    "maintain": 20,
+    "seam": 16,
+}
+"""Folders of src/thermocline that hold more modules than the rule allows, and how many they may hold."""
+
+MODULE_LINES = 450
+LONG_MODULES: dict[str, int] = {"tests/gateway/test_whole_hostile.py": 480, "tests/unit/test_gateway_parts.py": 540}
+
+ONE_SUBJECT_IN_SEVERAL_LAYERS = {
+    *{"advise", "explain", "fold", "grants", "jumps", "maintenance", "pacing", "pause", "pins", "premake", "profiles"},
+    *{"compact", "formats", "iceberg_format", "lake_tables", "policies", "procedures", "quarantine", "recover"},
+    *{"retention", "rewrite_manifests", "safety", "stack", "tables", "tiering", "truncate"},
+}
+"""The same subject in layers that never import each other: its plan in core, rows in catalog, op, errors, command."""
+
+MODULES_TO_RENAME = {
+    "delete_files",
+    "execute",
+    "health",
+    "metrics",
+    "requests",
+    "resolve",
+    "scope",
+    "server",
+    "session",
+}
+"""One name for different things."""
+
+CLASSES_TO_RENAME = {
+    *{"Aggregate", "Candidate", "ColumnFacts", "LakeField", "LakeFile", "Leaving", "Mode", "Order", "Part", "Place"},
+    *{"Prepared", "Query", "Rewritten", "Scope", "Source", "TableSeen", "Watched"},
+}
+"""One name for different things."""
+
+
+def test_no_test_module_imports_another() -> None:
+    found = [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for module in _imported_modules(path)
+        if module.rpartition(".")[2].startswith("test_") and path.name != "test_bad_input.py"
+    ]
+    assert found == []
+
+
+def test_folders_hold_at_most_fifteen_modules() -> None:
+    counts = {
+        str(folder.relative_to(SOURCE)): sum(path.name != "__init__.py" for path in folder.glob("*.py"))
+        for folder in SOURCE.rglob("*")
+        if folder.is_dir()
+    }
+    assert _above(counts, FOLDER_MODULES, LARGE_FOLDERS) == {}
+
+
+def test_modules_have_at_most_450_lines() -> None:
+    counts = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for part in ("src", "tests", "bench")
+        for path in (ROOT / part).rglob("*.py")
+    }
+    assert _above(counts, MODULE_LINES, LONG_MODULES) == {}
+
+
+def test_one_module_name_means_one_thing() -> None:
+    modules = ((path.stem, path) for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+    assert _repeated(modules, allowed=ONE_SUBJECT_IN_SEVERAL_LAYERS | MODULES_TO_RENAME) == {}
+
+
+def test_one_class_name_means_one_thing() -> None:
+    classes = (
+        (node.name, path)
+        for path in SOURCE.rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert _repeated(classes, allowed=CLASSES_TO_RENAME) == {}
+
+
+def _imported_modules(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            yield from (name.name for name in node.names if (node.module or "tests").split(".")[0] == "tests")
+
+
+def _above(counts: Mapping[str, int], limit: int, exceptions: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count > exceptions.get(name, limit)}
+
+
+def _repeated(named: Iterator[tuple[str, Path]], *, allowed: set[str]) -> dict[str, list[str]]:
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for name, path in named:
+        places[name].append(str(path.relative_to(SOURCE)))
+    return {name: found for name, found in places.items() if len(found) > 1 and name not in allowed}
