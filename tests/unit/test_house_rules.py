@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,17 +14,21 @@ TESTS = ROOT / "tests"
 
 FOLDER_MODULES = 15
 LARGE_FOLDERS: dict[str, int] = {
-    "cli": 21,  # a module for each command
+    "cli": 22,  # a module for each command
     "core": 16,
     "gateway/lake_arm": 16,
     "gateway/sql/query": 18,
     "maintain": 20,
-    "seam": 16,
+    "seam": 18,
 }
 """Folders of src/thermocline that hold more modules than the rule allows, and how many they may hold."""
 
 MODULE_LINES = 450
-LONG_MODULES: dict[str, int] = {"tests/gateway/test_whole_hostile.py": 480, "tests/unit/test_gateway_parts.py": 540}
+LONG_MODULES: dict[str, int] = {
+    "tests/gateway/test_whole_hostile.py": 480,
+    "tests/unit/test_gateway_parts.py": 540,
+    "src/thermocline/core/types.py": 490,
+}
 
 ONE_SUBJECT_IN_SEVERAL_LAYERS = {
     *{"advise", "explain", "fold", "grants", "jumps", "maintenance", "pacing", "pause", "pins", "premake", "profiles"},
@@ -47,7 +52,7 @@ MODULES_TO_RENAME = {
 
 CLASSES_TO_RENAME = {
     *{"Aggregate", "Candidate", "ColumnFacts", "LakeField", "LakeFile", "Leaving", "Mode", "Order", "Part", "Place"},
-    *{"Prepared", "Query", "Rewritten", "Scope", "Source", "TableSeen", "Watched"},
+    *{"Needs", "Prepared", "Query", "Rewritten", "Scope", "Source", "TableSeen", "Watched"},
 }
 """One name for different things."""
 
@@ -73,7 +78,7 @@ def test_folders_hold_at_most_fifteen_modules() -> None:
 
 def test_modules_have_at_most_450_lines() -> None:
     counts = {
-        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        str(path.relative_to(ROOT)): len(_lines(path))
         for part in ("src", "tests", "bench")
         for path in (ROOT / part).rglob("*.py")
     }
@@ -93,6 +98,28 @@ def test_one_class_name_means_one_thing() -> None:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
     assert _repeated(classes, allowed=CLASSES_TO_RENAME) == {}
+
+
+def test_decisions_are_numbered_without_gaps_listed_and_referred_to_by_numbers_that_exist() -> None:
+    folder = ROOT / "docs" / "decisions"
+    pages = sorted(folder.glob("0*.md"))
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    titles = {page.name: page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for page in pages}
+    assert all(title.startswith(f"{name[:4]} ") for name, title in titles.items()), titles
+    links = [f"- [{title}]({name})" for name, title in titles.items()]
+    assert [line for line in _lines(folder / "README.md") if line.startswith("- ")] == links
+    files = [path for part in ("src", "tests", "docs", "bench") for path in (ROOT / part).rglob("*.*")]
+    named = {
+        (str(path.relative_to(ROOT)), number)
+        for path in [*files, ROOT / "CHANGELOG.md", ROOT / "pyproject.toml"]
+        if path.suffix in (".py", ".md", ".sql", ".toml")
+        for number in re.findall(r"decisions?[ /](\d{4})\b", path.read_text(encoding="utf-8"))
+    }
+    assert {reference for reference in named if not 0 < int(reference[1]) <= len(pages)} == set()
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
 
 
 def _imported_modules(path: Path) -> Iterator[str]:

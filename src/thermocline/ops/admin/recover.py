@@ -3,7 +3,7 @@ the database.
 
 Catalog, cut-line and delta went back together with the heap, so the state that agrees is the one the catalog points at,
 as long as its files were not expired since. Where the pointer's own metadata file is torn (a power cut between the swap
-and the flush, decision 0041), its predecessor is whole, and what the torn file committed was never published.
+and the flush, decision 0030), its predecessor is whole, and what the torn file committed was never published.
 Recovering deletes nothing: a metadata file above every other makes that state current again, and files that only lost
 commits name become orphans, which a later sweep deletes after its grace period. A table that misses files is paused.
 

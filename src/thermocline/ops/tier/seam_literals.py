@@ -2,7 +2,7 @@
 nobody sees an older T.
 
 Both let the planner leave a tier out. Each is raised in a short transaction that rebuilds the view and notes the
-literal under the writer's token; `docs/decisions/0001` and `0031` tell why in this order.
+literal under the writer's token; `docs/decisions/0001` and `0022` tell why in this order.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ GROUP_INPUTS = 256
 """Row groups that come together at most: each keeps its file open."""
 MIN_PAGE_BYTES = 64 << 10
 MIN_PAGE_VALUES = 8_192
-"""Pages smaller than both on average are made anew: a reader pays for each page, see decision 0035."""
+"""Pages smaller than both on average are made anew: a reader pays for each page, see decision 0024."""
 MOST_CHUNKS = 100_000
 """Each takes about a kilobyte of memory while a bin is planned."""
 _KNOWS_NAN = re.compile(rb"parquet-mr|DuckDB")

@@ -246,7 +246,7 @@ def statistics_columns(schema: pa.Schema) -> bool | list[str]:
     """The columns that get statistics in a footer: all but uuids and floats.
 
     Parquet orders UUIDs by their bytes, Iceberg's Java library as two signed numbers: with a lowest and a highest value
-    of one order, a reader of the other skips row groups that hold what it looks for (decision 0038). Of floats see
+    of one order, a reader of the other skips row groups that hold what it looks for (decision 0027). Of floats see
     `float_facts.py`.
     """
     sink = pa.BufferOutputStream()

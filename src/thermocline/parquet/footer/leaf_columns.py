@@ -38,8 +38,8 @@ class Order(Enum):
 
 
 DISPUTED = frozenset((Order.FLOATING, Order.UUID))
-"""Orders that readers disagree about: whether NaN lies above all numbers, and whether UUIDs are signed (decisions 0038
-and 0042).
+"""Orders that readers disagree about: whether NaN lies above all numbers, and whether UUIDs are signed (decisions 0027
+and 0031).
 
 By a lowest and a highest value of such a column some reader skips rows that it looks for, so no file of ours has them.
 """

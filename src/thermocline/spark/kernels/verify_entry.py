@@ -3,7 +3,7 @@
 Sound: where every chunk of a column vouches for its values, the footer is the yardstick; where one does not, and for
 NaN, of which no footer tells, the values are read, a batch at a time. What a manifest does not claim is not looked at.
 An entry is also wrong when it is true and some reader skips rows by it: bounds beside NaN, and bounds of UUIDs that
-hold in one of two orders only (decision 0036).
+hold in one of two orders only (decision 0025).
 """
 
 from __future__ import annotations
