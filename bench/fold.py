@@ -28,7 +28,7 @@ from thermocline.core.names import TableName
 from thermocline.lake.catalogs.jdbc import jdbc_url
 from thermocline.ops.fold import FoldReport, fold
 from thermocline.ops.register.registration import RegisterRequest, register
-from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.tier.tiering import tier
 from thermocline.runtime.pg import Connection, connect, read_endpoint
 from thermocline.runtime.settings import Settings
@@ -126,7 +126,7 @@ def _prepare(conn: Connection, dsn: str, settings: Settings) -> Place:
     make_partition(conn, HEAP, "now", datetime(2027, 1, 1, tzinfo=UTC), datetime(2028, 1, 1, tzinfo=UTC))
     conn.execute(_FILL, {"rows": ROWS})
     register(dsn, RegisterRequest(table=HEAP), settings=settings)
-    source = spark_source(dsn, settings)
+    source = lazy_spark_session(dsn, settings)
     tier(dsn, HEAP, settings=settings, spark=source)
     tier(dsn, HEAP, settings=settings, spark=source)
     for copy, mode in _MODES.items():

@@ -26,7 +26,7 @@ from bench.months import make_months
 from bench.tiering import open_postgres
 from thermocline.core.names import TableName
 from thermocline.ops.register.registration import RegisterRequest, register
-from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.tier.tiering import tier
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.postgres_server import free_port
@@ -107,7 +107,7 @@ def _prepare(conn: Connection, dsn: str, settings: Settings) -> None:
         make_months(conn, TableName("public", name), 2024, MONTHS)
         conn.execute(_FILL.format(name=name).encode(), {"rows": ROWS})
     register(dsn, RegisterRequest(table=HEAP, premake=0), settings=settings)
-    source = spark_source(dsn, settings)
+    source = lazy_spark_session(dsn, settings)
     for _ in range(2):
         tier(dsn, HEAP, settings=settings, spark=source)
     source().stop()

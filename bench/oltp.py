@@ -30,7 +30,7 @@ from bench.tiering import open_postgres
 from thermocline.core.names import TableName, parse_table_name
 from thermocline.gateway.server import start_in_thread
 from thermocline.ops.register.registration import RegisterRequest, register
-from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.tier.tiering import tier
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.postgres_server import PostgresServer
@@ -108,7 +108,7 @@ def _prepare(server: PostgresServer, scratch: Path, gateway_port: int) -> None:
             conn.execute(_FILL.format(table=table).encode(), {"rows": ROWS})
         name = TableName("public", "events")
         register(server.dsn(), RegisterRequest(table=name, premake=0), settings=settings)
-        source = spark_source(server.dsn(), settings)
+        source = lazy_spark_session(server.dsn(), settings)
         tier(server.dsn(), name, settings=settings, spark=source)
         tier(server.dsn(), name, settings=settings, spark=source)
         source().stop()

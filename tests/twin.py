@@ -22,7 +22,7 @@ from thermocline.core.names import TableName, parse_table_name
 from thermocline.gateway.server import GatewayThread, start_in_thread
 from thermocline.ops.fold import FoldReport, fold
 from thermocline.ops.register.registration import RegisterRequest, register
-from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.tier.tiering import TierReport, tier
 from thermocline.runtime.pg import connect
 from thermocline.runtime.settings import Settings
@@ -121,7 +121,7 @@ class Spanning:
         return parse_table_name("public.events")
 
     def spark(self) -> SparkSession:
-        return spark_source(self.dsn, self.settings)()
+        return lazy_spark_session(self.dsn, self.settings)()
 
     def tier(self, **changes: Any) -> TierReport:
         """One tiering cycle."""

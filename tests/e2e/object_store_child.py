@@ -10,7 +10,7 @@ import sys
 from thermocline.core.names import parse_table_name
 from thermocline.ops.fold import fold
 from thermocline.ops.register.registration import RegisterRequest, register
-from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.tier.tiering import tier
 from thermocline.runtime.pg import connect
 from thermocline.runtime.settings import Settings
@@ -27,7 +27,7 @@ def main(dsn: str, gateway: str, warehouse: str) -> None:
         dsn=dsn, warehouse=warehouse, gateway_listen=gateway, spark_master="local[2]", lock_timeout_ms=1000
     )
     name = parse_table_name("public.events")
-    spark = spark_source(dsn, settings)
+    spark = lazy_spark_session(dsn, settings)
     register(dsn, RegisterRequest(table=name, premake=0), settings=settings)
     tier(dsn, name, settings=settings, spark=spark)
     with connect(dsn, autocommit=True) as conn:

@@ -19,7 +19,7 @@ from thermocline.lake.commit.exact_commit import load_table
 from thermocline.maintain.context import LakeTarget, PassContext
 from thermocline.maintain.operations.prune_metadata import run_prune_metadata
 from thermocline.maintain.operations.remove_orphans import run_remove_orphans
-from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.runtime.object_store import current_store
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings
@@ -34,7 +34,7 @@ class Upkeep:
     def __init__(self, dsn: str, warehouse: str, conn: Connection) -> None:
         self.conn, self.dsn = conn, dsn
         self.settings = Settings(dsn=dsn, warehouse=warehouse, spark_master="local[2]")
-        self.spark = spark_source(dsn, self.settings)
+        self.spark = lazy_spark_session(dsn, self.settings)
         store = current_store()
         self.s3: Any = boto3.client(
             "s3",

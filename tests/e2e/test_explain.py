@@ -17,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 from tests.twin import Spanning
 from tests.twin_transaction import spanning_module
 
-from thermocline.core.explain import Explanation, TableExplained, render_explanation
+from thermocline.core.explain import ExplainedTable, Explanation, render_explanation
 from thermocline.errors import NotExplainable
 from thermocline.gateway import metrics
 from thermocline.gateway.lake_arm.scan_cost import add_lake_costs
@@ -40,7 +40,7 @@ def _said(spanning: Spanning, statement: str) -> Explanation:
     return explain(spanning.dsn, statement, search_path="public_all, public")
 
 
-def _table(spanning: Spanning, statement: str) -> TableExplained:
+def _table(spanning: Spanning, statement: str) -> ExplainedTable:
     (table,) = _said(spanning, statement).tables
     return table
 

@@ -27,7 +27,7 @@ from thermocline.ops.inspect.explain import explain
 from thermocline.ops.inspect.overview import read_overview
 from thermocline.ops.register.registration import RegisterRequest, register
 from thermocline.ops.register.unregistration import unregister
-from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.tier.tiering import tier
 from thermocline.ops.verify.verify_table import verify
 from thermocline.runtime.pg import connect
@@ -153,10 +153,12 @@ class Odd:
             )
 
     def fold(self) -> None:
-        fold(self.dsn, self.name, settings=self.settings, spark=spark_source(self.dsn, self.settings))
+        fold(self.dsn, self.name, settings=self.settings, spark=lazy_spark_session(self.dsn, self.settings))
 
     def tier(self) -> list[str]:
-        return tier(self.dsn, self.name, settings=self.settings, spark=spark_source(self.dsn, self.settings)).moved
+        return tier(
+            self.dsn, self.name, settings=self.settings, spark=lazy_spark_session(self.dsn, self.settings)
+        ).moved
 
 
 def _create(conn: psycopg.Connection[Any], name: TableName, key: str, id_: str, columns: tuple[str, ...]) -> None:
@@ -329,7 +331,11 @@ def test_every_odd_name_goes_through_the_whole_life_of_a_table(
     odd.assert_same()
 
     told = run_pass(
-        odd.dsn, name, settings=settings, spark=spark_source(odd.dsn, settings), wish=PassWish(operations=("compact",))
+        odd.dsn,
+        name,
+        settings=settings,
+        spark=lazy_spark_session(odd.dsn, settings),
+        wish=PassWish(operations=("compact",)),
     )
     assert [outcome.status for outcome in told.outcomes] == ["done"]
     report = verify(odd.dsn, name)

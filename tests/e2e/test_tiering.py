@@ -310,8 +310,8 @@ def test_sealing_takes_the_lock_within_the_timeout_or_not_at_all(spanning: Spann
             apply_seal(conn, table.seam, seen.partitions[0], AXIS_MIN, 100)
 
 
-def _cycle(conn: psycopg.Connection[Any], spanning: Spanning, table: Any) -> tier_module.Tiering:
-    return tier_module.Tiering(
+def _cycle(conn: psycopg.Connection[Any], spanning: Spanning, table: Any) -> tier_module.TierRun:
+    return tier_module.TierRun(
         conn=conn,
         dsn=spanning.dsn,
         table=table,

@@ -8,7 +8,7 @@ from tests.faults.borrowed_spark import borrow_spark
 
 from thermocline.core.names import parse_table_name
 from thermocline.ops.fold import fold
-from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.runtime.settings import Settings
 
 if __name__ == "__main__":
@@ -20,6 +20,6 @@ if __name__ == "__main__":
             settings.dsn,
             parse_table_name("public.events"),
             settings=settings,
-            spark=spark_source(settings.dsn, settings),
+            spark=lazy_spark_session(settings.dsn, settings),
         ).sentence
     )

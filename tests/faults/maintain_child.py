@@ -10,7 +10,7 @@ from tests.faults.borrowed_spark import borrow_spark
 from thermocline.core.names import parse_table_name
 from thermocline.maintain.operations import remove_orphans as orphans
 from thermocline.maintain.run_pass import PassWish, run_pass
-from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.runtime.settings import Settings
 
 if __name__ == "__main__":
@@ -18,7 +18,7 @@ if __name__ == "__main__":
     assert settings.dsn is not None
     borrow_spark()
     orphans._SAVE_EVERY_SECONDS = 0  # so that a listing of a moment notes how far it is
-    source = spark_source(settings.dsn, settings)
+    source = lazy_spark_session(settings.dsn, settings)
     print(
         run_pass(
             settings.dsn, parse_table_name("public.events"), settings=settings, spark=source, wish=PassWish()

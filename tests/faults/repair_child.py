@@ -9,14 +9,14 @@ from tests.faults.borrowed_spark import borrow_spark
 
 from thermocline.core.names import parse_table_name
 from thermocline.maintain.verify_manifests import repair_table_manifests
-from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.runtime.settings import Settings
 
 if __name__ == "__main__":
     settings = Settings.model_validate_json(sys.argv[1])
     assert settings.dsn is not None
     borrow_spark()
-    source = spark_source(settings.dsn, settings)
+    source = lazy_spark_session(settings.dsn, settings)
     print(
         repair_table_manifests(
             settings.dsn, parse_table_name("public.events"), settings=settings, spark=source

@@ -8,7 +8,7 @@ import sys
 from tests.faults.borrowed_spark import borrow_spark
 
 from thermocline.core.names import parse_table_name
-from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.truncate import truncate
 from thermocline.runtime.settings import Settings
 
@@ -21,6 +21,6 @@ if __name__ == "__main__":
             settings.dsn,
             parse_table_name("public.events"),
             settings=settings,
-            spark=spark_source(settings.dsn, settings),
+            spark=lazy_spark_session(settings.dsn, settings),
         ).sentence
     )

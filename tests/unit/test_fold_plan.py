@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from thermocline.core.axis import AXIS_MIN, KeyType
 from thermocline.core.names import TableName
+from thermocline.core.plan.file_bounds import FileBounds
 from thermocline.core.plan.fold import (
     RANGE_ROWS,
     Edge,
-    FileBounds,
     FoldRange,
     files_of,
     plan_folding,

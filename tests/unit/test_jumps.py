@@ -10,18 +10,24 @@ from hypothesis import strategies as st
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
 from thermocline.core.names import TableName
-from thermocline.core.observation import CutLine, PartitionSeen, TableSeen
-from thermocline.core.plan.jumps import Jump, plan_jump, plan_line_jump, render_jump, render_line_jump
-from thermocline.core.plan.retention import plan_line
+from thermocline.core.observation import CutLine, PartitionObservation, TableObservation
+from thermocline.core.plan.jumps import (
+    Jump,
+    plan_cutline_jump,
+    plan_retention_jump,
+    render_cutline_jump,
+    render_retention_jump,
+)
+from thermocline.core.plan.retention import plan_retention_line
 from thermocline.core.plan.tier import plan_tiering, render_next
 
 DAY = 86_400_000_000
 
 
-def grid(*sizes: int, width: int = 10) -> tuple[PartitionSeen, ...]:
+def grid(*sizes: int, width: int = 10) -> tuple[PartitionObservation, ...]:
     """Partitions from 0 on, of these sizes."""
     return tuple(
-        PartitionSeen(
+        PartitionObservation(
             oid=at,
             name=TableName("p", f"p{at}"),
             lo=at * width,
@@ -43,7 +49,7 @@ def jump(
     key: KeyType = KeyType.BIGINT,
     width: int = 10,
 ) -> tuple[int, int] | None:
-    found = plan_jump(key, grid(*sizes, width=width), t, is_first=first, beyond=beyond, accepted=accepted)
+    found = plan_cutline_jump(key, grid(*sizes, width=width), t, is_first=first, beyond=beyond, accepted=accepted)
     return (found.start, found.to) if found else None
 
 
@@ -85,19 +91,19 @@ def test_temporal_keys_may_rest_for_a_month() -> None:
 
 def test_the_retention_line_takes_long_strides_only_at_first_or_with_a_word() -> None:
     bounds = [(at, at + 10) for at in range(0, 200, 10)]
-    assert plan_line_jump(KeyType.BIGINT, bounds, None, 150, None) is None
-    assert plan_line_jump(KeyType.BIGINT, bounds, 20, 50, None) is None
-    assert plan_line_jump(KeyType.BIGINT, bounds, 20, 60, None) == Jump(start=20, to=60)
-    assert plan_line_jump(KeyType.BIGINT, bounds, 20, 60, 60) is None
-    assert plan_line_jump(KeyType.BIGINT, bounds, 20, 70, 60) == Jump(start=20, to=70)
+    assert plan_retention_jump(KeyType.BIGINT, bounds, None, 150, None) is None
+    assert plan_retention_jump(KeyType.BIGINT, bounds, 20, 50, None) is None
+    assert plan_retention_jump(KeyType.BIGINT, bounds, 20, 60, None) == Jump(start=20, to=60)
+    assert plan_retention_jump(KeyType.BIGINT, bounds, 20, 60, 60) is None
+    assert plan_retention_jump(KeyType.BIGINT, bounds, 20, 70, 60) == Jump(start=20, to=70)
 
 
 def test_what_waits_says_what_to_type() -> None:
     seen = Jump(start=0, to=100 * DAY)
-    assert render_jump(KeyType.TIMESTAMPTZ, "public.events", seen).endswith(
+    assert render_cutline_jump(KeyType.TIMESTAMPTZ, "public.events", seen).endswith(
         "`thermocline tier public.events --accept-jump '1970-04-11 00:00:00+00'`"
     )
-    assert "deleted for good" in render_line_jump(KeyType.BIGINT, "public.events", Jump(start=0, to=5))
+    assert "deleted for good" in render_retention_jump(KeyType.BIGINT, "public.events", Jump(start=0, to=5))
 
 
 PLACES = st.integers(-60, 60) | st.sampled_from([AXIS_MAX - 1, AXIS_MAX])
@@ -133,7 +139,7 @@ def test_neither_line_outruns_the_clock_whatever_rows_say(
 ) -> None:
     ends = sorted(cuts)
     partitions = tuple(
-        PartitionSeen(
+        PartitionObservation(
             oid=at,
             name=TableName("p", f"p{at}"),
             lo=lo,
@@ -146,7 +152,7 @@ def test_neither_line_outruns_the_clock_whatever_rows_say(
         for at, (lo, hi) in enumerate(itertools.pairwise(ends))
     )
     cut = CutLine(t=ends[0], s=None, seam_line=ends[0], fence=1)
-    at = TableSeen(
+    at = TableObservation(
         table=TableName("p", "t"),
         key_type=KeyType.DATE,
         cut=cut,
@@ -160,14 +166,14 @@ def test_neither_line_outruns_the_clock_whatever_rows_say(
     tiered = tuple(dataclasses.replace(p, state="tiered") for p in partitions)
     dropping = plan_tiering(dataclasses.replace(at, cut=dataclasses.replace(cut, t=ends[-1]), partitions=tiered)).drop
     assert all(p.hi + lag <= now for p in dropping)
-    line = plan_line(plan.new_t, retention, ends, AXIS_MAX, AXIS_MIN, now=now)
+    line = plan_retention_line(plan.new_t, retention, ends, AXIS_MAX, AXIS_MIN, now=now)
     assert line is None or line <= now - retention
 
 
 def test_a_partition_that_rows_have_passed_and_the_clock_has_not_says_so() -> None:
     (only,) = grid(8)
     cut = CutLine(t=0, s=None, seam_line=0, fence=1)
-    seen = TableSeen(
+    seen = TableObservation(
         table=TableName("p", "t"),
         key_type=KeyType.DATE,
         cut=cut,

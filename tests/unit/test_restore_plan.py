@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from thermocline.core.axis import AXIS_MIN
 from thermocline.core.names import TableName
-from thermocline.core.plan.restore import KnownPartition, plan_restore
+from thermocline.core.plan.restore import HistoryPartition, plan_restore
 
 HEAP = TableName("public", "events")
 
 
-def _known(name: str, lo: int, hi: int, standing: str) -> KnownPartition:
-    return KnownPartition(name=TableName("parts", name), lo=lo, hi=hi, standing=standing)  # type: ignore[arg-type]
+def _known(name: str, lo: int, hi: int, standing: str) -> HistoryPartition:
+    return HistoryPartition(name=TableName("parts", name), lo=lo, hi=hi, standing=standing)  # type: ignore[arg-type]
 
 
 def test_partitions_that_left_are_made_again_and_gaps_only_when_they_have_rows() -> None:
@@ -56,7 +56,7 @@ def test_a_table_without_partitions_below_the_line_is_one_gap() -> None:
     ),
 )
 def test_ranges_and_whole_partitions_split_every_key_below_t(t: int, drawn: list[tuple[int, int, str]]) -> None:
-    kept: list[KnownPartition] = []
+    kept: list[HistoryPartition] = []
     for lo, width, standing in drawn:
         # The heap's own partitions never overlap; those that left may.
         if lo < t and (

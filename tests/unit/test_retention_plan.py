@@ -6,25 +6,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
-from thermocline.core.plan.retention import FileRange, plan_line, plan_retention
+from thermocline.core.plan.file_bounds import FileBounds
+from thermocline.core.plan.retention import plan_retention, plan_retention_line
 
 
 def test_it_is_the_highest_bound_behind_the_retention() -> None:
-    assert plan_line(50, 25, [AXIS_MIN, 0, 10, 20, 30, 40, 50], AXIS_MAX, AXIS_MIN) == 20
+    assert plan_retention_line(50, 25, [AXIS_MIN, 0, 10, 20, 30, 40, 50], AXIS_MAX, AXIS_MIN) == 20
 
 
 def test_it_stays_where_it_is_when_no_bound_has_passed() -> None:
-    assert plan_line(50, 25, [0, 10, 20, 30], AXIS_MAX, 20) is None
-    assert plan_line(50, 100, [0, 10, 20, 30], AXIS_MAX, AXIS_MIN) is None
+    assert plan_retention_line(50, 25, [0, 10, 20, 30], AXIS_MAX, 20) is None
+    assert plan_retention_line(50, 100, [0, 10, 20, 30], AXIS_MAX, AXIS_MIN) is None
 
 
 def test_a_partition_the_heap_has_and_a_load_that_waits_hold_it_back() -> None:
-    assert plan_line(50, 5, [0, 10, 20, 30, 40], 10, AXIS_MIN) == 10
-    assert plan_line(50, 5, [0, 10, 20, 30, 40], AXIS_MAX, AXIS_MIN, lowest_staged=29) == 20
+    assert plan_retention_line(50, 5, [0, 10, 20, 30, 40], 10, AXIS_MIN) == 10
+    assert plan_retention_line(50, 5, [0, 10, 20, 30, 40], AXIS_MAX, AXIS_MIN, lowest_staged=29) == 20
 
 
 def test_files_below_go_and_files_across_lose_rows() -> None:
-    files = tuple(FileRange(path=f"f{lower}", lower=lower, upper=lower + 9) for lower in range(0, 50, 10))
+    files = tuple(FileBounds(path=f"f{lower}", lower=lower, upper=lower + 9) for lower in range(0, 50, 10))
     assert plan_retention(20, files).remove == ("f0", "f10")
     assert plan_retention(20, files).across == ()
     assert (plan_retention(29, files).remove, plan_retention(29, files).across) == (("f0", "f10"), ("f20",))
@@ -41,13 +42,13 @@ def test_files_below_go_and_files_across_lose_rows() -> None:
 def test_no_row_at_or_above_the_line_goes_and_none_below_stays(
     t: int, retention: int, bounds: set[int], held: int, files: list[tuple[int, int]], current: int
 ) -> None:
-    line = plan_line(t, retention, sorted(bounds), held, current)
+    line = plan_retention_line(t, retention, sorted(bounds), held, current)
     if line is None:
         assert not [bound for bound in bounds if current < bound <= min(t - retention, held)]
         return
     assert line in bounds
     assert current < line <= min(t - retention, held)
-    ranges = [FileRange(path=str(number), lower=lo, upper=lo + width) for number, (lo, width) in enumerate(files)]
+    ranges = [FileBounds(path=str(number), lower=lo, upper=lo + width) for number, (lo, width) in enumerate(files)]
     plan = plan_retention(line, ranges)
     for file in ranges:
         assert (file.upper < line) == (file.path in plan.remove)

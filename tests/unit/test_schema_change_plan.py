@@ -7,8 +7,8 @@ import pytest
 from thermocline.core.columns import LakeColumn
 from thermocline.core.plan.schema_change import (
     FieldChange,
-    LakeFieldSeen,
     LakeSchemaRefusal,
+    SchemaField,
     can_promote,
     iceberg_default,
     plan_lake_schema,
@@ -29,9 +29,9 @@ def column(field_id: int, name: str, lake_type: str = "int") -> LakeColumn:
 
 
 FIELDS = (
-    LakeFieldSeen(field_id=1, name="id", lake_type="long"),
-    LakeFieldSeen(field_id=2, name="v", lake_type="int"),
-    LakeFieldSeen(field_id=3, name="amount", lake_type="decimal(10, 2)"),
+    SchemaField(field_id=1, name="id", lake_type="long"),
+    SchemaField(field_id=2, name="v", lake_type="int"),
+    SchemaField(field_id=3, name="amount", lake_type="decimal(10, 2)"),
 )
 
 

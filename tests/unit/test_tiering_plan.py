@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
 from thermocline.core.modes.mode import TIERED_KEEP_HEAP
 from thermocline.core.names import TableName
-from thermocline.core.observation import CutLine, PartitionSeen, PartitionState, TableSeen
+from thermocline.core.observation import CutLine, PartitionObservation, PartitionState, TableObservation
 from thermocline.core.plan.tier import TierPlan, plan_tiering, render_plan
 
 TABLE = TableName("public", "events")
@@ -20,8 +20,8 @@ TABLE = TableName("public", "events")
 
 def partition(
     lo: int, hi: int, state: PartitionState = "hot", *, behind: bool = True, reclaim: bool = False
-) -> PartitionSeen:
-    return PartitionSeen(
+) -> PartitionObservation:
+    return PartitionObservation(
         oid=lo & 0xFFFF_FFFF,
         name=TableName("public", f"p{lo}"),
         lo=lo,
@@ -33,9 +33,9 @@ def partition(
     )
 
 
-def seen(t: int, *partitions: PartitionSeen) -> TableSeen:
+def seen(t: int, *partitions: PartitionObservation) -> TableObservation:
     cut = CutLine(t=t, s=None, seam_line=t, fence=1)
-    return TableSeen(table=TABLE, key_type=KeyType.BIGINT, cut=cut, partitions=partitions)
+    return TableObservation(table=TABLE, key_type=KeyType.BIGINT, cut=cut, partitions=partitions)
 
 
 def moved(plan: TierPlan) -> list[tuple[int, int]]:
@@ -137,7 +137,7 @@ def test_the_plan_is_told_in_sentences() -> None:
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> TableSeen:
+def tables(draw: st.DrawFn) -> TableObservation:
     cuts = sorted(draw(st.lists(st.integers(-50, 50), min_size=2, max_size=9, unique=True)))
     ranges = [pair for pair in itertools.pairwise(cuts) if draw(st.booleans())]
     if draw(st.booleans()):
@@ -155,7 +155,7 @@ def tables(draw: st.DrawFn) -> TableSeen:
 
 @pytest.mark.conforms("C-051", "C-052")
 @given(tables())
-def test_after_any_plan_the_cut_line_splits_exactly_and_a_second_plan_moves_nothing(at: TableSeen) -> None:
+def test_after_any_plan_the_cut_line_splits_exactly_and_a_second_plan_moves_nothing(at: TableObservation) -> None:
     plan = plan_tiering(at)
     assert plan.new_t >= at.cut.t
     assert plan.new_t == (plan.move[-1].hi if plan.move else at.cut.t)

@@ -108,14 +108,14 @@ def _command(verb: Verb) -> Callable[..., None]:
 def _move(verb: Verb, table: str, loaded: LoadedSettings, *, dry_run: bool, json: bool, **asking: Any) -> None:
     name, dsn = parse_table_name(table), require_dsn(loaded)
     if dry_run:
-        from thermocline.ops.requests.execute import perform, render_report
-        from thermocline.ops.requests.spark_source import spark_source
+        from thermocline.ops.requests.execute import execute_request, render_report
+        from thermocline.ops.requests.lazy_spark import lazy_spark_session
 
-        source = spark_source(dsn, loaded.values)
-        report = render_report(perform(verb, dsn, name, settings=loaded.values, spark=source, dry_run=True))
+        source = lazy_spark_session(dsn, loaded.values)
+        report = render_report(execute_request(verb, dsn, name, settings=loaded.values, spark=source, dry_run=True))
     else:
-        from thermocline.ops.requests.submit import perform_on_request
+        from thermocline.ops.requests.submit import submit_request
 
         talk = tell if not json else lambda _line: None
-        report = perform_on_request(verb, dsn, name, settings=loaded.values, talk=talk, **asking)
+        report = submit_request(verb, dsn, name, settings=loaded.values, talk=talk, **asking)
     print_report(report, json=json)

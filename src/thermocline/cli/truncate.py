@@ -46,12 +46,12 @@ def truncate(
         )
     loaded = read_settings(dir=directory, dsn=dsn)
     where = require_dsn(loaded)
-    from thermocline.ops.requests.spark_source import spark_source
+    from thermocline.ops.requests.lazy_spark import lazy_spark_session
     from thermocline.ops.truncate import truncate as apply_truncate
 
     talk = tell if not json else lambda _line: None
     report = apply_truncate(
-        where, name, settings=loaded.values, spark=spark_source(where, loaded.values), talk=talk, dry_run=dry_run
+        where, name, settings=loaded.values, spark=lazy_spark_session(where, loaded.values), talk=talk, dry_run=dry_run
     )
     if json:
         print_json({**asdict(report), "sentence": report.sentence})

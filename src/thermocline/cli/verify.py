@@ -113,7 +113,7 @@ def _repaired(
     """The table compared once more, after manifests were put right and what differs from the heap was corrected; its
     name must be typed first."""
     from thermocline.maintain.verify_manifests import repair_table_manifests
-    from thermocline.ops.requests.spark_source import spark_source
+    from thermocline.ops.requests.lazy_spark import lazy_spark_session
     from thermocline.ops.verify.repair import check_repairable, repair
     from thermocline.ops.verify.verify_table import verify_any
 
@@ -122,7 +122,7 @@ def _repaired(
     tell(report.sentence)
     check_name_typed(name, given, flag="--yes", warning=f"{_what(wrong, ranges)}.", refusal=f"{name} is not repaired")
     if wrong:
-        tell(repair_table_manifests(where, name, settings=loaded, spark=spark_source(where, loaded)).sentence)
+        tell(repair_table_manifests(where, name, settings=loaded, spark=lazy_spark_session(where, loaded)).sentence)
     if ranges:
         tell(repair(where, name, ranges, loaded).sentence)
     return verify_any(where, name)

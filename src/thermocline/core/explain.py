@@ -35,7 +35,7 @@ class LakeCost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PathTaken:
+class ExplainedPath:
     """Where rows of one side go."""
 
     operation: str
@@ -45,7 +45,7 @@ class PathTaken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowsCounted:
+class RowCounts:
     """The literal rows of an INSERT by where they would go."""
 
     recent: int
@@ -55,7 +55,7 @@ class RowsCounted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableExplained:
+class ExplainedTable:
     """One spanning table in a statement, under the name it was given there."""
 
     table: str
@@ -72,8 +72,8 @@ class TableExplained:
     spill: bool
     delta: bool
     questions: tuple[str, ...]
-    paths: tuple[PathTaken, ...]
-    rows: RowsCounted | None
+    paths: tuple[ExplainedPath, ...]
+    rows: RowCounts | None
     refusal: str | None
     warnings: tuple[str, ...]
     tier_key: str
@@ -87,7 +87,7 @@ class Explanation:
     statement: str
     refusal: str | None
     sqlstate: str | None
-    tables: tuple[TableExplained, ...]
+    tables: tuple[ExplainedTable, ...]
 
 
 def parse_explanation(told: Mapping[str, Any]) -> Explanation:
@@ -101,20 +101,20 @@ def parse_explanation(told: Mapping[str, Any]) -> Explanation:
     )
 
 
-def _parse_table(told: Mapping[str, Any]) -> TableExplained:
+def _parse_table(told: Mapping[str, Any]) -> ExplainedTable:
     plain = {
         name: told[name]
         for name in ("table", "seam", "named", "mode", "operation", "verdict", "deciding", "t", "s", "r", "tier_key")
     }
-    return TableExplained(
+    return ExplainedTable(
         **plain,
         spill=told["spill"],
         delta=told["delta"],
         refusal=told["refusal"],
         heap=tuple(told["heap"]),
         questions=tuple(told["lake"]),
-        paths=tuple(PathTaken(**path) for path in told["paths"]),
-        rows=None if told["rows"] is None else RowsCounted(**told["rows"]),
+        paths=tuple(ExplainedPath(**path) for path in told["paths"]),
+        rows=None if told["rows"] is None else RowCounts(**told["rows"]),
         warnings=tuple(told["warnings"]),
     )
 
@@ -128,7 +128,7 @@ def render_explanation(report: Explanation) -> list[str]:
     return [line for table in report.tables for line in _render_table(table)]
 
 
-def _render_table(table: TableExplained) -> list[str]:
+def _render_table(table: ExplainedTable) -> list[str]:
     lines = [f"{table.operation} on {table.table} ({table.mode}), named by its {table.named}"]
     lines.append(f"  {table.verdict}" + (f": {table.deciding}" if table.deciding else ""))
     lines.append(f"  T = {table.t}, S = {'none' if table.s is None else table.s}, R = {table.r or 'none'}")

@@ -13,7 +13,7 @@ PartitionState = Literal["hot", "sealing", "tiering", "tiered", "dropped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionSeen:
+class PartitionObservation:
     """A partition that exists, its bounds on the axis, and how far it has come.
 
     `is_behind_tiering` and `is_behind_reclaim`: some row of the table that is believed lies at or above its upper bound
@@ -44,7 +44,7 @@ class CutLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableSeen:
+class TableObservation:
     """One registered table: its cut-line and its partitions in the order of their bounds.
 
     `now` is Postgres' clock on the axis; None where the tier key tells no time. `waits` say which rows are not
@@ -54,7 +54,7 @@ class TableSeen:
     table: TableName
     key_type: KeyType
     cut: CutLine
-    partitions: tuple[PartitionSeen, ...]
+    partitions: tuple[PartitionObservation, ...]
     mode: Mode = DEFAULT_MODE
     now: int | None = None
     tiering_lag: int = 0

@@ -12,7 +12,7 @@ from thermocline.core.manifest_entry import EntryProblem
 from thermocline.core.modes.mode import Mode
 
 MAX_KEYS = 10
-AHEAD = "the spill above the cut-line"
+SPILL_ABOVE_CUTLINE = "the spill above the cut-line"
 """The range of rows that no partition covers yet: each has a correction, which readers look for once the cut-line has
 passed it."""
 

@@ -29,7 +29,7 @@ from thermocline.lake.read.reachable import every_path
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.targets import find_owner, read_resolved_policy
 from thermocline.ops.register.lake_folders import remove_lake_files
-from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.settings import Settings
 
@@ -52,7 +52,7 @@ def grace_by_policy(conn: Connection, settings: Settings) -> Callable[[Owner], f
 def remove_stray_files(conn: Connection, grace_seconds: Grace) -> int:
     """Delete what abandoned and retried tasks left behind; how many files went. What is refused of one table stops no
     other."""
-    check_lakes(conn)
+    check_lakes_match_journal(conn)
     check_home(conn)
     removed, refusals = 0, list[ThermoclineError]()
     for owner in journal.read_staging_owners(conn):
@@ -96,7 +96,7 @@ def _tables_around(conn: Connection, paths: Sequence[str]) -> dict[CatalogTable,
 def remove_leftover_lakes(conn: Connection, grace_seconds: float) -> int:
     """Delete the directories of lake tables that a killed registration never made known, or a killed unregistration did
     not finish."""
-    check_lakes(conn)
+    check_lakes_match_journal(conn)
     check_home(conn)
     if read_paused_since(conn, None) is not None:
         return 0

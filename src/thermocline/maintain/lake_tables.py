@@ -17,7 +17,7 @@ from thermocline.errors.maintenance import LakeTableIsRegistered, LakeTableNotMa
 from thermocline.maintain.operations.quarantine import restore_quarantined
 from thermocline.maintain.plugins import plugin_named
 from thermocline.maintain.targets import find_target
-from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.pg import connect
 
 _NAMED = 20
@@ -68,7 +68,7 @@ def remove_table(dsn: str, name: TableName) -> LakeChange:
         entry = lake_tables.read_lake_table_entry(conn, name)
         if entry is None:
             raise LakeTableNotMaintained(f"{name} was not added by `thermocline lake add`.")
-        check_lakes(conn)
+        check_lakes_match_journal(conn)
         with pass_lock(conn, Owner(lake_id=entry.id), str(name)), conn.transaction():
             lake_tables.remove_lake_table(conn, entry.id)
             insert_event(conn, None, "lake remove", f"{name} is no longer under maintenance.")

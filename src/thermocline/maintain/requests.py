@@ -13,8 +13,8 @@ from thermocline.errors import WaitedTooLong
 from thermocline.maintain.plugins import load_formats
 from thermocline.maintain.run_pass import PassWish, render_pass, run_pass
 from thermocline.maintain.targets import find_target
-from thermocline.ops.requests.spark_source import spark_source
-from thermocline.ops.requests.wait import await_result
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
+from thermocline.ops.requests.wait import wait_for_result
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings
 
@@ -58,12 +58,14 @@ def force_pass(
                     return {"table": seen.label, "request": request_id, "state": "pending"}
                 talk(f"asking worker {worker}")
                 return _await(conn, request_id, talk, timeout_seconds)
-    return render_pass(run_pass(dsn, name, settings=settings, spark=spark_source(dsn, settings), wish=wish, talk=talk))
+    return render_pass(
+        run_pass(dsn, name, settings=settings, spark=lazy_spark_session(dsn, settings), wish=wish, talk=talk)
+    )
 
 
 def _await(conn: Connection, request_id: int, talk: Callable[[str], None], timeout_seconds: float) -> dict[str, Any]:
     gone = "The table was removed while the request waited."
-    result = await_result(
+    result = wait_for_result(
         lambda: maintenance_requests.read_forced_pass(conn, request_id), talk, timeout_seconds, when_gone=gone
     )
     if result is None:

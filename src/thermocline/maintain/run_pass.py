@@ -41,7 +41,7 @@ from thermocline.maintain.formats import LakeFormat, Target
 from thermocline.maintain.pacing import NoPacing, Pacing, pacing_of
 from thermocline.maintain.plugins import plugin_named
 from thermocline.maintain.targets import find_target, read_resolved_policy
-from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings
 
@@ -173,7 +173,7 @@ def run_pass_on(
         return _run_unrecorded(run, resolved.warnings)
     if (reason := _why_paused(conn, seen)) is not None:
         raise Paused(f"{reason}.")
-    check_lakes(conn)
+    check_lakes_match_journal(conn)
     with passes.pass_lock(conn, seen.owner, seen.label, beside=wish.beside):
         return _run_recorded(run, resolved.warnings)
 

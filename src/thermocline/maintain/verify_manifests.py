@@ -34,7 +34,7 @@ from thermocline.maintain.commit import commit_and_publish
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.targets import find_target
 from thermocline.maintain.writer_lock import back_off
-from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.pg import connect
 from thermocline.runtime.settings import Settings
 from thermocline.spark.jobs.tasks import run_tasks
@@ -135,7 +135,7 @@ def repair_table_manifests(
         seen = find_target(conn, name)
         if seen.owner.table_id is not None and (since := read_paused_since(conn, seen.owner.table_id)) is not None:
             raise Paused(f"{seen.label} is paused since {since:%Y-%m-%d %H:%M:%S}; nothing of it moves.")
-        check_lakes(conn)
+        check_lakes_match_journal(conn)
         context = PassContext(
             conn=conn,
             dsn=dsn,

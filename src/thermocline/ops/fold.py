@@ -24,9 +24,9 @@ from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.op import FOLD
+from thermocline.core.plan.file_bounds import FileBounds
 from thermocline.core.plan.fold import (
     MAX_ROWS,
-    FileBounds,
     FoldPlan,
     files_of,
     plan_folding,
@@ -41,7 +41,7 @@ from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.runner import DoneOp, WrittenOp, plan_table_op, run_op
 from thermocline.ops.schema.follow_columns import check_followed, follow_schema
 from thermocline.ops.spanning_table import SpanningTable, objects_of, read_spanning
-from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings
@@ -96,7 +96,7 @@ class FoldReport(MoveReport):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folding:
+class FoldRun:
     """One fold under way: the connection that holds the table's lock, the table, its cut-line, and where Spark comes
     from."""
 
@@ -127,7 +127,7 @@ def fold(
     report = FoldReport(table=str(name), dry_run=dry_run)
     with connect(dsn, autocommit=True, application_name="thermocline fold") as conn:
         registered = tables.find_table(conn, name)
-        check_lakes(conn)
+        check_lakes_match_journal(conn)
         with journal.table_lock(conn, registered.id, str(name)):
             report.notes += () if dry_run else follow_schema(conn, registered, settings)
             table = read_spanning(conn, name)
@@ -142,7 +142,7 @@ def fold(
             report.notes += resolve_unfinished(conn, table.registered, spark, cut.fence).notes
             while True:
                 cut = journal.read_cutline(conn, table.registered.id)
-                work = Folding(
+                work = FoldRun(
                     conn=conn,
                     dsn=dsn,
                     table=table,
@@ -161,7 +161,7 @@ def fold(
     return report
 
 
-def has_work(conn: Connection, registered: RegisteredTable) -> int:
+def count_fold_work(conn: Connection, registered: RegisteredTable) -> int:
     """How much there is to fold or to purge: corrections that wait, and folds whose marks are still there."""
     cut = journal.read_cutline(conn, registered.id)
     pending = count_pending(conn, objects_of(registered).delta, registered.tier_key, registered.key_type, cut.t)
@@ -172,7 +172,7 @@ def _count(conn: Connection, table: SpanningTable, cut: CutLine) -> int:
     return count_pending(conn, table.seam.objects.delta, table.seam.tier_key, table.seam.key_type, cut.t)
 
 
-def _fold_once(work: Folding, max_rows: int) -> bool:
+def _fold_once(work: FoldRun, max_rows: int) -> bool:
     """One commit; whether there was anything to fold."""
     pending = _count(work.conn, work.table, work.cut)
     work.report.left = pending
@@ -200,7 +200,7 @@ class _Folded:
 
 
 def _write(
-    work: Folding, head: LakeHead, expected: int, max_rows: int, stamp: OpStamp, _: ExitStack
+    work: FoldRun, head: LakeHead, expected: int, max_rows: int, stamp: OpStamp, _: ExitStack
 ) -> WrittenOp[_Folded] | None:
     """Write the new images and the deletes of the old ones; None when nothing waits any more."""
     with closing(export_snapshot(work.dsn, [work.table.seam.objects.delta], work.settings.lock_timeout_ms)) as snapshot:
@@ -234,7 +234,7 @@ def _commit(done: FoldResult, head: LakeHead, stamp: OpStamp) -> int:
     return apply_row_delta(head, done.files, done.deletes, stamp)
 
 
-def _report(work: Folding, done: DoneOp[_Folded]) -> None:
+def _report(work: FoldRun, done: DoneOp[_Folded]) -> None:
     report, counters = work.report, done.result.counters
     report.commits += 1
     report.rows += counters["rows"]
@@ -247,7 +247,7 @@ def _report(work: Folding, done: DoneOp[_Folded]) -> None:
     report.snapshot, report.op_id = done.snapshot, done.op_id
 
 
-def _plan(work: Folding, snapshot: ExportedSnapshot, expected: int, max_rows: int) -> FoldPlan:
+def _plan(work: FoldRun, snapshot: ExportedSnapshot, expected: int, max_rows: int) -> FoldPlan:
     """What waits at the snapshot, in pieces; about as much as was counted before."""
     seam = work.table.seam
     parallelism = work.spark().sparkContext.defaultParallelism
@@ -259,7 +259,7 @@ def _plan(work: Folding, snapshot: ExportedSnapshot, expected: int, max_rows: in
     return plan
 
 
-def _run_tasks(work: Folding, tasks: list[FoldTask]) -> FoldResult:
+def _run_tasks(work: FoldRun, tasks: list[FoldTask]) -> FoldResult:
     """Fold on Spark, and compare what was read with what was written."""
     try:
         done = fold_delta(work.spark(), tasks)
@@ -273,14 +273,14 @@ def _run_tasks(work: Folding, tasks: list[FoldTask]) -> FoldResult:
     return done
 
 
-def _with_row(work: Folding, refusal: UnrepresentableValue) -> UnrepresentableValue:
+def _with_row(work: FoldRun, refusal: UnrepresentableValue) -> UnrepresentableValue:
     """The refusal with the table and the correction that holds the value."""
     key = read_key_of_value(work.conn, work.table.heap, work.table.seam.objects.delta, refusal.column, refusal.value)
     where = f"{work.table.name}, row {key}" if key else str(work.table.name)
     return UnrepresentableValue(f"{where}: {refusal}", column=refusal.column, value=refusal.value)
 
 
-def _tasks(work: Folding, head: LakeHead, stamp: OpStamp, snapshot: ExportedSnapshot, plan: FoldPlan) -> list[FoldTask]:
+def _tasks(work: FoldRun, head: LakeHead, stamp: OpStamp, snapshot: ExportedSnapshot, plan: FoldPlan) -> list[FoldTask]:
     registered, seam = work.table.registered, work.table.seam
     inexact = read_inexact_keys(work.conn, seam)
     types = {column.name: column.pg_type for column in registered.columns}
@@ -322,7 +322,7 @@ def _tasks(work: Folding, head: LakeHead, stamp: OpStamp, snapshot: ExportedSnap
     ]
 
 
-def _mark(work: Folding, done: FoldResult) -> None:
+def _mark(work: FoldRun, done: FoldResult) -> None:
     """Mark what was folded. Where the columns changed since it was read, nothing is marked: it reads the same, and is
     folded again."""
     try:
@@ -336,7 +336,7 @@ def _mark(work: Folding, done: FoldResult) -> None:
         work.report.notes.append(reason)
 
 
-def _purge(work: Folding) -> None:
+def _purge(work: FoldRun) -> None:
     """Delete the marked rows of folds that no live snapshot predates."""
     work.report.deferred.clear()
     for op_id, xid in journal.read_unpurged(work.conn, work.table.registered.id):

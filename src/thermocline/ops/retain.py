@@ -19,13 +19,14 @@ from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import TableName
 from thermocline.core.op import RETAIN
-from thermocline.core.plan.jumps import render_line_jump
-from thermocline.core.plan.retention import FileRange, RetentionPlan, plan_retention
+from thermocline.core.plan.file_bounds import FileBounds
+from thermocline.core.plan.jumps import render_retention_jump
+from thermocline.core.plan.retention import RetentionPlan, plan_retention
 from thermocline.lake.commit.exact_commit import LakeHead, OpStamp, apply_row_delta, load_table
 from thermocline.ops.data_files import read_files
 from thermocline.ops.resolve import adopt_head
 from thermocline.ops.runner import WrittenOp, plan_table_op, run_op
-from thermocline.ops.tier.jumps import read_next_line
+from thermocline.ops.tier.jumps import read_next_retention_line
 from thermocline.parquet.deletes.position_deletes import DeleteFile
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection
@@ -48,7 +49,7 @@ class Retained:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retaining:
+class RetentionRun:
     """One pass under way: the table, the lake as it was looked at, and what expires."""
 
     dsn: str = field(repr=False)
@@ -72,9 +73,9 @@ def retain(
     current = read_line(conn, registered.id)
     if registered.lake_retention is None or current is None or cut.s is None:
         return Retained()
-    line, jump = read_next_line(conn, registered, cut)
+    line, jump = read_next_retention_line(conn, registered, cut)
     if jump is not None:
-        return Retained(waits=(render_line_jump(registered.key_type, str(registered.name), jump),))
+        return Retained(waits=(render_retention_jump(registered.key_type, str(registered.name), jump),))
     if line is None:
         return Retained()
     head = load_table(spark(), TableName(registered.lake_namespace, registered.lake_name))
@@ -82,17 +83,17 @@ def retain(
     tier_key = next(column for column in registered.columns if column.name == registered.tier_key)
     files = read_files(head, tier_key.field_id)
     plan = plan_retention(
-        line, [FileRange(path=file.path, lower=file.lower_key, upper=file.upper_key) for file in files]
+        line, [FileBounds(path=file.path, lower=file.lower_key, upper=file.upper_key) for file in files]
     )
     raise_line(conn, registered.id, plan.line, settings.lock_timeout_ms)
     fault_point("retain-line-raised")
-    work = Retaining(dsn=dsn, registered=registered, head=head, files=files, plan=plan)
+    work = RetentionRun(dsn=dsn, registered=registered, head=head, files=files, plan=plan)
     done = run_op(conn, plan_table_op(conn, registered, RETAIN, cut, worker), head, partial(_write, work))
     assert done is not None
     return done.result
 
 
-def _write(work: Retaining, stamp: OpStamp, _: ExitStack) -> WrittenOp[Retained]:
+def _write(work: RetentionRun, stamp: OpStamp, _: ExitStack) -> WrittenOp[Retained]:
     """Delete the rows below the line of the files that reach across it; files below it leave whole."""
     registered, plan = work.registered, work.plan
     across = set(plan.across)

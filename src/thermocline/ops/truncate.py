@@ -1,4 +1,4 @@
-"""Truncating: a spanning table loses every row of both tiers, at one moment for every reader.
+"""Truncation: a spanning table loses every row of both tiers, at one moment for every reader.
 
     claim and resolve → look at the lake → intent → lock out writers → empty heap and delta → commit an empty lake →
     publish
@@ -29,7 +29,7 @@ from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.runner import WrittenOp, plan_table_op, run_op
 from thermocline.ops.schema.follow_columns import check_followed, follow_schema
 from thermocline.ops.spanning_table import SpanningTable, read_spanning
-from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings
@@ -64,7 +64,7 @@ class TruncateReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Truncating:
+class Truncation:
     """One truncation under way: the connection that holds the table's lock, the table, and the lake as it was looked
     at."""
 
@@ -92,7 +92,7 @@ def truncate(
     stay."""
     with connect(dsn, autocommit=True, application_name="thermocline truncate") as conn:
         registered = tables.find_table(conn, name)
-        check_lakes(conn)
+        check_lakes_match_journal(conn)
         with journal.table_lock(conn, registered.id, str(name)):
             notes = () if dry_run else follow_schema(conn, registered, settings)
             table = read_spanning(conn, name)
@@ -106,7 +106,7 @@ def truncate(
             if dry_run:
                 return _report(conn, table, head)
             cut = adopt_head(conn, table.registered, head, cut, worker)
-            work = Truncating(
+            work = Truncation(
                 conn=conn, dsn=dsn, table=table, head=head, cut=cut, settings=settings, worker=worker, talk=talk
             )
             return _apply(work, notes)
@@ -134,7 +134,7 @@ def _lake_totals(head: LakeHead) -> tuple[int, int]:
     return int(summary.get("total-records", 0)), int(summary.get("total-data-files", 0))
 
 
-def _apply(work: Truncating, notes: tuple[str, ...]) -> TruncateReport:
+def _apply(work: Truncation, notes: tuple[str, ...]) -> TruncateReport:
     work.talk(f"emptying {work.table.name}")
     op = plan_table_op(work.conn, work.table.registered, TRUNCATE, work.cut, work.worker)
     done = run_op(work.conn, op, work.head, partial(_empty, work))
@@ -142,7 +142,7 @@ def _apply(work: Truncating, notes: tuple[str, ...]) -> TruncateReport:
     return replace(done.result, snapshot=done.snapshot, op_id=done.op_id, notes=notes)
 
 
-def _empty(work: Truncating, _: OpStamp, held: ExitStack) -> WrittenOp[TruncateReport]:
+def _empty(work: Truncation, _: OpStamp, held: ExitStack) -> WrittenOp[TruncateReport]:
     """Empty heap and delta in the transaction that publishes the empty lake as well."""
     conn, registered, seam = work.conn, work.table.registered, work.table.seam
     held.enter_context(

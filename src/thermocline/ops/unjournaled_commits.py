@@ -24,7 +24,7 @@ _VERSIONS_LOOKED_AT = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ahead:
+class UnjournaledCommit:
     """A lake table with commits above the one its catalog points at."""
 
     table: Maintained
@@ -33,13 +33,13 @@ class Ahead:
     op_id: str | None
 
 
-def check_lakes(conn: Connection) -> None:
+def check_lakes_match_journal(conn: Connection) -> None:
     """Compare every lake with the journal once per start of Postgres; refuses when one is ahead. A copy is left to
     `check_home`."""
     if home.are_lakes_checked(conn) or not home.is_home(conn):
         return
     started = home.read_start(conn)
-    if ahead := read_ahead(conn):
+    if ahead := read_unjournaled_commits(conn):
         first = ahead[0]
         raise LakeNewerThanDatabase(
             f"The lake of {first.table.label} holds commits that this database does not know (snapshot "
@@ -50,14 +50,14 @@ def check_lakes(conn: Connection) -> None:
     home.note_lakes_checked(conn, started)
 
 
-def read_ahead(conn: Connection) -> tuple[Ahead, ...]:
+def read_unjournaled_commits(conn: Connection) -> tuple[UnjournaledCommit, ...]:
     """The tables whose lake is ahead of the journal."""
     return tuple(
         found for table in read_maintained(conn) if table.format == "iceberg" and (found := _read_ahead(conn, table))
     )
 
 
-def _read_ahead(conn: Connection, table: Maintained) -> Ahead | None:
+def _read_ahead(conn: Connection, table: Maintained) -> UnjournaledCommit | None:
     if table.metadata_location is None or not (later := read_later_versions(table.metadata_location)):
         return None
     try:
@@ -72,7 +72,7 @@ def _read_ahead(conn: Connection, table: Maintained) -> Ahead | None:
         current = current_snapshot_of(told)
         op_id = _op_of(told, current)
         if current is not None and current not in known and not (op_id and home.is_op_known(conn, op_id)):
-            return Ahead(table=table, newest=version, snapshot_id=current, op_id=op_id)
+            return UnjournaledCommit(table=table, newest=version, snapshot_id=current, op_id=op_id)
     return None
 
 

@@ -16,7 +16,7 @@ from psycopg import sql
 
 from thermocline.core.axis import AXIS_MAX, KeyType
 from thermocline.core.names import TableName
-from thermocline.core.observation import PartitionSeen, PartitionState
+from thermocline.core.observation import PartitionObservation, PartitionState
 from thermocline.errors import LockNotGranted, PartitionGone
 from thermocline.runtime.pg import Connection, table_identifier
 from thermocline.seam.heap_facts import HeapPartition
@@ -62,16 +62,16 @@ def apply_discovery(conn: Connection, table_id: int, partitions: Sequence[HeapPa
         return dict(conn.execute(_QUERIES["known"], {"table_id": table_id}).fetchall())
 
 
-def read_partitions_seen(
+def read_partition_observations(
     conn: Connection, partitions: Sequence[HeapPartition], states: dict[int, PartitionState], t: int
-) -> tuple[PartitionSeen, ...]:
+) -> tuple[PartitionObservation, ...]:
     """Each partition with its state and size; those above T with whether they hold a row."""
     seen = []
     for partition in partitions:
         size = conn.execute(_QUERIES["size"], {"relid": partition.oid}).fetchone()
         size_bytes = int(size[0]) if size and size[0] is not None else 0
         seen.append(
-            PartitionSeen(
+            PartitionObservation(
                 oid=partition.oid,
                 name=partition.name,
                 lo=partition.lo,
@@ -88,10 +88,10 @@ def read_partitions_seen(
 def read_passed(
     conn: Connection,
     seam: SeamDefinition,
-    partitions: Sequence[PartitionSeen],
+    partitions: Sequence[PartitionObservation],
     lags: tuple[int, int],
     ceiling: int | None,
-) -> tuple[PartitionSeen, ...]:
+) -> tuple[PartitionObservation, ...]:
     """The partitions with whether the table's rows have moved on past them by the tiering and the reclaim lag.
 
     Rows at or above the ceiling are not believed; without one all are. No place on the axis means "no ceiling": a row
@@ -150,7 +150,9 @@ def _has_row_within(conn: Connection, seam: SeamDefinition, at: int, ceiling: in
     return conn.execute(statement).fetchone() == (True,)
 
 
-def apply_seal(conn: Connection, seam: SeamDefinition, partition: PartitionSeen, t: int, lock_timeout_ms: int) -> None:
+def apply_seal(
+    conn: Connection, seam: SeamDefinition, partition: PartitionObservation, t: int, lock_timeout_ms: int
+) -> None:
     """Seal: from the commit of this transaction on, every change in the partition is captured, and nothing stale is in
     the delta for it.
 
@@ -187,7 +189,7 @@ def apply_seal(conn: Connection, seam: SeamDefinition, partition: PartitionSeen,
         apply_state(conn, seam.table_id, [partition.oid], "sealing" if partition.state == "hot" else partition.state)
 
 
-def apply_late_capture(conn: Connection, table_id: int, partition: PartitionSeen, lock_timeout_ms: int) -> int:
+def apply_late_capture(conn: Connection, table_id: int, partition: PartitionObservation, lock_timeout_ms: int) -> int:
     """A partition made below the cut-line: carry its rows into the delta, where readers look for them, and capture what
     comes.
 
@@ -317,7 +319,12 @@ def why_not_forget(conn: Connection, xid: str | None, standby_grace_seconds: flo
 
 
 def apply_drop(
-    conn: Connection, heap: TableName, heap_oid: int, table_id: int, partition: PartitionSeen, lock_timeout_ms: int
+    conn: Connection,
+    heap: TableName,
+    heap_oid: int,
+    table_id: int,
+    partition: PartitionObservation,
+    lock_timeout_ms: int,
 ) -> None:
     """Detach and drop; the capture trigger stays to the end, so nothing can be written past the lake."""
     with short_locks(conn, lock_timeout_ms, [heap_oid, partition.oid], f"drop {partition.name}"):

@@ -13,7 +13,7 @@ from psycopg import sql
 from thermocline.core.names import TableName
 from thermocline.ops.inspect.overview import TableDetail, read_detail
 from thermocline.ops.register.registration import RegisterRequest, register
-from thermocline.ops.requests.submit import perform_on_request
+from thermocline.ops.requests.submit import submit_request
 from thermocline.runtime import pg
 from thermocline.runtime.settings import LoadedSettings, Settings
 from thermocline.stack.locate import require_dsn
@@ -67,7 +67,7 @@ def run_demo(loaded: LoadedSettings, *, print_line: Say, tell: Say, now: datetim
         heap_before = _scalar(conn, "heap_rows", read_detail(dsn, TABLE).overview.cut_line)
         tell("moving old partitions to the lake (Spark starts first)")
         began = time.monotonic()
-        report = perform_on_request(
+        report = submit_request(
             "tier",
             dsn,
             TABLE,

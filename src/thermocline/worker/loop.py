@@ -34,9 +34,9 @@ from thermocline.errors import (
 )
 from thermocline.maintain.janitor import grace_by_policy, remove_leftover_lakes, remove_stray_files
 from thermocline.ops.admin.statistics import refresh_statistics
-from thermocline.ops.fold import fold, has_work
-from thermocline.ops.requests.execute import perform, render_report
-from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.fold import count_fold_work, fold
+from thermocline.ops.requests.execute import execute_request, render_report
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.tier.tiering import tier
 from thermocline.ops.verify.background import verify_next_range
 from thermocline.runtime.pg import Connection, connect
@@ -59,7 +59,7 @@ class Worker:
         self.settings = settings
         self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
         self.stopping = threading.Event()
-        self._spark = spark_source(dsn, settings)
+        self._spark = lazy_spark_session(dsn, settings)
         self._last_problem: dict[str, str] = {}
         self._waiting_since: dict[int, float] = {}
         self._statistics_due: dict[int, float] = {}
@@ -174,7 +174,7 @@ class Worker:
 
     def _fold(self, conn: Connection, table: RegisteredTable) -> None:
         """Fold when enough corrections wait, or when some have waited long enough; purge what an earlier fold left."""
-        waiting = has_work(conn, table)
+        waiting = count_fold_work(conn, table)
         since = self._waiting_since.setdefault(table.id, time.monotonic())
         if not waiting:
             del self._waiting_since[table.id]
@@ -190,7 +190,7 @@ class Worker:
         names = {table.id: table.name for table in tables.read_tables(conn)}
         while not self.stopping.is_set() and (request := requests.take_request(conn, self.name)):
             try:
-                report = perform(
+                report = execute_request(
                     request.verb,
                     self.dsn,
                     names[request.table_id],

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from thermocline.core.axis import KeyType, render_axis
 from thermocline.core.names import TableName
+from thermocline.core.plan.file_bounds import FileBounds
 
 RANGE_ROWS = 100_000
 MAX_ROWS = 1_000_000
@@ -34,15 +35,6 @@ class FoldRange:
     rows: int
     share: int = 0
     shares: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileBounds:
-    """A data file of the lake and the ends of its tier keys, on the axis."""
-
-    path: str
-    lower: int
-    upper: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median_low
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, render_axis
-from thermocline.core.observation import PartitionSeen
+from thermocline.core.observation import PartitionObservation
 
 USUAL_PARTITIONS = 3
 """So many partitions may be empty in a row, or expire at once, without a word; of temporal keys at least a month of
@@ -31,9 +31,9 @@ class Jump:
     to: int
 
 
-def plan_jump(
+def plan_cutline_jump(
     key_type: KeyType,
-    partitions: Sequence[PartitionSeen],
+    partitions: Sequence[PartitionObservation],
     t: int,
     *,
     is_first: bool,
@@ -69,7 +69,7 @@ def plan_jump(
     return None
 
 
-def plan_line_jump(
+def plan_retention_jump(
     key_type: KeyType, bounds: Sequence[tuple[int, int]], current: int | None, line: int, accepted: int | None
 ) -> Jump | None:
     """The stride of the retention line, when it is longer than usual and was not accepted. The first one expires a
@@ -92,27 +92,27 @@ def usual_stride(key_type: KeyType, bounds: Sequence[tuple[int, int]]) -> int:
     return max(usual, _USUAL_DAYS * (1 if key_type is KeyType.DATE else _DAY))
 
 
-def render_jump(key_type: KeyType, table: str, jump: Jump) -> str:
+def render_cutline_jump(key_type: KeyType, table: str, jump: Jump) -> str:
     """Why the cut-line waits, and what to type."""
     start, to = render_axis(key_type, jump.start), render_axis(key_type, jump.to)
     return (
         f"the cut-line waits: rows at or above {to} lie far ahead of the others, which end before {start}; if "
         "they belong there,"
-        f" `{render_word(key_type, table, jump)}`"
+        f" `{render_accept_command(key_type, table, jump)}`"
     )
 
 
-def render_line_jump(key_type: KeyType, table: str, jump: Jump) -> str:
+def render_retention_jump(key_type: KeyType, table: str, jump: Jump) -> str:
     """Why the retention line waits, and what to type."""
     start, to = render_axis(key_type, jump.start), render_axis(key_type, jump.to)
     return (
         f"the retention line waits: it would go from {start} to {to} at once, and rows below it are deleted "
         "for good; if they may go,"
-        f" `{render_word(key_type, table, jump)}`"
+        f" `{render_accept_command(key_type, table, jump)}`"
     )
 
 
-def render_word(key_type: KeyType, table: str, jump: Jump) -> str:
+def render_accept_command(key_type: KeyType, table: str, jump: Jump) -> str:
     """The command that lets a line go on."""
     to = render_axis(key_type, jump.to)
     return f"thermocline tier {table} --accept-jump {to if ' ' not in to else repr(to)}"

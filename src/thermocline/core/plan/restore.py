@@ -17,7 +17,7 @@ Standing = Literal["whole", "partial", "gone"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownPartition:
+class HistoryPartition:
     """A partition below T: the heap has all of its rows, some of them, or none any more."""
 
     name: TableName
@@ -38,7 +38,7 @@ class RestoreRange:
     is_gap: bool = False
 
 
-def plan_restore(heap: TableName, partitions: Sequence[KnownPartition], t: int) -> tuple[RestoreRange, ...]:
+def plan_restore(heap: TableName, partitions: Sequence[HistoryPartition], t: int) -> tuple[RestoreRange, ...]:
     """The ranges to fill, in the order of their keys; the heap's own partitions come before those that left it."""
     covered: list[tuple[int, int]] = []
     planned: list[RestoreRange] = []

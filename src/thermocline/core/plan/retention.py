@@ -11,15 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileRange:
-    """A lake file and the lowest and highest key it may hold."""
-
-    path: str
-    lower: int
-    upper: int
+from thermocline.core.plan.file_bounds import FileBounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +23,7 @@ class RetentionPlan:
     across: tuple[str, ...] = ()
 
 
-def plan_line(
+def plan_retention_line(
     t: int,
     retention: int,
     bounds: Sequence[int],
@@ -48,7 +40,7 @@ def plan_line(
     )
 
 
-def plan_retention(line: int, files: Sequence[FileRange]) -> RetentionPlan:
+def plan_retention(line: int, files: Sequence[FileBounds]) -> RetentionPlan:
     """What the line leaves of each file.
 
     Invariant: every removed file's highest key lies below the line, and every file that may hold a key below it is

@@ -17,7 +17,7 @@ from thermocline.core.types import lake_type_named, parse_lake_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LakeFieldSeen:
+class SchemaField:
     """A field of the lake's schema as it is."""
 
     field_id: int
@@ -44,7 +44,7 @@ class LakeSchemaRefusal:
 
 
 def plan_lake_schema(
-    fields: Sequence[LakeFieldSeen], last_field_id: int, wished: Sequence[LakeColumn]
+    fields: Sequence[SchemaField], last_field_id: int, wished: Sequence[LakeColumn]
 ) -> tuple[FieldChange, ...] | LakeSchemaRefusal:
     """The changes in the order drop, rename, promote, add; none when the lake has the columns already."""
     held = {field.field_id: field for field in fields}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thermocline.core.axis import AXIS_MAX, KeyType, render_axis
-from thermocline.core.observation import PartitionSeen, TableSeen
+from thermocline.core.observation import PartitionObservation, TableObservation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,10 +17,10 @@ class TierPlan:
     """What one cycle does: partitions to capture late, to move in one commit, and to drop; `notes` say what was seen on
     the way."""
 
-    capture: tuple[PartitionSeen, ...]
-    move: tuple[PartitionSeen, ...]
+    capture: tuple[PartitionObservation, ...]
+    move: tuple[PartitionObservation, ...]
     new_t: int
-    drop: tuple[PartitionSeen, ...]
+    drop: tuple[PartitionObservation, ...]
     notes: tuple[str, ...]
 
     @property
@@ -28,7 +28,7 @@ class TierPlan:
         return not (self.capture or self.move or self.drop)
 
 
-def plan_tiering(seen: TableSeen) -> TierPlan:
+def plan_tiering(seen: TableObservation) -> TierPlan:
     """Every partition from T upwards that is behind the lag, oldest first and without a break; then what may be
     dropped.
 
@@ -52,17 +52,17 @@ def plan_tiering(seen: TableSeen) -> TierPlan:
     )
 
 
-def _is_droppable(seen: TableSeen, partition: PartitionSeen) -> bool:
+def _is_droppable(seen: TableObservation, partition: PartitionObservation) -> bool:
     is_behind = partition.is_behind_reclaim and seen.is_past(partition.hi + seen.reclaim_lag)
     return partition.state == "tiered" and partition.hi <= seen.cut.t and is_behind
 
 
-def _is_due(seen: TableSeen, partition: PartitionSeen) -> bool:
+def _is_due(seen: TableObservation, partition: PartitionObservation) -> bool:
     return partition.is_behind_tiering and partition.hi != AXIS_MAX and seen.is_past(partition.hi + seen.tiering_lag)
 
 
-def _due(seen: TableSeen, notes: list[str]) -> tuple[tuple[PartitionSeen, ...], int]:
-    due: list[PartitionSeen] = []
+def _due(seen: TableObservation, notes: list[str]) -> tuple[tuple[PartitionObservation, ...], int]:
+    due: list[PartitionObservation] = []
     cursor = seen.cut.t
     for partition in seen.partitions:
         if partition.hi <= seen.cut.t:
@@ -79,7 +79,7 @@ def _due(seen: TableSeen, notes: list[str]) -> tuple[tuple[PartitionSeen, ...], 
     return tuple(due), cursor
 
 
-def render_next(seen: TableSeen) -> str:
+def render_next(seen: TableObservation) -> str:
     """What has to happen before another partition moves."""
     for partition in seen.partitions:
         if partition.hi <= seen.cut.t:
@@ -95,7 +95,7 @@ def render_next(seen: TableSeen) -> str:
     return "no partition lies above the cut-line"
 
 
-def render_unlogged(partition: PartitionSeen) -> str:
+def render_unlogged(partition: PartitionObservation) -> str:
     """The sentence for a partition that a crash would empty, with nothing to tell its lost rows from deleted ones."""
     return (
         f"partition {partition.name} is unlogged, so it does not move and a crash loses its rows; ALTER TABLE … "
@@ -109,7 +109,7 @@ def render_gap(key_type: KeyType, lo: int, hi: int) -> str:
     return f"no partition covers {ends}; rows written there wait in the spill and read as corrections"
 
 
-def render_plan(seen: TableSeen, plan: TierPlan) -> tuple[str, ...]:
+def render_plan(seen: TableObservation, plan: TierPlan) -> tuple[str, ...]:
     """The plan in sentences, for people and for `--dry-run`."""
     lines = [f"capture {p.name}: it was made below the cut-line" for p in plan.capture]
     lines += [f"move {p.name} ({_range(seen, p)}, {p.size_bytes:,} bytes)" for p in plan.move]
@@ -122,5 +122,5 @@ def render_plan(seen: TableSeen, plan: TierPlan) -> tuple[str, ...]:
     return (*lines, *plan.notes, *seen.waits) or ("nothing to do",)
 
 
-def _range(seen: TableSeen, partition: PartitionSeen) -> str:
+def _range(seen: TableObservation, partition: PartitionObservation) -> str:
     return f"{render_axis(seen.key_type, partition.lo)} to {render_axis(seen.key_type, partition.hi)}"

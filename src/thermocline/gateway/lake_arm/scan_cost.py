@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from thermocline.core.explain import Explanation, LakeCost, TableExplained, total_cost
+from thermocline.core.explain import ExplainedTable, Explanation, LakeCost, total_cost
 from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
 from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN
 from thermocline.gateway.sql.pushdown.select import LakeQuery, parse_select, plan_select
@@ -26,7 +26,7 @@ def add_lake_costs(dsn: str, report: Explanation) -> Explanation:
         return replace(report, tables=tuple(_with_cost(directory, table) for table in report.tables))
 
 
-def _with_cost(directory: CatalogReader, table: TableExplained) -> TableExplained:
+def _with_cost(directory: CatalogReader, table: ExplainedTable) -> ExplainedTable:
     if not table.questions:
         return table
     snapshot = table.s
@@ -54,7 +54,7 @@ def _cost(directory: CatalogReader, question: str) -> LakeCost:
     return cost
 
 
-def bind_known_values(question: str, table: TableExplained, snapshot: int) -> str:
+def bind_known_values(question: str, table: ExplainedTable, snapshot: int) -> str:
     """The question with S and T in their places; a condition on a value that only the running statement knows is left
     out."""
     tree = parse_select(question).copy()

@@ -15,7 +15,7 @@ from typing import Any
 
 from thermocline.core.columns import LakeColumn, identifier_fields
 from thermocline.core.maintenance.orphans import ListedFile
-from thermocline.core.plan.schema_change import LakeFieldSeen
+from thermocline.core.plan.schema_change import SchemaField
 from thermocline.errors import LakeNotWritable
 from thermocline.lake.files.delete_files import delete_file
 from thermocline.lake.files.deletion_check import NeededFiles
@@ -26,10 +26,10 @@ from thermocline.runtime.file_io import flush_written, open_location
 _VERSION = re.compile(r"^(\d+)-")
 
 
-def fields_of(told: Mapping[str, Any]) -> tuple[LakeFieldSeen, ...]:
+def fields_of(told: Mapping[str, Any]) -> tuple[SchemaField, ...]:
     """The fields of the current schema."""
     schema = next(schema for schema in told["schemas"] if schema["schema-id"] == told["current-schema-id"])
-    return tuple(LakeFieldSeen(field_id=f["id"], name=f["name"], lake_type=str(f["type"])) for f in schema["fields"])
+    return tuple(SchemaField(field_id=f["id"], name=f["name"], lake_type=str(f["type"])) for f in schema["fields"])
 
 
 def write_evolved(

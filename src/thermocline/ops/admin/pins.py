@@ -9,7 +9,7 @@ import psycopg
 
 from thermocline.catalog import pins, tables
 from thermocline.core.names import TableName
-from thermocline.core.observation import PartitionSeen
+from thermocline.core.observation import PartitionObservation
 from thermocline.errors import LockNotGranted, PinHeldByOther
 from thermocline.runtime.pg import Connection, connect
 from thermocline.seam.partitions import short_locks
@@ -65,7 +65,7 @@ def release(dsn: str, pin: int) -> ReleaseReport:
             raise PinHeldByOther(f"{problem.diag.message_primary}.") from None
 
 
-def why_pinned(conn: Connection, table_id: int, partition: PartitionSeen, lock_timeout_ms: int) -> str | None:
+def why_pinned(conn: Connection, table_id: int, partition: PartitionObservation, lock_timeout_ms: int) -> str | None:
     """The pin whose reader takes rows of a partition from the heap: its T lies below the partition's end."""
     try:
         with short_locks(conn, lock_timeout_ms, [], "look at the pins"):

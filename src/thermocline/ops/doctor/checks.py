@@ -14,7 +14,7 @@ from thermocline.catalog.migrate import read_migrations, read_version
 from thermocline.catalog.profiles import read_profiles
 from thermocline.errors import LakeTableNotServed, ThermoclineError
 from thermocline.ops.doctor.findings import Finding, Verdict, red, verdict_on
-from thermocline.ops.doctor.warehouse_rights import examine_warehouse
+from thermocline.ops.doctor.warehouse_rights import probe_warehouse
 from thermocline.runtime import artifacts, pg
 from thermocline.runtime.settings import Settings, split_address
 from thermocline.seam.objects import CAPTURE_TRIGGER, SERVER
@@ -37,7 +37,7 @@ def _machine(settings: Settings) -> Iterator[Finding]:
         yield Finding(check="jars", verdict="ok", seen=f"{len(jars)} jars in {jars[0].parent}")
     except ThermoclineError as problem:
         yield red("java and jars", problem)
-    yield examine_warehouse(settings.warehouse_location, "warehouse")
+    yield probe_warehouse(settings.warehouse_location, "warehouse")
 
 
 def _postgres(settings: Settings) -> Iterator[Finding]:
@@ -71,8 +71,7 @@ def _catalog_findings(conn: pg.Connection) -> Iterator[Finding]:
             yield _event_triggers(conn)
             yield _captures(conn)
             yield from (
-                examine_warehouse(found.warehouse, f"warehouse of profile {found.name}")
-                for found in read_profiles(conn)
+                probe_warehouse(found.warehouse, f"warehouse of profile {found.name}") for found in read_profiles(conn)
             )
         yield _leftovers(conn)
     except psycopg.errors.InsufficientPrivilege as problem:

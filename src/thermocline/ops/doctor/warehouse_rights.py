@@ -21,7 +21,7 @@ _CONTENT = b"written by `thermocline doctor`; it may be deleted"
 _RIGHTS = {"write": "s3:PutObject", "list": "s3:ListBucket", "read": "s3:GetObject", "delete": "s3:DeleteObject"}
 
 
-def examine_warehouse(location: str, check: str) -> Finding:
+def probe_warehouse(location: str, check: str) -> Finding:
     """Whether the warehouse can be used as it must be, and has room."""
     try:
         return _examine_store(location, check) if is_object_location(location) else _examine_directory(location, check)

@@ -37,7 +37,7 @@ class TableOverview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLine:
+class PartitionRow:
     """One partition and where it is on its way."""
 
     name: str
@@ -48,7 +48,7 @@ class PartitionLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpLine:
+class OpRow:
     """One change of the lake."""
 
     op_id: str
@@ -61,7 +61,7 @@ class OpLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventLine:
+class EventRow:
     """One sentence of the table's history."""
 
     at: datetime
@@ -80,9 +80,9 @@ class TableDetail:
     lake: str
     lake_location: str
     lake_partition: str
-    partitions: tuple[PartitionLine, ...]
-    ops: tuple[OpLine, ...]
-    events: tuple[EventLine, ...]
+    partitions: tuple[PartitionRow, ...]
+    ops: tuple[OpRow, ...]
+    events: tuple[EventRow, ...]
     keep_heap: bool
     lake_retention: int | None
     premake: int
@@ -115,7 +115,7 @@ def read_detail(dsn: str, name: TableName, *, connect_timeout_seconds: int = 5) 
             lake_location=table.lake_location,
             lake_partition=table.lake_partition,
             partitions=tuple(
-                PartitionLine(
+                PartitionRow(
                     name=str(TableName(schema, partition)),
                     lower=render_axis(table.key_type, lo),
                     upper=render_axis(table.key_type, hi),
@@ -125,7 +125,7 @@ def read_detail(dsn: str, name: TableName, *, connect_timeout_seconds: int = 5) 
                 for schema, partition, lo, hi, state, rows in conn.execute(_QUERIES["partitions"], [table.id])
             ),
             ops=tuple(
-                OpLine(
+                OpRow(
                     op_id=op_id,
                     kind=kind,
                     phase=phase,
@@ -139,7 +139,7 @@ def read_detail(dsn: str, name: TableName, *, connect_timeout_seconds: int = 5) 
                 )
             ),
             events=tuple(
-                EventLine(at=at, sentence=sentence)
+                EventRow(at=at, sentence=sentence)
                 for at, sentence in conn.execute(_QUERIES["recent_events"], [table.id])
             ),
             keep_heap=table.mode.heap_is_complete,

@@ -25,7 +25,7 @@ from thermocline.catalog.migrate import apply_migrations
 from thermocline.catalog.safety import Owner
 from thermocline.core.axis import parse_duration, render_axis
 from thermocline.core.names import TableName
-from thermocline.core.observation import PartitionSeen
+from thermocline.core.observation import PartitionObservation
 from thermocline.core.partition_layout import parse_layout
 from thermocline.core.policy.resolve import PolicyChanges, change_policy, parse_preset
 from thermocline.errors import (
@@ -51,7 +51,7 @@ from thermocline.ops.register.registration_plan import (
     plan_registration,
     render_steps,
 )
-from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, check_version, connect
 from thermocline.runtime.settings import Settings
@@ -102,7 +102,7 @@ def register(dsn: str, request: RegisterRequest, *, settings: Settings, talk: Ta
             heap = read_heap(conn, request.table, existing.pk if existing and request.pk is None else request.pk)
             if existing:
                 return _already(conn, existing, heap, request)
-            check_lakes(conn)
+            check_lakes_match_journal(conn)
             check_home(conn)
             plan = plan_registration(conn, heap, request, settings)
             check_owner(conn, heap)
@@ -254,7 +254,7 @@ def _adopt(conn: Connection, plan: RegisterPlan, adoption: Adoption, seam: SeamD
         raise_line(conn, seam.table_id, held, settings.lock_timeout_ms)
     states = apply_discovery(conn, seam.table_id, plan.partitions)
     for late in adoption.late:
-        partition = PartitionSeen(
+        partition = PartitionObservation(
             oid=late.oid, name=late.name, lo=late.lo, hi=late.hi, state=states[late.oid], size_bytes=0
         )
         apply_late_capture(conn, seam.table_id, partition, settings.lock_timeout_ms)

@@ -40,7 +40,7 @@ Talk = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restoring:
+class RestoredHistory:
     """History that is ready to be attached: each range with the table it was filled into, and the gaps that had no
     rows."""
 
@@ -63,7 +63,9 @@ def plan_history(conn: Connection, table: SpanningTable) -> tuple[RestoreRange, 
     apply_discovery(conn, registered.id, read_partitions(conn, table.heap, registered.key_type))
     cut = journal.read_cutline(conn, registered.id)
     return (
-        () if cut.s is None else plan_restore(registered.name, heap_side.read_known(conn, registered.id, cut.t), cut.t)
+        ()
+        if cut.s is None
+        else plan_restore(registered.name, heap_side.read_history_partitions(conn, registered.id, cut.t), cut.t)
     )
 
 
@@ -72,7 +74,7 @@ def count_lacking(conn: Connection, table: SpanningTable, planned: Sequence[Rest
     return sum(heap_side.count_lacking(conn, table.seam, part) for part in planned)
 
 
-def fill_history(conn: Connection, table: SpanningTable, talk: Talk) -> Restoring:
+def fill_history(conn: Connection, table: SpanningTable, talk: Talk) -> RestoredHistory:
     """Fill every range below T that the heap does not hold whole, under the table's lock."""
     registered, seam = table.registered, table.seam
     planned = plan_history(conn, table)
@@ -92,7 +94,7 @@ def fill_history(conn: Connection, table: SpanningTable, talk: Talk) -> Restorin
             talk(f"brought {usable[part.lo].rows:,} rows of {_render(table, part)} back")
             fault_point("restore-filled")
         filled.append((part, usable[part.lo]))
-    return Restoring(table=table, filled=tuple(filled), empty=tuple(empty))
+    return RestoredHistory(table=table, filled=tuple(filled), empty=tuple(empty))
 
 
 def _fill(conn: Connection, table: SpanningTable, part: RestoreRange) -> FilledRange:
@@ -143,36 +145,36 @@ def _read_hashes(
     return np.asfortranarray(np.concatenate(pieces))
 
 
-def note_restored(conn: Connection, restoring: Restoring) -> None:
+def note_restored(conn: Connection, restored: RestoredHistory) -> None:
     """Ahead of forgetting the table, in that transaction: hold what waits in the delta, and write down what the heap
     has whole.
 
     Corrections of ranges that the heap holds whole came from the heap: only the others are held. A partition that was
     truncated or left the table since the ranges were planned is not whole any more.
     """
-    if plan_history(conn, restoring.table) != restoring.planned:
+    if plan_history(conn, restored.table) != restored.planned:
         raise WrittenDuringRestore(
-            f"Partitions of {restoring.table.name} were changed by hand while history was brought back."
+            f"Partitions of {restored.table.name} were changed by hand while history was brought back."
         )
-    heap_side.hold_pending(conn, restoring.table.seam, restoring.planned)
-    for gap in restoring.empty:
-        if heap_side.has_pending(conn, restoring.table.seam, gap):
+    heap_side.hold_pending(conn, restored.table.seam, restored.planned)
+    for gap in restored.empty:
+        if heap_side.has_pending(conn, restored.table.seam, gap):
             raise WrittenDuringRestore(
-                f"{_render(restoring.table, gap)} had no rows, and got some while history was brought back."
+                f"{_render(restored.table, gap)} had no rows, and got some while history was brought back."
             )
-    _check_spill(conn, restoring)
-    for part, filled in restoring.filled:
-        heap_side.note_partition(conn, restoring.table.seam, part, filled)
+    _check_spill(conn, restored)
+    for part, filled in restored.filled:
+        heap_side.note_partition(conn, restored.table.seam, part, filled)
 
 
-def _check_spill(conn: Connection, restoring: Restoring) -> None:
+def _check_spill(conn: Connection, restored: RestoredHistory) -> None:
     """Refuse to drop rows with the spill that readers do not see: written while its capture was off, they are nowhere
     else."""
-    table, line = restoring.table, journal.read_cutline(conn, restoring.table.registered.id).r
+    table, line = restored.table, journal.read_cutline(conn, restored.table.registered.id).r
     lost = 0
     for part, filled in (
-        *((part, filled.table) for part, filled in restoring.filled),
-        *((gap, None) for gap in restoring.empty),
+        *((part, filled.table) for part, filled in restored.filled),
+        *((gap, None) for gap in restored.empty),
     ):
         low = part.lo if line is None else max(part.lo, line)
         if part.into is None and low < part.hi:
@@ -183,11 +185,11 @@ def _check_spill(conn: Connection, restoring: Restoring) -> None:
         )
 
 
-def attach_restored(conn: Connection, restoring: Restoring) -> tuple[TableName, ...]:
+def attach_restored(conn: Connection, restored: RestoredHistory) -> tuple[TableName, ...]:
     """Once the spill is gone: attach what was filled, apply the corrections. The partitions that were made or
     filled."""
-    seam = restoring.table.seam
-    names = [heap_side.attach(conn, seam, part, filled) for part, filled in restoring.filled]
+    seam = restored.table.seam
+    names = [heap_side.attach(conn, seam, part, filled) for part, filled in restored.filled]
     heap_side.apply_pending(conn, seam)
     return tuple(names)
 

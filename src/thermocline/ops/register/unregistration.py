@@ -28,7 +28,7 @@ from thermocline.ops.fold import fold
 from thermocline.ops.register.lake_folders import remove_lake_files
 from thermocline.ops.register.registration import SEAM_SCHEMA_COMMENT
 from thermocline.ops.register.restore_heap import (
-    Restoring,
+    RestoredHistory,
     attach_restored,
     count_lacking,
     drop_all_filled,
@@ -36,11 +36,11 @@ from thermocline.ops.register.restore_heap import (
     note_restored,
     plan_history,
 )
-from thermocline.ops.requests.spark_source import spark_source
+from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.resolve import resolve_unfinished
 from thermocline.ops.schema.follow_columns import follow_schema
 from thermocline.ops.spanning_table import objects_of, read_spanning
-from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect, load_queries
 from thermocline.runtime.settings import Settings
@@ -70,7 +70,7 @@ class UnregisterReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaving:
+class Unregistration:
     """One unregistration under way: the connection that holds the table's lock, the table, what was asked for."""
 
     conn: Connection
@@ -105,10 +105,10 @@ def unregister(
         table = tables.read_table(conn, name) if has_catalog else None
         if table is None:
             return _drop_kept(conn, name, dry_run=dry_run) if drop_lake and has_catalog else _report(name, None)
-        source = spark or spark_source(dsn, settings)
+        source = spark or lazy_spark_session(dsn, settings)
         if fold_first and not dry_run:
             fold(dsn, name, settings=settings, spark=source)
-        work = Leaving(
+        work = Unregistration(
             conn=conn,
             dsn=dsn,
             table=table,
@@ -132,7 +132,7 @@ class _Kept:
     has_every_row: bool
 
 
-def _leave(work: Leaving) -> UnregisterReport:
+def _leave(work: Unregistration) -> UnregisterReport:
     conn, table = work.conn, work.table
     if work.dry_run:
         return _report(
@@ -142,7 +142,7 @@ def _leave(work: Leaving) -> UnregisterReport:
             has_every_row=work.restore_heap or _look_at_heap(work).has_every_row,
         )
     if not _keeps_lake(work):
-        check_lakes(conn)
+        check_lakes_match_journal(conn)
     with journal.table_lock(conn, table.id, str(table.name), even_copied=_keeps_lake(work)):
         cut = journal.claim(conn, table.id, even_paused=True)
         if work.restore_heap or not work.drop_lake:
@@ -156,16 +156,16 @@ def _leave(work: Leaving) -> UnregisterReport:
             with suppress(ThermoclineError):
                 follow_schema(conn, table, work.settings)
         if work.restore_heap:
-            attached, restoring = _restore_and_apply(work, keep_lake)
+            attached, restored = _restore_and_apply(work, keep_lake)
             return _report(
-                table.name, work, keep_lake=keep_lake, attached=attached, rows=restoring.rows, has_every_row=True
+                table.name, work, keep_lake=keep_lake, attached=attached, rows=restored.rows, has_every_row=True
             )
         kept = _look_at_heap(work)
         _apply(work, keep_lake, None, kept)
     return _report(table.name, work, keep_lake=keep_lake, has_every_row=kept.has_every_row)
 
 
-def _look_at_heap(work: Leaving) -> _Kept:
+def _look_at_heap(work: Unregistration) -> _Kept:
     """Whether the heap has every row of the lake; refuses to drop the lake of a keep-heap table while it has not.
 
     A lake that stays is left whatever cannot be asked: the report then says that it may hold the only copy.
@@ -198,7 +198,7 @@ def _look_at_heap(work: Leaving) -> _Kept:
     return _Kept(planned=planned, has_every_row=not lacking)
 
 
-def _check_still_kept(work: Leaving, kept: _Kept) -> None:
+def _check_still_kept(work: Unregistration, kept: _Kept) -> None:
     """Under the locks, ahead of dropping the lake: what the heap holds whole is what it was when it was looked at."""
     if not (work.drop_lake and kept.has_every_row):
         return
@@ -208,24 +208,24 @@ def _check_still_kept(work: Leaving, kept: _Kept) -> None:
         )
 
 
-def _restore_and_apply(work: Leaving, keep_lake: bool) -> tuple[tuple[TableName, ...], Restoring]:
+def _restore_and_apply(work: Unregistration, keep_lake: bool) -> tuple[tuple[TableName, ...], RestoredHistory]:
     """Bring history back and leave; again, when rows came where there had been none."""
     for attempt in range(_ATTEMPTS):
-        restoring = fill_history(work.conn, read_spanning(work.conn, work.table.name), work.talk)
+        restored = fill_history(work.conn, read_spanning(work.conn, work.table.name), work.talk)
         try:
-            return _apply(work, keep_lake, restoring), restoring
+            return _apply(work, keep_lake, restored), restored
         except WrittenDuringRestore:
             if attempt + 1 == _ATTEMPTS:
                 raise
     raise AssertionError("unreachable")
 
 
-def _keeps_lake(work: Leaving) -> bool:
+def _keeps_lake(work: Unregistration) -> bool:
     return journal.read_cutline(work.conn, work.table.id).s is not None and not work.drop_lake
 
 
 def _apply(
-    work: Leaving, keep_lake: bool, restoring: Restoring | None, kept: _Kept | None = None
+    work: Unregistration, keep_lake: bool, restored: RestoredHistory | None, kept: _Kept | None = None
 ) -> tuple[TableName, ...]:
     """The one transaction; the partitions that history was put into."""
     conn, table = work.conn, work.table
@@ -236,14 +236,14 @@ def _apply(
             _check_nothing_pending(work)
             if kept is not None:
                 _check_still_kept(work, kept)
-            if restoring is None:
+            if restored is None:
                 drop_all_filled(conn, table.id)
             else:
-                note_restored(conn, restoring)
+                note_restored(conn, restored)
             owner = _forget(work, keep_lake)
             fault_point("unregister-forgotten")
-            if restoring is not None:
-                attached = attach_restored(conn, restoring)
+            if restored is not None:
+                attached = attach_restored(conn, restored)
                 fault_point("unregister-restored")
             _remove_login(conn, owner)
     except psycopg.errors.DependentObjectsStillExist as problem:
@@ -257,7 +257,7 @@ def _apply(
     return attached
 
 
-def _forget(work: Leaving, keep_lake: bool) -> str | None:
+def _forget(work: Unregistration, keep_lake: bool) -> str | None:
     """Remove what registration made for this table alone; the role that owned it."""
     conn, table, objects = work.conn, work.table, work.objects
     owner = _read_owner(conn, objects.delta)
@@ -287,7 +287,7 @@ def _drop_kept(conn: Connection, name: TableName, *, dry_run: bool) -> Unregiste
     if (kept := kept_lakes.find_kept(conn, name.schema, name.table)) is None:
         return _report(name, None)
     if not dry_run:
-        check_lakes(conn)
+        check_lakes_match_journal(conn)
         check_home(conn)
         with conn.transaction():
             lake_catalog().delete_table(conn, TableName(kept.namespace, kept.name))
@@ -329,7 +329,7 @@ def _exists(conn: Connection, name: TableName) -> bool:
     )
 
 
-def _check_nothing_pending(work: Leaving) -> None:
+def _check_nothing_pending(work: Unregistration) -> None:
     """Refuse while the delta holds corrections: they are nowhere else, and neither tier would have them afterwards."""
     conn, table, objects = work.conn, work.table, work.objects
     cut = journal.read_cutline(conn, table.id)
@@ -396,7 +396,7 @@ def _remove_seam_schema(conn: Connection, schema: str) -> None:
 
 def _report(
     name: TableName,
-    work: Leaving | None,
+    work: Unregistration | None,
     *,
     keep_lake: bool = False,
     attached: tuple[TableName, ...] = (),

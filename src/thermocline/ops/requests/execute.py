@@ -15,7 +15,7 @@ from thermocline.ops.tier.tiering import TierReport, tier
 from thermocline.runtime.settings import Settings
 
 
-def perform(
+def execute_request(
     verb: str,
     dsn: str,
     name: TableName,

@@ -9,14 +9,14 @@ from typing import Any, Literal
 from thermocline.catalog import requests, tables
 from thermocline.core.names import TableName
 from thermocline.errors import WaitedTooLong
-from thermocline.ops.requests.wait import await_result
+from thermocline.ops.requests.wait import wait_for_result
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings
 
 Verb = Literal["tier", "fold"]
 
 
-def perform_on_request(
+def submit_request(
     verb: Verb,
     dsn: str,
     name: TableName,
@@ -38,15 +38,17 @@ def perform_on_request(
                 return {"table": str(name), "request": request_id, "state": "pending"}
             return _await(conn, request_id, talk, timeout_seconds)
     # Spark, Arrow and Iceberg take seconds to load, and who only asks needs none of them.
-    from thermocline.ops.requests.execute import perform, render_report
-    from thermocline.ops.requests.spark_source import spark_source
+    from thermocline.ops.requests.execute import execute_request, render_report
+    from thermocline.ops.requests.lazy_spark import lazy_spark_session
 
-    return render_report(perform(verb, dsn, name, settings=settings, spark=spark_source(dsn, settings), talk=talk))
+    return render_report(
+        execute_request(verb, dsn, name, settings=settings, spark=lazy_spark_session(dsn, settings), talk=talk)
+    )
 
 
 def _await(conn: Connection, request_id: int, talk: Callable[[str], None], timeout_seconds: float) -> dict[str, Any]:
     gone = "The table was unregistered while the request waited."
-    result = await_result(lambda: requests.read_request(conn, request_id), talk, timeout_seconds, when_gone=gone)
+    result = wait_for_result(lambda: requests.read_request(conn, request_id), talk, timeout_seconds, when_gone=gone)
     if result is None:
         raise WaitedTooLong(f"The worker has not finished within {timeout_seconds:.0f} seconds; it goes on by itself.")
     return result

@@ -12,7 +12,7 @@ from thermocline.errors import WorkerFailed
 _POLL_SECONDS = 0.2
 
 
-def await_result(
+def wait_for_result(
     read: Callable[[], RequestState | None], talk: Callable[[str], None], timeout_seconds: float, *, when_gone: str
 ) -> dict[str, Any] | None:
     """The result as data, or None when the time is over; the worker's failure is raised here as it was there."""

@@ -10,22 +10,24 @@ from thermocline.catalog import journal, tables
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, render_axis
 from thermocline.core.names import TableName
-from thermocline.core.observation import CutLine, PartitionSeen
-from thermocline.core.plan.jumps import Jump, plan_jump, plan_line_jump
-from thermocline.core.plan.retention import plan_line
+from thermocline.core.observation import CutLine, PartitionObservation
+from thermocline.core.plan.jumps import Jump, plan_cutline_jump, plan_retention_jump
+from thermocline.core.plan.retention import plan_retention_line
 from thermocline.errors import JumpNotPending
 from thermocline.ops.spanning_table import SpanningTable, read_spanning
 from thermocline.runtime.pg import Connection, connect
 from thermocline.seam.heap_facts import read_partitions
-from thermocline.seam.partitions import read_lowest_beyond, read_now, read_partitions_seen
+from thermocline.seam.partitions import read_lowest_beyond, read_now, read_partition_observations
 from thermocline.seam.retention import read_bounds
 
 
-def read_jump(conn: Connection, table: SpanningTable, partitions: Sequence[PartitionSeen], cut: CutLine) -> Jump | None:
+def read_jump(
+    conn: Connection, table: SpanningTable, partitions: Sequence[PartitionObservation], cut: CutLine
+) -> Jump | None:
     """The jump that rows far ahead would have the cut-line make."""
     top = max(partitions[-1].hi, cut.t) if partitions else cut.t
     until = table.registered.lake_until
-    return plan_jump(
+    return plan_cutline_jump(
         table.registered.key_type,
         partitions,
         cut.t,
@@ -36,12 +38,14 @@ def read_jump(conn: Connection, table: SpanningTable, partitions: Sequence[Parti
     )
 
 
-def read_next_line(conn: Connection, registered: RegisteredTable, cut: CutLine) -> tuple[int | None, Jump | None]:
+def read_next_retention_line(
+    conn: Connection, registered: RegisteredTable, cut: CutLine
+) -> tuple[int | None, Jump | None]:
     """Where the retention line may be raised to, and the jump that this would be."""
     if registered.lake_retention is None or cut.s is None:
         return None, None
     seen = read_bounds(conn, registered.id)
-    line = plan_line(
+    line = plan_retention_line(
         cut.t,
         registered.lake_retention,
         [end for lo, hi, _ in seen for end in (lo, hi)],
@@ -52,7 +56,7 @@ def read_next_line(conn: Connection, registered: RegisteredTable, cut: CutLine) 
     if line is None:
         return None, None
     accepted = jumps.read_accepted(conn, registered.id).r
-    return line, plan_line_jump(registered.key_type, [(lo, hi) for lo, hi, _ in seen], cut.r, line, accepted)
+    return line, plan_retention_jump(registered.key_type, [(lo, hi) for lo, hi, _ in seen], cut.r, line, accepted)
 
 
 def accept_jump(dsn: str, name: TableName, place: str) -> str:
@@ -61,8 +65,8 @@ def accept_jump(dsn: str, name: TableName, place: str) -> str:
         table = read_spanning(conn, name)
         registered, cut = table.registered, journal.read_cutline(conn, table.registered.id)
         partitions = read_partitions(conn, table.heap, registered.key_type)
-        seen = read_partitions_seen(conn, partitions, {p.oid: "hot" for p in partitions}, cut.t)
-        jump, line_jump = read_jump(conn, table, seen, cut), read_next_line(conn, registered, cut)[1]
+        seen = read_partition_observations(conn, partitions, {p.oid: "hot" for p in partitions}, cut.t)
+        jump, line_jump = read_jump(conn, table, seen, cut), read_next_retention_line(conn, registered, cut)[1]
         waiting = {
             what: render_axis(registered.key_type, found.to)
             for what, found in (("cut-line", jump), ("retention line", line_jump))

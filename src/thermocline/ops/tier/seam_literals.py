@@ -17,7 +17,7 @@ from thermocline.seam.objects import SeamDefinition, apply_line
 from thermocline.seam.partitions import short_locks
 
 
-def raise_line(conn: Connection, seam: SeamDefinition, cut: CutLine, line: int, settings: Settings) -> None:
+def apply_seam_line(conn: Connection, seam: SeamDefinition, cut: CutLine, line: int, settings: Settings) -> None:
     """Raise the literal in the seam before T: above T it is slower for queries in between, below T it would hide rows
     of the lake."""
     if cut.seam_line >= line:
@@ -28,7 +28,7 @@ def raise_line(conn: Connection, seam: SeamDefinition, cut: CutLine, line: int, 
         journal.raise_seam_line(conn, seam.table_id, cut.fence, line)
 
 
-def raise_floor(conn: Connection, seam: SeamDefinition, fence: int, settings: Settings) -> bool:
+def apply_seam_floor(conn: Connection, seam: SeamDefinition, fence: int, settings: Settings) -> bool:
     """Raise the heap arm's literal to T, if every live snapshot sees that T; whether it was. Whoever keeps us from it
     delays it only."""
     floor = plan_floor(conn, seam.table_id, settings.standby_grace_seconds)

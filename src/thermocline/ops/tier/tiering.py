@@ -21,9 +21,9 @@ from thermocline.catalog import journal, tables
 from thermocline.catalog.pauses import note_cycle
 from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import TableName
-from thermocline.core.observation import TableSeen
+from thermocline.core.observation import TableObservation
 from thermocline.core.op import TIER
-from thermocline.core.plan.jumps import render_jump
+from thermocline.core.plan.jumps import render_cutline_jump
 from thermocline.core.plan.premake import plan_premake, render_premake
 from thermocline.core.plan.tier import TierPlan, plan_tiering, render_next, render_plan
 from thermocline.errors import ChecksumMismatch, LockNotGranted, PartitionGone, TryAgainError, UnrepresentableValue
@@ -35,10 +35,16 @@ from thermocline.ops.retain import retain
 from thermocline.ops.runner import WrittenOp, plan_table_op, run_op
 from thermocline.ops.schema.follow_columns import check_followed, follow_schema
 from thermocline.ops.spanning_table import SpanningTable, read_spanning
+from thermocline.ops.tier.adopted_lake import (
+    RemovedRows,
+    find_equal_partitions,
+    is_adopting,
+    limit_to_adopted,
+    write_removals,
+)
 from thermocline.ops.tier.jumps import read_jump
-from thermocline.ops.tier.reconcile import Leaving, find_held, is_taking_up, limit_plan, write_leaving
-from thermocline.ops.tier.seam_literals import raise_floor, raise_line
-from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.ops.tier.seam_literals import apply_seam_floor, apply_seam_line
+from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.parquet.encode.lake_writer import LakeFile
 from thermocline.parquet.values.row_checksum import HASH_VERSION
 from thermocline.runtime.fault_points import fault_point
@@ -54,7 +60,7 @@ from thermocline.seam.partitions import (
     apply_seal,
     apply_state,
     read_now,
-    read_partitions_seen,
+    read_partition_observations,
     read_passed,
     why_not_drop,
     why_spill_not_trusted,
@@ -95,7 +101,7 @@ class TierReport(MoveReport):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tiering:
+class TierRun:
     """One cycle under way: the connection that holds the table's lock, the table, and where Spark comes from."""
 
     conn: Connection
@@ -123,12 +129,12 @@ def tier(
     report = TierReport(table=str(name), dry_run=dry_run)
     with connect(dsn, autocommit=True, application_name="thermocline tier") as conn:
         registered = tables.find_table(conn, name)
-        check_lakes(conn)
+        check_lakes_match_journal(conn)
         with journal.table_lock(conn, registered.id, str(name)):
             followed = () if dry_run else follow_schema(conn, registered, settings)
             report.notes += followed
             table = read_spanning(conn, name)
-            work = Tiering(
+            work = TierRun(
                 conn=conn, dsn=dsn, table=table, spark=spark, settings=settings, worker=worker, talk=talk, report=report
             )
             if not dry_run:
@@ -145,23 +151,23 @@ def tier(
             if dry_run:
                 return report
             _apply(work, seen, plan)
-            raise_floor(conn, table.seam, cut.fence, settings)
+            apply_seam_floor(conn, table.seam, cut.fence, settings)
             _retain(work)
             _note_cut_line(work)
             _note_cycle(work)
     return report
 
 
-def observe(work: Tiering) -> TableSeen:
+def observe(work: TierRun) -> TableObservation:
     """The table as it stands: its partitions (new ones recorded) and its cut-line."""
     conn, registered = work.conn, work.table.registered
     partitions = read_partitions(conn, work.table.heap, registered.key_type)
     states = apply_discovery(conn, registered.id, partitions)
     cut = journal.read_cutline(conn, registered.id)
-    found = read_partitions_seen(conn, partitions, states, cut.t)
+    found = read_partition_observations(conn, partitions, states, cut.t)
     jump = read_jump(conn, work.table, found, cut)
     lags = (registered.tiering_lag, registered.reclaim_lag)
-    return TableSeen(
+    return TableObservation(
         table=registered.name,
         key_type=registered.key_type,
         cut=cut,
@@ -170,11 +176,11 @@ def observe(work: Tiering) -> TableSeen:
         now=read_now(conn, registered.key_type),
         tiering_lag=registered.tiering_lag,
         reclaim_lag=registered.reclaim_lag,
-        waits=() if jump is None else (render_jump(registered.key_type, str(registered.name), jump),),
+        waits=() if jump is None else (render_cutline_jump(registered.key_type, str(registered.name), jump),),
     )
 
 
-def _premake(work: Tiering) -> tuple[str, ...]:
+def _premake(work: TierRun) -> tuple[str, ...]:
     """Keep partitions ready above the newest row. One that cannot be made now is put off; tiering goes on."""
     registered, seam = work.table.registered, work.table.seam
     partitions = read_partitions(work.conn, work.table.heap, registered.key_type)
@@ -200,7 +206,7 @@ def _premake(work: Tiering) -> tuple[str, ...]:
     return ()
 
 
-def _apply(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
+def _apply(work: TierRun, seen: TableObservation, plan: TierPlan) -> None:
     for partition in plan.capture:
         line = read_line(work.conn, work.table.registered.id)
         held = AXIS_MIN if line is None else line
@@ -212,7 +218,7 @@ def _apply(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
     if plan.move and (reason := _why_not_move(work, seen, plan)):
         work.report.deferred.append(reason)
     elif plan.move:
-        _move(work, seen, limit_plan(work.table.registered, plan, seen.cut.t))
+        _move(work, seen, limit_to_adopted(work.table.registered, plan, seen.cut.t))
         seen = observe(work)
         plan = plan_tiering(seen)
     work.report.notes += plan.notes
@@ -220,7 +226,7 @@ def _apply(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
     _drop(work, plan)
 
 
-def _why_not_move(work: Tiering, seen: TableSeen, plan: TierPlan) -> str | None:
+def _why_not_move(work: TierRun, seen: TableObservation, plan: TierPlan) -> str | None:
     """Rows of the spill that were not captured are read from the heap as long as T lies below them, and from nowhere
     afterwards."""
     if why_spill_not_trusted(work.conn, work.table.registered.id) is None:
@@ -232,10 +238,10 @@ def _why_not_move(work: Tiering, seen: TableSeen, plan: TierPlan) -> str | None:
     return f"nothing moves, for {lost}: run `thermocline verify --repair`"
 
 
-def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
+def _move(work: TierRun, seen: TableObservation, plan: TierPlan) -> None:
     conn, registered = work.conn, work.table.registered
     spark = work.spark()
-    raise_line(conn, work.table.seam, seen.cut, plan.new_t, work.settings)
+    apply_seam_line(conn, work.table.seam, seen.cut, plan.new_t, work.settings)
     fault_point("line-raised")
     for partition in plan.move:
         work.talk(f"sealing {partition.name}")
@@ -253,7 +259,7 @@ def _move(work: Tiering, seen: TableSeen, plan: TierPlan) -> None:
 
 
 def _write(
-    work: Tiering, seen: TableSeen, plan: TierPlan, head: LakeHead, stamp: OpStamp, held: ExitStack
+    work: TierRun, seen: TableObservation, plan: TierPlan, head: LakeHead, stamp: OpStamp, held: ExitStack
 ) -> WrittenOp[dict[str, int]]:
     """Copy the partitions at one snapshot, whose locks keep them attached until the move is published."""
     registered = work.table.registered
@@ -262,14 +268,14 @@ def _write(
     held.enter_context(closing(snapshot))
     check_followed(work.conn, registered)
     _check_attached(work, plan)
-    taking_up = is_taking_up(registered, seen.cut.t)
-    leaving = Leaving()
+    taking_up = is_adopting(registered, seen.cut.t)
+    leaving = RemovedRows()
     try:
-        known = find_held(head, work.dsn, registered, plan.move, snapshot) if taking_up else {}
+        known = find_equal_partitions(head, work.dsn, registered, plan.move, snapshot) if taking_up else {}
         copied = _copy(work, plan, head, stamp, snapshot, known)
         if taking_up:
             same = [partition for partition in plan.move if partition.oid in known]
-            leaving = write_leaving(head, work.dsn, registered, stamp.op_id, (seen.cut.t, plan.new_t), same)
+            leaving = write_removals(head, work.dsn, registered, stamp.op_id, (seen.cut.t, plan.new_t), same)
             work.report.notes += [f"the lake held {partition.name} already" for partition in same]
     except UnrepresentableValue as refusal:
         raise _with_row(work, plan, refusal) from None
@@ -297,14 +303,16 @@ def _write(
     )
 
 
-def _commit(files: Sequence[LakeFile], leaving: Leaving, taken: KeyRange | None, head: LakeHead, stamp: OpStamp) -> int:
+def _commit(
+    files: Sequence[LakeFile], leaving: RemovedRows, taken: KeyRange | None, head: LakeHead, stamp: OpStamp
+) -> int:
     """Append what was copied; a lake that is taken up loses in the same commit what the heap has otherwise."""
     if taken is None:
         return apply_row_delta(head, files, leaving.deletes, stamp, remove=leaving.remove)
     return append_range(head, files, stamp, taken)
 
 
-def _check_attached(work: Tiering, plan: TierPlan) -> None:
+def _check_attached(work: TierRun, plan: TierPlan) -> None:
     """Refuse to copy what is no longer the table's; the snapshot's locks keep the rest attached from here on."""
     attached = {
         (p.oid, p.name, p.lo, p.hi) for p in read_partitions(work.conn, work.table.heap, work.table.registered.key_type)
@@ -318,7 +326,7 @@ def _check_attached(work: Tiering, plan: TierPlan) -> None:
 
 
 def _copy(
-    work: Tiering,
+    work: TierRun,
     plan: TierPlan,
     head: LakeHead,
     stamp: OpStamp,
@@ -367,7 +375,7 @@ def _copy(
     return results
 
 
-def _with_row(work: Tiering, plan: TierPlan, refusal: UnrepresentableValue) -> UnrepresentableValue:
+def _with_row(work: TierRun, plan: TierPlan, refusal: UnrepresentableValue) -> UnrepresentableValue:
     """The refusal with the table and the row that holds the value."""
     for partition in plan.move:
         if key := read_key_of_value(work.conn, work.table.heap, partition.name, refusal.column, refusal.value):
@@ -391,7 +399,7 @@ def _sums(plan: TierPlan, copied: list[CopyResult]) -> list[dict[str, object]]:
     ]
 
 
-def _drop(work: Tiering, plan: TierPlan) -> None:
+def _drop(work: TierRun, plan: TierPlan) -> None:
     registered, report = work.table.registered, work.report
     for partition in plan.drop:
         # Pins last: whoever read T under a snapshot that is over by now has committed the pin.
@@ -413,7 +421,7 @@ def _drop(work: Tiering, plan: TierPlan) -> None:
         report.dropped.append(str(partition.name))
 
 
-def _retain(work: Tiering) -> None:
+def _retain(work: TierRun) -> None:
     """Expire old rows of the lake, in a cycle that made no other commit."""
     if work.report.op_id is None:
         retained = retain(work.conn, work.dsn, work.table.registered, work.spark, work.settings, work.worker)
@@ -422,13 +430,13 @@ def _retain(work: Tiering) -> None:
         work.report.retention_line, work.report.expired_files = retained.line, retained.files
 
 
-def _note_cycle(work: Tiering) -> None:
+def _note_cycle(work: TierRun) -> None:
     registered, report = work.table.registered, work.report
     following = render_next(observe(work))
     note_cycle(work.conn, registered.id, report.sentence, deferred=report.deferred, next_step=following)
 
 
-def _note_cut_line(work: Tiering) -> None:
+def _note_cut_line(work: TierRun) -> None:
     cut = journal.read_cutline(work.conn, work.table.registered.id)
     work.report.cut_line = render_axis(work.table.registered.key_type, cut.t)
     work.report.snapshot = cut.s

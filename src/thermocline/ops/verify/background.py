@@ -15,7 +15,7 @@ from thermocline.runtime.pg import Connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class ComparedRange:
     """The range that was compared."""
 
     table: TableName
@@ -27,7 +27,7 @@ class Watched:
         return f"{self.table}, {self.verdict.range}: {said}."
 
 
-def verify_next_range(conn: Connection, dsn: str, interval_seconds: float) -> Watched | None:
+def verify_next_range(conn: Connection, dsn: str, interval_seconds: float) -> ComparedRange | None:
     """Compare the next range that is due and note what was found; None when nothing is due or no table has anything in
     the lake.
 
@@ -47,7 +47,7 @@ def verify_next_range(conn: Connection, dsn: str, interval_seconds: float) -> Wa
     return None
 
 
-def _verify_one(conn: Connection, dsn: str, table_id: int, name: TableName) -> Watched | None:
+def _verify_one(conn: Connection, dsn: str, table_id: int, name: TableName) -> ComparedRange | None:
     checked = verified.read_checked(conn, table_id)
     known: tuple[CheckedRange, ...] = ()
 
@@ -61,7 +61,7 @@ def _verify_one(conn: Connection, dsn: str, table_id: int, name: TableName) -> W
         return None
     verified.forget_others(conn, table_id, known)
     verified.note_range(conn, table_id, *found)
-    watched = Watched(table=name, verdict=found[1])
+    watched = ComparedRange(table=name, verdict=found[1])
     if found[1].problem:
         tables.insert_event(conn, table_id, "verify", watched.sentence)
     return watched

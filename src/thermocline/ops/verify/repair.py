@@ -20,10 +20,10 @@ from psycopg import sql
 
 from thermocline.catalog import journal, tables
 from thermocline.core.names import TableName
-from thermocline.core.verification import AHEAD, CheckedRange, VerifyReport
+from thermocline.core.verification import SPILL_ABOVE_CUTLINE, CheckedRange, VerifyReport
 from thermocline.errors import NothingToRepairFrom
 from thermocline.ops.spanning_table import SpanningTable, read_spanning
-from thermocline.ops.unjournaled_commits import check_lakes
+from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.ops.verify.verify_table import read_ranges
 from thermocline.runtime.pg import Connection, connect, table_identifier
 from thermocline.runtime.settings import Settings
@@ -77,7 +77,7 @@ def repair(dsn: str, name: TableName, ranges: Sequence[str], settings: Settings)
     with connect(dsn, autocommit=True, application_name="thermocline repair") as conn:
         table = read_spanning(conn, name)
         rows = unproved = 0
-        check_lakes(conn)
+        check_lakes_match_journal(conn)
         with journal.table_lock(conn, table.registered.id, str(name)):
             for wished in ranges:
                 done, left = _repair_range(conn, table, wished, settings.lock_timeout_ms)
@@ -102,7 +102,7 @@ def _repair_range(conn: Connection, table: SpanningTable, wished: str, lock_time
                 conn.execute(sql.SQL("lock table {} in access share mode").format(table_identifier(table.name)))
                 conn.execute("select set_config('search_path', 'pg_catalog', true)")
                 cut = journal.read_cutline(conn, table.registered.id)
-                if wished == AHEAD:
+                if wished == SPILL_ABOVE_CUTLINE:
                     return apply_missing_corrections(conn, table.seam, cut.t), 0
                 part = next((part for part in read_ranges(conn, table, cut) if part.name == wished), None)
                 if part is None:

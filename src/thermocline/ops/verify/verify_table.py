@@ -24,8 +24,8 @@ from thermocline.core.manifest_entry import EntryProblem
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.verification import (
-    AHEAD,
     MAX_KEYS,
+    SPILL_ABOVE_CUTLINE,
     CheckedRange,
     ManifestReport,
     RangeVerdict,
@@ -73,7 +73,7 @@ class _Lake:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Verifying:
+class _VerifyRun:
     conn: Connection
     table: SpanningTable
     cut: CutLine
@@ -95,12 +95,12 @@ def verify(dsn: str, name: TableName) -> VerifyReport:
         registered = table.registered
         watched = read_watched(conn, registered.id)
         lake = _read_lake(conn, table, cut, shape)
-        work = _Verifying(conn=conn, table=table, cut=cut, shape=shape, lake=lake)
+        work = _VerifyRun(conn=conn, table=table, cut=cut, shape=shape, lake=lake)
         # Without every file, sums and rows would differ for that reason alone.
         written, notes = ((), ()) if lake.problems else _check_written(work)
         parts = () if lake.problems else read_ranges(conn, table, cut)
         ranges = tuple(_check_range(work, part) for part in parts)
-        ahead = _check_ahead(work)
+        ahead = _check_spill_above_cutline(work)
         manifests = () if lake.problems else _check_manifests(work)
         conn.rollback()
         note_compared(conn, registered.id, watched, compared := _without_problem(parts, ranges))
@@ -128,7 +128,7 @@ def verify_range(
             return None
         watched = read_watched(conn, table.registered.id)
         lake = _read_lake(conn, table, cut, shape, part)
-        work = _Verifying(conn=conn, table=table, cut=cut, shape=shape, lake=lake)
+        work = _VerifyRun(conn=conn, table=table, cut=cut, shape=shape, lake=lake)
         unread = "; ".join(lake.problems)
         verdict = _verdict(work, part, RowSum(), unread) if unread else _check_range(work, part)
         conn.rollback()
@@ -180,7 +180,7 @@ def _read_lake(
     return _read_files(data, deletes, shape)
 
 
-def _check_manifests(work: _Verifying) -> tuple[EntryProblem, ...]:
+def _check_manifests(work: _VerifyRun) -> tuple[EntryProblem, ...]:
     """What the published snapshot's manifests say of files that the files do not bear out: by it readers skip files."""
     registered = work.table.registered
     location = lake_catalog().read_metadata_location(work.conn, registered.lake)
@@ -214,7 +214,7 @@ def _read_files(data: tuple[LakeFile, ...], deletes: tuple[LakeFile, ...], shape
     return _Lake(files=read, problems=tuple(problems))
 
 
-def _check_written(work: _Verifying) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _check_written(work: _VerifyRun) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Each partition's files against the sum taken when it was tiered; what differs, and what cannot be compared any
     more."""
     by_task: dict[tuple[str, int], list[FileRows]] = defaultdict(list)
@@ -277,7 +277,7 @@ def read_ranges(conn: Connection, table: SpanningTable, cut: CutLine) -> tuple[C
     return plan_ranges(partitions, cut.t, registered.mode)
 
 
-def _check_range(work: _Verifying, part: CheckedRange) -> RangeVerdict:
+def _check_range(work: _VerifyRun, part: CheckedRange) -> RangeVerdict:
     objects = work.table.seam.objects
     yardstick = objects.heap if part.in_heap else objects.seam
     shown = _read_rows(work, yardstick, _within(work, part))
@@ -308,13 +308,13 @@ def _check_range(work: _Verifying, part: CheckedRange) -> RangeVerdict:
     return _verdict(work, part, held.sum)
 
 
-def _read_lacking(work: _Verifying, part: CheckedRange, held: _Rows) -> U64:
+def _read_lacking(work: _VerifyRun, part: CheckedRange, held: _Rows) -> U64:
     """The keys that are held and that the heap does not have."""
     found = _read_rows(work, work.table.seam.objects.heap, _within(work, part))
     return held.ids[~np.isin(held.ids, found.ids)]
 
 
-def _read_unseen(work: _Verifying, part: CheckedRange, held: _Rows) -> U64:
+def _read_unseen(work: _VerifyRun, part: CheckedRange, held: _Rows) -> U64:
     """The keys of rows that the heap has of a range without holding it whole, in the spill or in a partition, and that
     are not held so."""
     # Rows of a partition made below the retention line are in the heap alone: they stay expired.
@@ -325,18 +325,18 @@ def _read_unseen(work: _Verifying, part: CheckedRange, held: _Rows) -> U64:
     return found.ids[~np.isin(found.rows, held.rows)]
 
 
-def _check_ahead(work: _Verifying) -> tuple[RangeVerdict, ...]:
+def _check_spill_above_cutline(work: _VerifyRun) -> tuple[RangeVerdict, ...]:
     """A verdict on the spill's rows at or above T, when some have no correction of the same image."""
     uncaptured = count_uncaptured(work.conn, work.table.seam, work.cut.t)
     if not uncaptured:
         return ()
-    part = CheckedRange(name=AHEAD, lo=work.cut.t, hi=AXIS_MAX, in_heap=True)
+    part = CheckedRange(name=SPILL_ABOVE_CUTLINE, lo=work.cut.t, hi=AXIS_MAX, in_heap=True)
     problem = f"{uncaptured} rows were not captured, and would be hidden once the cut-line has passed them"
     return (_verdict(work, part, RowSum(), problem, drift_rows=uncaptured),)
 
 
 def _verdict(
-    work: _Verifying,
+    work: _VerifyRun,
     part: CheckedRange,
     held: RowSum,
     problem: str | None = None,
@@ -358,7 +358,7 @@ def _verdict(
     )
 
 
-def _held(work: _Verifying, part: CheckedRange) -> _Rows:
+def _held(work: _VerifyRun, part: CheckedRange) -> _Rows:
     """The rows of the files, without those the delta corrects, and the corrections."""
     pending = sql.SQL("x._folded is null and {}").format(_within(work, part))
     delta = work.table.seam.objects.delta
@@ -372,11 +372,11 @@ def _held(work: _Verifying, part: CheckedRange) -> _Rows:
     return _Rows(rows=np.concatenate(rows), ids=np.concatenate(ids))
 
 
-def _within(work: _Verifying, part: CheckedRange) -> sql.Composed:
+def _within(work: _VerifyRun, part: CheckedRange) -> sql.Composed:
     return key_between(work.table.seam, part.lo, part.hi, "x")
 
 
-def _read_rows(work: _Verifying, relation: TableName, condition: sql.Composable) -> _Rows:
+def _read_rows(work: _VerifyRun, relation: TableName, condition: sql.Composable) -> _Rows:
     query = plan_hash_query(relation, work.shape.columns, work.shape.key_columns, condition)
     pieces = [np.zeros((0, 2), dtype=np.int64)]
     with work.conn.cursor(name="verify", binary=True) as cursor:
@@ -399,7 +399,7 @@ def _twice(ids: U64) -> U64:
     return np.asarray(found[counts > 1], dtype=np.uint64)
 
 
-def _render_keys(work: _Verifying, relation: TableName, part: CheckedRange, ids: U64) -> tuple[str, ...]:
+def _render_keys(work: _VerifyRun, relation: TableName, part: CheckedRange, ids: U64) -> tuple[str, ...]:
     """Up to ten of the keys, from Postgres where it shows them, else from the files."""
     query = plan_key_query(relation, work.shape.key_columns, _within(work, part), ids.view(np.int64).tolist(), MAX_KEYS)
     shown = work.conn.execute(query).fetchall()

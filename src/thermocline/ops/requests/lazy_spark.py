@@ -14,7 +14,7 @@ from thermocline.runtime.settings import Settings
 from thermocline.spark.session import SparkPlan, spark_session
 
 
-def spark_source(dsn: str, settings: Settings) -> Callable[[], SparkSession]:
+def lazy_spark_session(dsn: str, settings: Settings) -> Callable[[], SparkSession]:
     """A function that gives the session of this database, starting Spark on its first call."""
 
     lock = threading.Lock()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from thermocline.catalog.tables import RegisteredTable
-from thermocline.core.observation import PartitionSeen
+from thermocline.core.observation import PartitionObservation
 from thermocline.core.plan.tier import TierPlan
 from thermocline.lake.commit.exact_commit import LakeHead
 from thermocline.ops.data_files import read_files
@@ -33,7 +33,7 @@ _DELETES_FROM = 90_000_000  # task numbers of the deletes, beyond those of any p
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaving:
+class RemovedRows:
     """What leaves the lake in the commit: whole files, and rows of others by position."""
 
     remove: tuple[str, ...] = ()
@@ -44,25 +44,25 @@ class Leaving:
         return not self.remove and not self.deletes
 
 
-def is_taking_up(registered: RegisteredTable, t: int) -> bool:
+def is_adopting(registered: RegisteredTable, t: int) -> bool:
     """Whether the lake may hold rows at or above T."""
     return registered.lake_until is not None and t < registered.lake_until
 
 
-def limit_plan(registered: RegisteredTable, plan: TierPlan, t: int) -> TierPlan:
+def limit_to_adopted(registered: RegisteredTable, plan: TierPlan, t: int) -> TierPlan:
     """One commit takes up, or moves what the lake cannot know; never both."""
-    if registered.lake_until is None or not is_taking_up(registered, t) or not plan.move:
+    if registered.lake_until is None or not is_adopting(registered, t) or not plan.move:
         return plan
     until = registered.lake_until
     move = tuple(takewhile(lambda partition: partition.lo < until, plan.move)) or plan.move[:1]
     return replace(plan, move=move, new_t=move[-1].hi)
 
 
-def find_held(
+def find_equal_partitions(
     head: LakeHead,
     dsn: str,
     registered: RegisteredTable,
-    partitions: Sequence[PartitionSeen],
+    partitions: Sequence[PartitionObservation],
     snapshot: ExportedSnapshot,
 ) -> dict[int, CopyResult]:
     """The partitions of which the lake holds exactly the heap's rows, by their number."""
@@ -79,7 +79,7 @@ def _sums(
     head: LakeHead,
     dsn: str,
     registered: RegisteredTable,
-    partition: PartitionSeen,
+    partition: PartitionObservation,
     files: Sequence[FileSeen],
     snapshot: ExportedSnapshot,
 ) -> tuple[RowSum, RowSum]:
@@ -107,14 +107,14 @@ def _sums(
     )
 
 
-def write_leaving(
+def write_removals(
     head: LakeHead,
     dsn: str,
     registered: RegisteredTable,
     op_id: str,
     lines: tuple[int, int],
-    held: Sequence[PartitionSeen],
-) -> Leaving:
+    held: Sequence[PartitionObservation],
+) -> RemovedRows:
     """Take everything out of the lake from the old T to the new one that does not belong to a partition it holds
     exactly."""
     files = read_files(head, _tier_key_id(registered))
@@ -139,10 +139,10 @@ def write_leaving(
                 directory=head.location,
             ),
         )
-    return Leaving(remove=tuple(remove), deletes=tuple(deletes))
+    return RemovedRows(remove=tuple(remove), deletes=tuple(deletes))
 
 
-def _between(low: int, high: int, held: Sequence[PartitionSeen]) -> list[tuple[int, int]]:
+def _between(low: int, high: int, held: Sequence[PartitionObservation]) -> list[tuple[int, int]]:
     """The ranges from low to high that none of the partitions covers."""
     ranges, at = [], low
     for partition in sorted(held, key=lambda partition: partition.lo):
