@@ -215,7 +215,7 @@ def place(database: str, tmp_path: Path) -> Iterator[tuple[Settings, psycopg.Con
 
 def _ask_whole(odd: Odd, columns: tuple[str, ...]) -> None:
     """Every column asked of the gateway, which answers over both tiers or lets Postgres answer: the same either way."""
-    host, port = odd.settings.gateway_place
+    host, port = odd.settings.gateway_hosts_and_ports
     seam = sql.Identifier(odd.seam.schema, odd.seam.table)
     with closing(psycopg.connect(odd.dsn, host=host, port=port, autocommit=True)) as whole:
         for column in columns:

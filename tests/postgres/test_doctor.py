@@ -299,7 +299,7 @@ def test_the_gateway_that_is_away_or_no_gateway_is_red(ready: Shop) -> None:
 def test_the_way_of_postgres_to_the_gateway_is_tried(ready: Shop) -> None:
     good = found(SERVER, ready.settings)
     assert good.verdict == "ok", good
-    host, port = ready.settings.gateway_place
+    host, port = ready.settings.gateway_hosts_and_ports
     moved = found(SERVER, ready.settings, gateway_listen="127.0.0.1:1")
     assert (moved.verdict, f"leads to {host} port {port}" in moved.seen) == ("red", True)
     nobody = str(free_port())
@@ -322,7 +322,7 @@ def test_a_gateway_of_another_database_is_red(ready: Shop, bare_database: str) -
     """As in a copy of a database, whose server still leads to the gateway of the original."""
     password = "known to both"
     with closing(connect(bare_database, autocommit=True)) as other:
-        host, port = ready.settings.gateway_place
+        host, port = ready.settings.gateway_hosts_and_ports
         init_database(bare_database, GatewayAddress(host=host, port=port, password=password))
         assert other.info.dbname != ready.conn.info.dbname
     with start_in_thread(bare_database) as theirs:

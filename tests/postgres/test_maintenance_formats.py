@@ -26,7 +26,8 @@ from thermocline.maintain.health import collect_health
 from thermocline.maintain.requests import wish_from_data
 from thermocline.maintain.targets import environment_layer
 from thermocline.runtime.pg import connect
-from thermocline.runtime.settings import Settings, load_settings
+from thermocline.runtime.settings import Settings
+from thermocline.runtime.settings_layers import load_settings
 
 BOOK = "lab.book"
 

@@ -74,7 +74,7 @@ def test_every_command_answers_help_with_defaults_and_variables(
         (["status", "--frobnicate"], 2, "No such option: --frobnicate"),
         (["register"], 2, "Missing argument"),
         (["register", "events", "--dsn", "host=127.0.0.1 port=1"], 2, "'events' is not a schema-qualified table name"),
-        (["settings", "--dsn", "gibberish"], 2, "The DSN cannot be read"),
+        (["settings", "--dsn", "gibberish"], 2, "The DSN cannot be parsed"),
         (["status"], 3, "No stack is in "),
         (["down"], 3, "No stack is in "),
         (["tables"], 3, "No stack is in "),

@@ -23,7 +23,7 @@ from thermocline.parquet.encode.lake_writer import FileTarget, LakeWriter
 from thermocline.parquet.rewrite_task import SortField
 from thermocline.parquet.values.arrow_types import arrow_schema
 from thermocline.runtime.file_io import copy_file, fsync_environment, is_flushing, use_fsync
-from thermocline.runtime.settings import load_settings
+from thermocline.runtime.settings_layers import load_settings
 from thermocline.spark.kernels.external_program import ExternalKernel
 
 SCHEMA = pa.schema([lake_field("id", pa.int64(), 1), lake_field("name", pa.string(), 2)])

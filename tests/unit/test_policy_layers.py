@@ -27,7 +27,7 @@ from thermocline.core.policy.s3_tables import parse_s3_tables
 from thermocline.errors import BadSetting
 from thermocline.errors.maintenance import BadPolicyValue, PolicyKeyUnknown
 from thermocline.maintain.targets import environment_layer, environment_names
-from thermocline.runtime.settings import load_settings
+from thermocline.runtime.settings_layers import load_settings
 
 EMPTY = PolicyLayers(
     environment=NOTHING, environment_names={}, catalog=NOTHING, namespace=NOTHING, properties={}, table=NOTHING

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from thermocline.errors import BadDsn, BadSetting
-from thermocline.runtime.settings import LoadedSettings, Settings, load_settings, render_settings
+from thermocline.runtime.settings import Settings
+from thermocline.runtime.settings_layers import LoadedSettings, load_settings, render_settings
 
 
 def test_without_any_layer_every_value_is_built_in(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table, tell
-from thermocline.runtime.settings import render_settings
+from thermocline.runtime.settings_layers import render_settings
 from thermocline.stack.credentials import forget_password
 from thermocline.stack.locate import require_dsn
 
@@ -47,7 +47,7 @@ def init(
     from thermocline.ops.admin import init_database as ops
 
     loaded = read_settings(dir=directory, dsn=dsn)
-    host, port = loaded.values.gateway_place
+    host, port = loaded.values.gateway_hosts_and_ports
     patience = loaded.values.connect_timeout_seconds
     report = ops.init_database(
         require_dsn(loaded), ops.GatewayAddress(host=host, port=port), connect_timeout_seconds=patience

@@ -25,7 +25,7 @@ from thermocline.stack.locate import require_dsn
 
 if TYPE_CHECKING:
     from thermocline.ops.requests.submit import Verb
-    from thermocline.runtime.settings import LoadedSettings
+    from thermocline.runtime.settings_layers import LoadedSettings
 
 
 _HELP: dict[Verb, str] = {

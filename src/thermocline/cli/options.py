@@ -11,7 +11,7 @@ import typer
 from thermocline.runtime.file_io import use_fsync
 from thermocline.runtime.log import configure_logging
 from thermocline.runtime.object_store import store_from_settings, use_store
-from thermocline.runtime.settings import LoadedSettings, load_settings
+from thermocline.runtime.settings_layers import LoadedSettings, load_settings
 from thermocline.stack.locate import resolve_settings
 
 DirOption = Annotated[

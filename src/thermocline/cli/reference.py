@@ -8,6 +8,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
 
 from thermocline.errors import (
     OutcomeUnknownError,
@@ -17,6 +21,7 @@ from thermocline.errors import (
     UsageError,
     all_errors,
 )
+from thermocline.runtime.settings import Settings
 
 _GENERATED = "<!-- Generated from {source} by `make docs`; do not edit. -->"
 _HUNDREDS = {
@@ -74,7 +79,54 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"errors.md": render_errors_page}
+def render_settings_page() -> str:
+    """docs/settings.md: name, variable, type, default and meaning of every setting."""
+    lines = [
+        "# Settings",
+        "",
+        _GENERATED.format(source="`src/thermocline/runtime/settings.py`"),
+        "",
+        "A value comes from one of four layers, the later wins: built in, file (`THERMOCLINE_CONFIG`, else",
+        "`DIR/thermocline.toml`, with the names below as keys), environment (`THERMOCLINE_` and the name in capitals),",
+        "flag. `thermocline settings` shows every value and the layer it came from. An unknown key or variable is an",
+        "error; variables that start with `THERMOCLINE_TEST_` belong to the tests.",
+        "",
+        "| setting | type | default | meaning |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{key}` | {_cell(_render_type(field))} | {_render_default(field)} | {_cell(field.description or '')} |"
+        for key, field in Settings.model_fields.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _render_type(field: FieldInfo) -> str:
+    options = [option for option in get_args(field.annotation) if option is not NoneType]
+    if get_origin(field.annotation) is Literal:
+        return ", ".join(str(option) for option in options)
+    kind: Any = options[0] if options else field.annotation
+    name = {str: "text", int: "integer", float: "number", bool: "true or false", Path: "path"}[kind]
+    bounds = [
+        f"{sign} {bound:,}"
+        for attribute, sign in (("ge", "≥"), ("gt", ">"), ("le", "≤"))
+        for limit in field.metadata
+        if (bound := getattr(limit, attribute, None)) is not None
+    ]
+    return " ".join([name, ", ".join(bounds)]).strip()
+
+
+def _render_default(field: FieldInfo) -> str:
+    match field.default:
+        case None:
+            return "none"
+        case bool() as value:
+            return str(value).lower()
+        case value:
+            return f"`{value}`" if str(value) else "empty"
+
+
+PAGES: Mapping[str, Callable[[], str]] = {"errors.md": render_errors_page, "settings.md": render_settings_page}
 
 
 def write_pages(folder: Path) -> None:

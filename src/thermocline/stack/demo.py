@@ -15,7 +15,8 @@ from thermocline.ops.inspect.overview import TableDetail, read_detail
 from thermocline.ops.register.registration import RegisterRequest, register
 from thermocline.ops.requests.submit import submit_request
 from thermocline.runtime import pg
-from thermocline.runtime.settings import LoadedSettings, Settings
+from thermocline.runtime.settings import Settings
+from thermocline.runtime.settings_layers import LoadedSettings
 from thermocline.stack.locate import require_dsn
 
 TABLE = TableName("public", "events")

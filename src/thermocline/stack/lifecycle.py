@@ -19,7 +19,7 @@ from thermocline.errors import DirectoryUnusable, NoStack, StackNotReady, StackN
 from thermocline.ops.admin.init_database import GatewayAddress, init_database
 from thermocline.runtime import pg
 from thermocline.runtime.postgres_server import PostgresServer
-from thermocline.runtime.settings import LoadedSettings
+from thermocline.runtime.settings_layers import LoadedSettings
 from thermocline.seam.foreign_server import ROOT_CERTIFICATE, GatewayTls
 from thermocline.stack.children import PostgresChild, ProgramChild, end_process
 from thermocline.stack.credentials import keep_password
@@ -186,7 +186,7 @@ def _gateway_address(loaded: LoadedSettings, directory: Path, state: StackState)
     affair."""
     host, port = state.gateway_host, str(state.gateway_port)
     if loaded.values.gateway_addresses is not None:
-        host, port = loaded.values.gateway_place
+        host, port = loaded.values.gateway_hosts_and_ports
     password = keep_password(directory, "gateway_password")
     tls: GatewayTls = "left"
     if state.gateway_cert is not None and loaded.values.gateway_addresses is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from thermocline.errors import NoStack
-from thermocline.runtime.settings import LoadedSettings
+from thermocline.runtime.settings_layers import BUILT_IN, LoadedSettings
 from thermocline.stack.state import read_state
 
 
@@ -17,9 +17,9 @@ def resolve_settings(loaded: LoadedSettings) -> LoadedSettings:
     known: dict[str, str | Path] = {"dsn": state.postgres_dsn}
     if loaded.values.warehouse is None:
         known["warehouse"] = state.warehouse
-    if loaded.origins["gateway_listen"] == "built in":
+    if loaded.origins["gateway_listen"] == BUILT_IN:
         known["gateway_listen"] = f"{state.gateway_host}:{state.gateway_port}"
-    if loaded.origins["http_listen"] == "built in":
+    if loaded.origins["http_listen"] == BUILT_IN:
         known["http_listen"] = f"{state.http_host}:{state.http_port}"
     if loaded.values.gateway_http_listen is None and state.gateway_http_port is not None:
         known["gateway_http_listen"] = f"{state.gateway_http_host}:{state.gateway_http_port}"

@@ -15,7 +15,8 @@ from thermocline.runtime.certificates import keep_certificate
 from thermocline.runtime.directories import check_directory, check_warehouse
 from thermocline.runtime.object_store import is_object_location
 from thermocline.runtime.postgres_server import check_port_free, free_port
-from thermocline.runtime.settings import LoadedSettings, split_address
+from thermocline.runtime.settings import split_address
+from thermocline.runtime.settings_layers import BUILT_IN, LoadedSettings
 from thermocline.stack.credentials import PassEntry, keep_password, passfile_path, write_passfile
 from thermocline.stack.state import ProcessRecord, StackState, read_state, state_path
 
@@ -149,7 +150,7 @@ def _own_entry(parts: dict[str, Any], password: str) -> PassEntry:
 
 
 def _address(loaded: LoadedSettings, key: str, remembered: tuple[str, int | None] | None) -> tuple[str, int]:
-    if loaded.origins[key] != "built in":
+    if loaded.origins[key] != BUILT_IN:
         return split_address(getattr(loaded.values, key))
     host, port = remembered or ("127.0.0.1", None)
     return host, port or free_port()

@@ -232,8 +232,8 @@ def _foreign_server(conn: pg.Connection, settings: Settings) -> Finding:
     host, port, role, has_login = row
     if not has_login:
         return Finding(check=check, verdict="red", seen=f"role {role} has no login at {host} port {port}", fix=init)
-    if (host, port) != settings.gateway_place:
-        wanted = " port ".join(settings.gateway_place)
+    if (host, port) != settings.gateway_hosts_and_ports:
+        wanted = " port ".join(settings.gateway_hosts_and_ports)
         return Finding(
             check=check, verdict="red", seen=f"leads to {host} port {port}, and the settings say {wanted}", fix=init
         )

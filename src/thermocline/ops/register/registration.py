@@ -189,7 +189,7 @@ def _lock_unchanged(conn: Connection, plan: RegisterPlan, request: RegisterReque
 
 def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLake, settings: Settings) -> None:
     heap, objects = plan.heap, plan.objects
-    host, port = settings.gateway_place
+    host, port = settings.gateway_hosts_and_ports
     new = tables.NewTable(
         name=heap.name,
         heap_oid=heap.oid,
