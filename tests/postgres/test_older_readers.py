@@ -11,7 +11,7 @@ from tests.postgres.conftest import Shop
 from tests.postgres.events_table import EVENTS
 from tests.postgres.journal_ops import begin_op, publish_op
 
-from thermocline.catalog.safety import Owner, read_needs
+from thermocline.catalog.safety import Owner, read_protected_snapshots
 from thermocline.errors.maintenance import SafetyInputsUnreadable
 from thermocline.runtime.pg import Connection
 from thermocline.seam.heap_floor import plan_floor
@@ -71,7 +71,7 @@ def test_who_cannot_see_other_sessions_lets_nothing_go(shop: Shop) -> None:
         shop.run("set role blind_worker")
         assert "GRANT pg_read_all_stats" in str(why_not_forget(shop.conn, "1", 0))
         with pytest.raises(SafetyInputsUnreadable):
-            read_needs(shop.conn, Owner(table_id=1), None, 0)
+            read_protected_snapshots(shop.conn, Owner(table_id=1), None, 0)
     finally:
         shop.run("reset role", "drop role blind_worker")
 
@@ -145,7 +145,7 @@ def test_the_floor_of_the_seam_waits_for_readers_of_an_older_t(events: Shop) -> 
 
 def test_a_superseded_snapshot_is_needed_while_somebody_cannot_see_what_superseded_it(events: Shop) -> None:
     def needed() -> dict[int, str]:
-        return read_needs(events.conn, Owner(table_id=1), None, 0).snapshots
+        return read_protected_snapshots(events.conn, Owner(table_id=1), None, 0).snapshots
 
     assert needed() == {100: "published"}
     op = begin_op(events.conn)
@@ -167,14 +167,14 @@ def test_the_base_and_the_result_of_an_unfinished_op_are_needed(events: Shop) ->
     events.conn.execute(
         "update thermocline.op_log set base_snapshot = 100, result_snapshot = 102 where op_id = %s", [later.op_id]
     )
-    needed = read_needs(events.conn, Owner(table_id=1), None, 0).snapshots
+    needed = read_protected_snapshots(events.conn, Owner(table_id=1), None, 0).snapshots
     assert needed.keys() == {100, 101, 102}
     assert str(later.op_id) in needed[100]
-    assert read_needs(events.conn, Owner(table_id=1), later.op_id, 0).snapshots.keys() == {101}, (
+    assert read_protected_snapshots(events.conn, Owner(table_id=1), later.op_id, 0).snapshots.keys() == {101}, (
         "the asking pass itself is no one else"
     )
     events.run("update thermocline.op_log set phase = 'abandoned' where phase = 'intent'")
-    assert read_needs(events.conn, Owner(table_id=1), None, 0).snapshots.keys() == {101}
+    assert read_protected_snapshots(events.conn, Owner(table_id=1), None, 0).snapshots.keys() == {101}
 
 
 def test_a_pin_keeps_its_snapshot_until_it_expires(events: Shop) -> None:
@@ -182,10 +182,10 @@ def test_a_pin_keeps_its_snapshot_until_it_expires(events: Shop) -> None:
         "insert into thermocline.read_pins (table_id, snapshot_id, metadata_location, t, holder, expires_at)"
         " values (1, 77, '/lake/7.metadata.json', 0, 'reader', clock_timestamp() + interval '1 hour') returning id"
     )
-    needs = read_needs(events.conn, Owner(table_id=1), None, 0)
+    needs = read_protected_snapshots(events.conn, Owner(table_id=1), None, 0)
     assert (needs.snapshots[77], needs.metadata_files) == (f"pin {pin} of reader", frozenset({"/lake/7.metadata.json"}))
     events.run("update thermocline.read_pins set expires_at = clock_timestamp() - interval '1 second'")
-    needs = read_needs(events.conn, Owner(table_id=1), None, 0)
+    needs = read_protected_snapshots(events.conn, Owner(table_id=1), None, 0)
     assert 77 not in needs.snapshots
     assert needs.metadata_files == frozenset()
 
@@ -214,4 +214,4 @@ def _seal_and_publish(shop: Shop, name: str = "e1") -> None:
 
 def test_an_unfinished_op_of_another_table_holds_nothing_back(events: Shop) -> None:
     begin_op(events.conn)
-    assert read_needs(events.conn, Owner(lake_id=5), None, 0).snapshots == {}
+    assert read_protected_snapshots(events.conn, Owner(lake_id=5), None, 0).snapshots == {}

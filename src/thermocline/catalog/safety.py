@@ -26,14 +26,16 @@ class Owner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class ProtectedSnapshots:
     """Snapshots with who needs each, and metadata files that pins name."""
 
     snapshots: dict[int, str]
     metadata_files: frozenset[str]
 
 
-def read_needs(conn: Connection, owner: Owner, pass_id: uuid.UUID | None, standby_grace_seconds: float) -> Needs:
+def read_protected_snapshots(
+    conn: Connection, owner: Owner, pass_id: uuid.UUID | None, standby_grace_seconds: float
+) -> ProtectedSnapshots:
     """Who needs what, now. The live snapshots are looked at first and the pins last: a reader goes from the first to
     the second."""
     if owner.table_id is not None and conn.execute(_QUERIES["reads_all_statistics"]).fetchone() != (True,):
@@ -54,7 +56,7 @@ def read_needs(conn: Connection, owner: Owner, pass_id: uuid.UUID | None, standb
                 snapshots[pin.snapshot_id] = f"pin {pin.id} of {pin.holder}"
             if pin.metadata_location is not None:
                 metadata_files.add(pin.metadata_location)
-    return Needs(snapshots=snapshots, metadata_files=frozenset(metadata_files))
+    return ProtectedSnapshots(snapshots=snapshots, metadata_files=frozenset(metadata_files))
 
 
 def read_staged(conn: Connection) -> frozenset[str]:

@@ -187,3 +187,24 @@ class TruncationUndone(RefusedError):
 
     code = "TC226"
     hint = "Run `thermocline truncate` again."
+
+
+class CatalogTooOld(RefusedError):
+    """The catalog in the database is older than any that this program upgrades."""
+
+    code = "TC227"
+    hint = "Upgrade it with an earlier release first; each release upgrades from the one before."
+
+
+class MigrationChanged(RefusedError):
+    """The catalog was made by other migrations than this program carries."""
+
+    code = "TC228"
+    hint = "Use the program that made this catalog, or a later release of it; an unreleased build may have made it."
+
+
+class CatalogObjectInUse(RefusedError):
+    """A function or view of the catalog must be dropped, and objects that are not ours depend on it."""
+
+    code = "TC229"
+    hint = "Drop the objects that depend on it, run `thermocline init`, and create them again."

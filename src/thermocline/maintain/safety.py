@@ -10,7 +10,7 @@ from datetime import datetime
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 
-from thermocline.catalog.safety import Owner, read_needs, read_staged
+from thermocline.catalog.safety import Owner, read_protected_snapshots, read_staged
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.expiry import RefFact, SnapshotFact, horizon
 from thermocline.errors.maintenance import GcForbidden
@@ -91,7 +91,9 @@ def _facts(metadata: TableMetadata, refs: tuple[RefFact, ...]) -> tuple[Snapshot
 
 def read_bounds(context: PassContext, version: LakeVersion) -> Bounds:
     """What must stay, now; raises when it cannot be found out, and then nothing may be deleted."""
-    needs = read_needs(context.conn, owner_of(context), context.pass_id, context.settings.standby_grace_seconds)
+    needs = read_protected_snapshots(
+        context.conn, owner_of(context), context.pass_id, context.settings.standby_grace_seconds
+    )
     bounds = Bounds(
         protected=needs.snapshots, metadata_files=needs.metadata_files, staged_files=read_staged(context.conn)
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import psycopg
 from psycopg import sql
 
-from thermocline.catalog.migrate import read_migrations, read_version
+from thermocline.catalog.migrate import newest_version, read_version
 from thermocline.catalog.profiles import read_profiles
 from thermocline.errors import LakeTableNotServed, ThermoclineError
 from thermocline.ops.doctor.findings import Finding, Verdict, red, verdict_on
@@ -145,7 +145,7 @@ def judge_clock(skew_seconds: float, uncertainty_seconds: float) -> Finding:
 
 
 def _catalog(conn: pg.Connection) -> Finding:
-    version, known = read_version(conn), len(read_migrations())
+    version, known = read_version(conn), newest_version()
     if version > known:
         return Finding(
             check="catalog",

@@ -1,0 +1,83 @@
+"""Tables whose rows are declared in Python: functions in SQL read what the program itself goes by.
+
+To add one: create the table in a new migration (`tables/NNNN_name.sql`), with a primary key, and append a
+`ReferenceTable` with its rows to `REFERENCE_TABLES`. Every init or upgrade with other rows synchronises the table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from thermocline.core.modes.routing import ROUTES
+from thermocline.runtime.pg import Connection
+
+Value = str | int | bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceTable:
+    """A table in schema `thermocline`, its primary key, and all its rows; each row names the same columns."""
+
+    name: str
+    key: tuple[str, ...]
+    rows: tuple[Mapping[str, Value], ...]
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(json.dumps([self.key, [dict(row) for row in self.rows]]).encode()).hexdigest()
+
+
+REFERENCE_TABLES: tuple[ReferenceTable, ...] = (
+    ReferenceTable(
+        name="routes",
+        key=("operation", "mode", "side"),
+        rows=tuple(
+            {
+                "operation": str(operation),
+                "mode": mode.name,
+                "side": str(side),
+                "path": str(route.path),
+                "sentence": route.sentence,
+            }
+            for (operation, mode, side), route in ROUTES.items()
+        ),
+    ),
+)
+
+
+def apply_reference_table(conn: Connection, table: ReferenceTable) -> None:
+    """Make the table's rows the declared ones: rows that differ are updated, others inserted or deleted."""
+    columns = tuple(table.rows[0])
+    parts = {
+        "table": sql.Identifier("thermocline", table.name),
+        "columns": _list(columns),
+        "key": _list(table.key),
+        "given_key": _list(table.key, "g"),
+        "present_key": _list(table.key, "p"),
+        "given": _list(columns, "g"),
+        "present": _list(columns, "p"),
+        "excluded": _list(columns, "excluded"),
+    }
+    rows = Jsonb([dict(row) for row in table.rows])
+    conn.execute(sql.SQL(_DELETE).format(**parts), [rows])
+    conn.execute(sql.SQL(_UPSERT).format(**parts), [rows])
+
+
+_DELETE = """
+delete from {table} p where not exists (
+    select from jsonb_populate_recordset(null::{table}, %s) g where ({given_key}) = ({present_key}))"""
+_UPSERT = """
+insert into {table} as p ({columns})
+select {given} from jsonb_populate_recordset(null::{table}, %s) g
+on conflict ({key}) do update set ({columns}) = row ({excluded})
+ where ({present}) is distinct from ({excluded})"""
+
+
+def _list(columns: tuple[str, ...], alias: str | None = None) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier(*([alias] if alias else []), column) for column in columns)
