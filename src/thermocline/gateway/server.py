@@ -94,8 +94,9 @@ class GatewayServer:
         self._whole_queries.open()
         self.port = int(self._server.sockets[0].getsockname()[1])
         if self.config.http_port is not None:
-            self._health = HealthServer(self.config.http_host, self.config.http_port, self.why_not_ready)
-            await self._health.start()
+            loop = asyncio.get_running_loop()
+            self._health = HealthServer(self.config.http_host, self.config.http_port, self.why_not_ready, loop)
+            await loop.run_in_executor(None, self._health.start)
         log.info("gateway listens on %s port %d", self.config.host, self.port)
 
     async def __aexit__(
@@ -117,7 +118,7 @@ class GatewayServer:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
         if self._health is not None:
-            await self._health.stop()
+            await asyncio.get_running_loop().run_in_executor(None, self._health.stop)
         await asyncio.get_running_loop().run_in_executor(None, self._close)
 
     def _close(self) -> None:

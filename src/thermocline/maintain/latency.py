@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from thermocline.core.maintenance.pacing import quantile_ms
 
 _LOG = logging.getLogger("thermocline.maintain")
 _TIMEOUT_SECONDS = 2
 _QUANTILE = 0.99
-_BUCKET = re.compile(r'^thermocline_gateway_query_seconds_bucket\{le="([^"]+)"\} ([0-9.e+]+)$', re.MULTILINE)
+_BUCKET = "thermocline_gateway_query_seconds_bucket"
 
 
 @dataclass(slots=True)
@@ -50,6 +51,16 @@ class LatencyProbe:
     def _ask_gateway(self) -> float | None:
         with urlopen(f"http://{self.gateway_http}/metrics", timeout=_TIMEOUT_SECONDS) as answer:
             text = answer.read().decode()
-        now = {float(bound): float(count) for bound, count in _BUCKET.findall(text)}
+        now = read_buckets(text)
         before, self._seen = self._seen, now
         return quantile_ms(before, now, _QUANTILE) if before else None
+
+
+def read_buckets(text: str) -> dict[float, float]:
+    """The cumulative buckets of the gateway's query histogram: upper bound in seconds -> statements."""
+    return {
+        float(sample.labels["le"]): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == _BUCKET
+    }
