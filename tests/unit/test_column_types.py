@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from thermocline.core.axis import KeyType
 from thermocline.core.columns import HeapColumn, lake_type_of, plan_lake_columns, why_not_held
-from thermocline.core.refusals import key_type_of, why_not_partitioned
+from thermocline.core.tier_key import key_type_of, why_not_partitioned
 
 
 def column(

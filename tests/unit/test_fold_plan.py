@@ -14,7 +14,7 @@ from thermocline.core.plan.fold import (
     RANGE_ROWS,
     Edge,
     FoldRange,
-    files_of,
+    find_files_in_range,
     plan_folding,
     plan_range_rows,
     render_fold_plan,
@@ -66,9 +66,9 @@ def test_a_range_looks_only_into_files_whose_bounds_meet_it() -> None:
         FileBounds(path=name, lower=low, upper=high)
         for name, low, high in (("a", 0, 9), ("b", 10, 19), ("c", 5, 15), ("d", 20, 29))
     ]
-    assert [file.path for file in files_of(FoldRange(lo=10, hi=20, rows=1), files)] == ["b", "c"]
-    assert [file.path for file in files_of(FoldRange(lo=AXIS_MIN, hi=5, rows=1), files)] == ["a"]
-    assert [file.path for file in files_of(FoldRange(lo=9, hi=10, rows=1), files)] == ["a", "c"], (
+    assert [file.path for file in find_files_in_range(FoldRange(lo=10, hi=20, rows=1), files)] == ["b", "c"]
+    assert [file.path for file in find_files_in_range(FoldRange(lo=AXIS_MIN, hi=5, rows=1), files)] == ["a"]
+    assert [file.path for file in find_files_in_range(FoldRange(lo=9, hi=10, rows=1), files)] == ["a", "c"], (
         "bounds take in both ends"
     )
 

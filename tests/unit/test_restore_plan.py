@@ -12,8 +12,8 @@ from thermocline.core.plan.restore import HistoryPartition, plan_restore
 HEAP = TableName("public", "events")
 
 
-def _known(name: str, lo: int, hi: int, standing: str) -> HistoryPartition:
-    return HistoryPartition(name=TableName("parts", name), lo=lo, hi=hi, standing=standing)  # type: ignore[arg-type]
+def _known(name: str, lo: int, hi: int, presence: str) -> HistoryPartition:
+    return HistoryPartition(name=TableName("parts", name), lo=lo, hi=hi, presence=presence)  # type: ignore[arg-type]
 
 
 def test_partitions_that_left_are_made_again_and_gaps_only_when_they_have_rows() -> None:
@@ -57,14 +57,14 @@ def test_a_table_without_partitions_below_the_line_is_one_gap() -> None:
 )
 def test_ranges_and_whole_partitions_split_every_key_below_t(t: int, drawn: list[tuple[int, int, str]]) -> None:
     kept: list[HistoryPartition] = []
-    for lo, width, standing in drawn:
+    for lo, width, presence in drawn:
         # The heap's own partitions never overlap; those that left may.
         if lo < t and (
-            standing == "gone" or not any(p.standing != "gone" and p.lo < lo + width and lo < p.hi for p in kept)
+            presence == "gone" or not any(p.presence != "gone" and p.lo < lo + width and lo < p.hi for p in kept)
         ):
-            kept.append(_known(str(len(kept)), lo, lo + width, standing))
+            kept.append(_known(str(len(kept)), lo, lo + width, presence))
     planned = plan_restore(HEAP, kept, t)
     for key in (*range(t), -1):
         places = [p for p in planned if p.lo <= key < p.hi]
-        whole = [p for p in kept if p.standing == "whole" and p.lo <= key < p.hi]
+        whole = [p for p in kept if p.presence == "whole" and p.lo <= key < p.hi]
         assert len(places) + len(whole) == 1

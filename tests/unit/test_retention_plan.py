@@ -1,4 +1,4 @@
-"""The retention line goes as far as it may; whole files go, and of files that reach across it only the rows below."""
+"""The retention line goes as far as it may; whole files go, and of files that reach straddling it only the rows below."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_a_partition_the_heap_has_and_a_load_that_waits_hold_it_back() -> None:
 def test_files_below_go_and_files_across_lose_rows() -> None:
     files = tuple(FileBounds(path=f"f{lower}", lower=lower, upper=lower + 9) for lower in range(0, 50, 10))
     assert plan_retention(20, files).remove == ("f0", "f10")
-    assert plan_retention(20, files).across == ()
-    assert (plan_retention(29, files).remove, plan_retention(29, files).across) == (("f0", "f10"), ("f20",))
+    assert plan_retention(20, files).straddling == ()
+    assert (plan_retention(29, files).remove, plan_retention(29, files).straddling) == (("f0", "f10"), ("f20",))
 
 
 @given(
@@ -52,4 +52,4 @@ def test_no_row_at_or_above_the_line_goes_and_none_below_stays(
     plan = plan_retention(line, ranges)
     for file in ranges:
         assert (file.upper < line) == (file.path in plan.remove)
-        assert (file.lower >= line) == (file.path not in plan.remove and file.path not in plan.across)
+        assert (file.lower >= line) == (file.path not in plan.remove and file.path not in plan.straddling)

@@ -57,7 +57,7 @@ def test_changes_come_in_an_order_in_which_names_never_clash() -> None:
 
 def test_a_number_that_others_used_is_not_taken() -> None:
     plan = plan_lake_schema(FIELDS, 4, (column(1, "id", "long"), column(4, "new")))
-    assert plan == LakeSchemaRefusal(reason="field 4 of the lake, wished for column new, was used by others")
+    assert plan == LakeSchemaRefusal(reason="field 4 of the lake, wanted for column new, was used by others")
 
 
 def test_a_type_iceberg_cannot_promote_is_named() -> None:

@@ -1,7 +1,7 @@
-"""The axis: every tier key on one order-preserving 64-bit line.
+"""The axis: tier keys of every type as signed 64-bit integers in the same order.
 
-Integers are themselves, dates are days since 1970-01-01, timestamps are microseconds since the epoch in UTC.
-The ends of the line stand for MINVALUE (also -infinity) and MAXVALUE.
+Integers map to themselves, dates to days since 1970-01-01, timestamps to microseconds since the epoch in UTC.
+The lowest and the highest value stand for MINVALUE (also -infinity) and MAXVALUE.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def parse_duration(kind: KeyType, text: str) -> int:
 
 
 def render_axis(kind: KeyType, value: int) -> str:
-    """The value in Postgres' input form (UTC, ISO); the ends of the line as infinity or the integer itself."""
+    """The value in Postgres' input form (UTC, ISO); the ends of the axis as infinity or the integer itself."""
     if kind.is_integer:
         return str(value)
     if value == AXIS_MIN:
@@ -87,11 +87,11 @@ def render_axis(kind: KeyType, value: int) -> str:
     day, micros = (value, 0) if kind is KeyType.DATE else divmod(value, _MICROSECONDS["d"])
     text = _render_day(day)
     if kind is KeyType.DATE:
-        return _with_era(text)
+        return _append_era(text)
     seconds, fraction = divmod(micros, 1_000_000)
     clock = f" {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
     clock += f".{fraction:06d}".rstrip("0") if fraction else ""
-    return _with_era(text, clock + ("+00" if kind is KeyType.TIMESTAMPTZ else ""))
+    return _append_era(text, clock + ("+00" if kind is KeyType.TIMESTAMPTZ else ""))
 
 
 def _render_day(day: int) -> tuple[int, str]:
@@ -101,6 +101,6 @@ def _render_day(day: int) -> tuple[int, str]:
     return found.year + 400 * cycles, f"-{found.month:02d}-{found.day:02d}"
 
 
-def _with_era(parts: tuple[int, str], tail: str = "") -> str:
+def _append_era(parts: tuple[int, str], tail: str = "") -> str:
     year, rest = parts
     return f"{year:04d}{rest}{tail}" if year > 0 else f"{1 - year:04d}{rest}{tail} BC"

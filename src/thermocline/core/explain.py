@@ -1,7 +1,6 @@
-"""What a statement would do to the two tiers, said before it runs.
+"""The report of `thermocline explain`: what a statement would do to the two tiers, without running it.
 
-Pure: the report that `thermocline.explain_json()` made in Postgres, with what the lake would cost, and the lines that
-say it.
+Pure: parses the document of `thermocline.explain_json()`, adds the cost of lake scans, renders the report as text.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeCost:
-    """What one question to the lake would read. Footers and rows are read one after the other, so two requests per file
-    at the least."""
+    """What one lake scan would read. Footers and rows are read one after the other, so each file takes at least two
+    requests."""
 
     files: int = 0
     delete_files: int = 0
@@ -36,7 +35,7 @@ class LakeCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedPath:
-    """Where rows of one side go."""
+    """The declared path of rows on one side of T."""
 
     operation: str
     side: str
@@ -46,7 +45,7 @@ class ExplainedPath:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCounts:
-    """The literal rows of an INSERT by where they would go."""
+    """The rows of an INSERT … VALUES by the side of T they lie on."""
 
     recent: int
     historical: int
@@ -82,7 +81,7 @@ class ExplainedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The whole report; `refusal` is Postgres' own sentence when it would not take the statement."""
+    """The whole report; `refusal` is the error of Postgres when it does not accept the statement."""
 
     statement: str
     refusal: str | None
@@ -90,37 +89,37 @@ class Explanation:
     tables: tuple[ExplainedTable, ...]
 
 
-def parse_explanation(told: Mapping[str, Any]) -> Explanation:
+def parse_explanation(document: Mapping[str, Any]) -> Explanation:
     """The document of `thermocline.explain_json()`."""
-    refused: Mapping[str, Any] = told["refusal"] or {}
+    refused: Mapping[str, Any] = document["refusal"] or {}
     return Explanation(
-        statement=told["statement"],
+        statement=document["statement"],
         refusal=refused.get("sentence"),
         sqlstate=refused.get("sqlstate"),
-        tables=tuple(_parse_table(table) for table in told["tables"]),
+        tables=tuple(_parse_table(table) for table in document["tables"]),
     )
 
 
-def _parse_table(told: Mapping[str, Any]) -> ExplainedTable:
+def _parse_table(document: Mapping[str, Any]) -> ExplainedTable:
     plain = {
-        name: told[name]
+        name: document[name]
         for name in ("table", "seam", "named", "mode", "operation", "verdict", "deciding", "t", "s", "r", "tier_key")
     }
     return ExplainedTable(
         **plain,
-        spill=told["spill"],
-        delta=told["delta"],
-        refusal=told["refusal"],
-        heap=tuple(told["heap"]),
-        questions=tuple(told["lake"]),
-        paths=tuple(ExplainedPath(**path) for path in told["paths"]),
-        rows=None if told["rows"] is None else RowCounts(**told["rows"]),
-        warnings=tuple(told["warnings"]),
+        spill=document["spill"],
+        delta=document["delta"],
+        refusal=document["refusal"],
+        heap=tuple(document["heap"]),
+        questions=tuple(document["lake"]),
+        paths=tuple(ExplainedPath(**path) for path in document["paths"]),
+        rows=None if document["rows"] is None else RowCounts(**document["rows"]),
+        warnings=tuple(document["warnings"]),
     )
 
 
 def render_explanation(report: Explanation) -> list[str]:
-    """The report in lines, as `thermocline.explain()` writes them, with the lake's cost."""
+    """The report as lines of text, as `thermocline.explain()` writes them, with the cost of lake scans."""
     if report.refusal:
         return [f"refused by Postgres ({report.sqlstate}): {report.refusal}"]
     if not report.tables:
@@ -140,8 +139,8 @@ def _render_table(table: ExplainedTable) -> list[str]:
         )
     if table.operation != "insert":
         lines.append(
-            f"  heap: {', '.join(table.heap) or 'not read'}; spill: {_said(table.spill, 'read')};"
-            f" lake: {_said(bool(table.questions), 'asked')}; delta: {_said(table.delta, 'read')}"
+            f"  heap: {', '.join(table.heap) or 'not read'}; spill: {_render_whether(table.spill, 'read')};"
+            f" lake: {_render_whether(bool(table.questions), 'asked')}; delta: {_render_whether(table.delta, 'read')}"
         )
     if table.cost is not None:
         lines.append(_render_cost(table.cost))
@@ -161,7 +160,7 @@ def _render_cost(cost: LakeCost) -> str:
     )
 
 
-def _said(is_so: bool, verb: str) -> str:
+def _render_whether(is_so: bool, verb: str) -> str:
     return verb if is_so else f"not {verb}"
 
 

@@ -1,9 +1,9 @@
-"""How one lake file can be written, as text alone: what is certainly the same name, and what may be.
+"""Comparison of lake file paths that are spelled differently.
 
-Iceberg keeps a path as its writer wrote it, and no two programs read one alike: Hadoop removes double slashes and dots,
-S3FileIO takes them literally and cuts at `?` and `#`, file systems compose accents, people type escapes. So there are
-two forms. Equal **canonical** forms are one file for every reader. Different **loose** forms are two files for every
-reader. What lies between is nobody's to delete.
+Iceberg stores a path as its writer spelled it, and readers interpret it differently: Hadoop removes double slashes and
+dots, S3FileIO takes them literally and cuts at `?` and `#`, file systems compose accents, people type escapes. So a
+path has two normal forms. Equal **canonical** forms name one file for every reader. Different **loose** forms name two
+files for every reader. A file that is neither provably the same nor provably different is not deleted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ENDINGS = (".metadata.json", ".metadata.json.gz", ".avro", ".stats", ".puffin",
 
 
 def split_path(path: str) -> tuple[str, str, str]:
-    """Scheme in lower case (s3 for its kin, none for this machine), authority, and the rest as it is written."""
+    """Scheme in lower case (s3 for s3a and s3n, empty for local files), authority, and the rest as written."""
     found = _PARTS.match(path)
     if found is None:
         return "", "", path
@@ -31,8 +31,8 @@ def split_path(path: str) -> tuple[str, str, str]:
 
 
 def canonical_path(path: str) -> str:
-    """The one form of spellings that no reader tells apart. On this machine slashes and dots do not count; in a store
-    everything does."""
+    """The canonical form. Double slashes and dots are removed from local paths; in an object store every character
+    counts."""
     scheme, authority, rest = split_path(path)
     if scheme:
         return f"{scheme}://{authority}{rest}"
@@ -40,31 +40,31 @@ def canonical_path(path: str) -> str:
 
 
 def literal_path(path: str) -> str:
-    """The path as it is written, but for its scheme."""
+    """The path as written, with its scheme normalised."""
     scheme, authority, rest = split_path(path)
     return f"{scheme}://{authority}{rest}" if scheme else rest
 
 
 def loose_path(path: str) -> str:
-    """What all spellings of one file have in common, whatever store they say it is in."""
-    return _loosened(split_path(path)[2])
+    """The loose form: the same for every spelling of one file, whatever store it names."""
+    return _loosen(split_path(path)[2])
 
 
 def loose_paths(path: str) -> tuple[str, ...]:
-    """The loose forms of a path that somebody reads: as it is, and cut wherever a URI could have its query or
+    """The loose forms of a path as readers may interpret it: whole, and cut wherever a URI could have its query or
     fragment."""
     rest = split_path(path)[2]
     cuts = [found.start() for found in _CUTS.finditer(rest)] if "?" in rest or "#" in rest else []
-    return tuple(dict.fromkeys(_loosened(one) for one in (rest, *(rest[:at] for at in cuts))))
+    return tuple(dict.fromkeys(_loosen(one) for one in (rest, *(rest[:at] for at in cuts))))
 
 
 def loose_folder(path: str) -> str:
-    """The loose form of a folder, with the store it is in: tables in two buckets may have folders of one name."""
+    """The loose form of a folder with its store: two buckets may have folders of the same name."""
     scheme, authority, rest = split_path(path)
-    return f"{scheme}:{authority.partition(':')[0].lower()}{_loosened(rest)}".rstrip("/")
+    return f"{scheme}:{authority.partition(':')[0].lower()}{_loosen(rest)}".rstrip("/")
 
 
-def _loosened(rest: str) -> str:
+def _loosen(rest: str) -> str:
     for _ in range(_DECODINGS):
         rest, before = unquote(rest.replace("+", " ")), rest
         if rest == before:
@@ -84,18 +84,16 @@ def base_name(path: str) -> str:
 
 
 def has_unique_name(path: str) -> bool:
-    """Whether the file is of a kind whose names are made to be unique in a table, wherever they lie: metadata,
-    manifests, statistics."""
+    """Whether files of this kind have names that are unique within a table: metadata, manifests, statistics."""
     return path.endswith(_ENDINGS)
 
 
 def is_ambiguous_key(path: str) -> bool:
-    """Whether a key of a store has parts that some clients leave out: asked to delete it, they would delete another
-    one."""
+    """Whether an object key has parts that some clients drop: they would delete another object in its stead."""
     scheme, _, rest = split_path(path)
     return bool(scheme) and any(part in ("", ".", "..") for part in rest.removeprefix("/").split("/"))
 
 
 def is_text(path: str) -> bool:
-    """Whether the name is valid Unicode; others can be neither noted in Postgres nor named by Iceberg."""
+    """Whether the name is valid Unicode; other names can neither be stored in Postgres nor written by Iceberg."""
     return not any("\ud800" <= letter <= "\udfff" for letter in path)

@@ -1,5 +1,4 @@
-"""What a manifest says of one data file, and what is wrong about it when it is held against the file. Pure data, so
-that it travels."""
+"""The manifest entry of a data file, and how it differs from the file itself. Plain data: Spark tasks return it."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryProblem:
-    """One thing a manifest says that the file does not bear out; `column` is None where it is about the file as a
+    """One statement of a manifest that contradicts the file; `column` is None where it concerns the file as a
     whole."""
 
     path: str

@@ -1,5 +1,5 @@
-"""Which metrics a table wants of each column: `write.metadata.metrics.*`, read as Iceberg reads them, and always those
-of its keys."""
+"""The metrics mode of each column: the properties `write.metadata.metrics.*` as Iceberg interprets them, and at least
+truncated bounds for key, sort and partition columns."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ def _leaves(field_id: int, name: str, kind: Any, *, repeated: bool) -> Iterator[
         yield from _leaves(kind["value-id"], f"{name}.value", kind["value"], repeated=True)
 
 
-def current_schema(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The current schema in a table's metadata; one of version 1 may have that one alone."""
-    schemas = {schema["schema-id"]: schema for schema in told.get("schemas", ())}
-    found: Mapping[str, Any] = schemas[told["current-schema-id"]] if schemas else told["schema"]
+def current_schema(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The current schema in a table's metadata; metadata of format version 1 may hold only that one."""
+    schemas = {schema["schema-id"]: schema for schema in metadata.get("schemas", ())}
+    found: Mapping[str, Any] = schemas[metadata["current-schema-id"]] if schemas else metadata["schema"]
     return found
 
 
-def plan_metrics_modes(told: Mapping[str, Any]) -> dict[int, MetricsMode]:
-    """What a table's metadata asks for, by the column's field id."""
-    properties: Mapping[str, str] = told.get("properties", {})
-    leaves = list(schema_leaves(current_schema(told)))
+def plan_metrics_modes(metadata: Mapping[str, Any]) -> dict[int, MetricsMode]:
+    """The metrics mode of each column by its field id, from a table's metadata."""
+    properties: Mapping[str, str] = metadata.get("properties", {})
+    leaves = list(schema_leaves(current_schema(metadata)))
     default = _parse(properties.get(f"{_PREFIX}default"))
     limit = (
         len(leaves)
@@ -77,31 +77,30 @@ def plan_metrics_modes(told: Mapping[str, Any]) -> dict[int, MetricsMode]:
         else int(properties.get(f"{_PREFIX}max-inferred-column-defaults", _DEFAULT_COLUMNS))
     )
     modes = {leaf.field_id: (default or TRUNCATED) if at < limit else NO_METRICS for at, leaf in enumerate(leaves)}
-    for field_id in (*_ordered_by(told), *_found_by(told)):
+    for field_id in (*_sort_columns(metadata), *_lookup_columns(metadata)):
         if field_id in modes and not modes[field_id].bounds:
             modes[field_id] = TRUNCATED
     for leaf in leaves:
-        if (asked := _parse(properties.get(f"{_PREFIX}column.{leaf.name}"))) is not None:
-            modes[leaf.field_id] = asked
+        if (requested := _parse(properties.get(f"{_PREFIX}column.{leaf.name}"))) is not None:
+            modes[leaf.field_id] = requested
     return modes
 
 
-def _ordered_by(told: Mapping[str, Any]) -> Iterator[int]:
-    for order in told.get("sort-orders", ()):
-        if order["order-id"] == told.get("default-sort-order-id"):
+def _sort_columns(metadata: Mapping[str, Any]) -> Iterator[int]:
+    for order in metadata.get("sort-orders", ()):
+        if order["order-id"] == metadata.get("default-sort-order-id"):
             yield from (int(field["source-id"]) for field in order["fields"] if _ORDERED.fullmatch(field["transform"]))
 
 
-def _found_by(told: Mapping[str, Any]) -> Iterator[int]:
-    """Columns by which rows are looked for: the key's and the partitions'. Folding and retention need their bounds,
-    wherever they stand."""
-    yield from current_schema(told).get("identifier-field-ids", ())
-    for spec in told.get("partition-specs", ()):
+def _lookup_columns(metadata: Mapping[str, Any]) -> Iterator[int]:
+    """The key and partition columns: folding and retention need their bounds, whatever their position."""
+    yield from current_schema(metadata).get("identifier-field-ids", ())
+    for spec in metadata.get("partition-specs", ()):
         yield from (int(part["source-id"]) for part in spec["fields"] if part["transform"] != "void")
 
 
 def _parse(text: str | None) -> MetricsMode | None:
-    """None where nothing is said, or nothing that Iceberg knows: it goes by its default then."""
+    """None where the property is absent or unknown to Iceberg, which then uses its default."""
     match (text or "").strip().lower():
         case "none":
             return NO_METRICS
@@ -109,6 +108,6 @@ def _parse(text: str | None) -> MetricsMode | None:
             return MetricsMode(counts=True, bounds=False)
         case "full":
             return FULL
-        case said if found := _TRUNCATE.fullmatch(said):
+        case text if found := _TRUNCATE.fullmatch(text):
             return MetricsMode(counts=True, bounds=True, length=int(found[1])) if int(found[1]) > 0 else None
     return None

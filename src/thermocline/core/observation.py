@@ -1,4 +1,4 @@
-"""What was seen of a table at one moment: the input of every plan."""
+"""The state of a table at one moment: the input of every plan."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PartitionState = Literal["hot", "sealing", "tiering", "tiered", "dropped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionObservation:
-    """A partition that exists, its bounds on the axis, and how far it has come.
+    """A partition of the heap, its bounds on the axis and its state.
 
-    `is_behind_tiering` and `is_behind_reclaim`: some row of the table that is believed lies at or above its upper bound
-    plus the lag.
+    `is_behind_tiering` and `is_behind_reclaim`: some row of the table lies at or above its upper bound plus the lag.
+    Rows beyond a jump that was not accepted do not count.
     """
 
     oid: int
@@ -34,7 +34,7 @@ class PartitionObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutLine:
-    """T, S and the literal of the seam, as one row gave them."""
+    """T, S, R, the fence and the lake literal of the seam: one row of `thermocline.cutline`."""
 
     t: int
     s: int | None
@@ -47,8 +47,8 @@ class CutLine:
 class TableObservation:
     """One registered table: its cut-line and its partitions in the order of their bounds.
 
-    `now` is Postgres' clock on the axis; None where the tier key tells no time. `waits` say which rows are not
-    believed, and why.
+    `now` is the clock of Postgres on the axis; None where the tier key is not temporal. `waits` are the sentences about
+    rows that do not count because of a jump.
     """
 
     table: TableName
@@ -61,6 +61,6 @@ class TableObservation:
     reclaim_lag: int = 0
     waits: tuple[str, ...] = ()
 
-    def is_past(self, place: int) -> bool:
-        """Whether the clock has reached a place; without a clock, always."""
-        return self.now is None or place <= self.now
+    def is_past(self, moment: int) -> bool:
+        """Whether the clock has reached a moment on the axis; without a clock, always."""
+        return self.now is None or moment <= self.now

@@ -1,7 +1,7 @@
-"""The kinds of ops that change a lake: what each publishes, and what becomes of one whose process died.
+"""The kinds of ops that change a lake: what each publishes, and how an op is resolved after its process died.
 
 Pure. `ops/runner.py` runs every op by the same protocol; what differs between kinds is declared here and read by the
-runner, by the journal's publication and by the resolution of ops that nobody finished.
+runner, by the journal's publication and by the resolution of unfinished ops (`ops/resolve.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 STEPS = ("intent", "written", "committed", "committed-noted", "published")
-"""The steps of the protocol, each of which a process may be killed after."""
+"""The steps of the protocol; a process may be killed after each of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,11 +21,11 @@ class OpKind:
     """The cut-line passes partitions: they are held while it is published, and captures of earlier seals are
     cleared."""
     folds: bool = False
-    """Corrections move into the lake: writers compare what they saw with the fold's transaction."""
+    """Corrections move into the lake: writers compare the image they read with the fold's transaction."""
     expires: bool = False
     """Rows below the retention line go: corrections and spill rows below it are purged in the same transaction."""
     is_undone_after_a_crash: bool = False
-    """Committed and not published, it is taken back out of the lake instead of being published later."""
+    """Committed but not published, it is rolled back in the lake instead of being published later."""
 
     def point(self, step: str) -> str:
         """The name of the fault point after a step."""

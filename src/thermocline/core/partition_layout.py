@@ -30,7 +30,7 @@ def plan_layout(key_type: KeyType, bounds: Sequence[tuple[int, int]]) -> str:
 
 
 def parse_layout(key_type: KeyType, text: str) -> str:
-    """A layout given by a person: hour, day, month, year, width:N or none."""
+    """The layout named by an option: hour, day, month, year, width:N or none."""
     if text == "none":
         return text
     if key_type.is_integer:

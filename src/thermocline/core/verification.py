@@ -1,4 +1,4 @@
-"""What `verify` compares and what it says: ranges below the cut-line, a verdict for each. Pure."""
+"""The ranges that `verify` compares and its report: one verdict for each range below the cut-line. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from thermocline.core.modes.mode import Mode
 
 MAX_KEYS = 10
 SPILL_ABOVE_CUTLINE = "the spill above the cut-line"
-"""The range of rows that no partition covers yet: each has a correction, which readers look for once the cut-line has
-passed it."""
+"""The name of the range of spill rows at or above T: each must have a correction, which readers need once the cut-line
+has passed it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedRange:
-    """Keys lo <= k < hi on the axis; `in_heap` when the heap holds the range whole, or the mode wants it to, and so is
-    the yardstick.
+    """Keys lo <= k < hi on the axis. `in_heap`: the heap holds the range whole, or must in this mode, so the lake is
+    compared with the heap.
 
-    `proves_deletes`: the heap holds the range whole, unbroken since its seal, so that a row it lacks was deleted.
-    Elsewhere it may lack rows because a partition was dropped, detached or emptied.
+    `proves_deletes`: the heap has held the range whole since its seal, so a row that it lacks was deleted. Elsewhere a
+    row may be missing because a partition was dropped, detached or emptied.
 
     `is_doubted`: a partition of the heap has the range without proving deletes, and its capture was off for a time.
-    Rows that it lacks may have been deleted then, so the range does not agree while there are any.
+    Rows missing from it may have been deleted then, so the range does not agree while there are any.
     """
 
     name: str
@@ -39,7 +39,7 @@ class CheckedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeVerdict:
-    """One range: what was compared with what, how many rows, and how they differ."""
+    """The result of one range: `yardstick` is what the lake was compared with."""
 
     range: str
     lower: str
@@ -54,7 +54,7 @@ class RangeVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyReport:
-    """One table."""
+    """The verdicts on one table."""
 
     table: str
     cut_line: str
@@ -63,7 +63,7 @@ class VerifyReport:
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
     manifests: tuple[EntryProblem, ...] = ()
-    """What manifests say of files that the files do not bear out."""
+    """Manifest entries that contradict their files."""
 
     @property
     def is_exact(self) -> bool:
@@ -84,7 +84,7 @@ class VerifyReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestReport:
-    """One snapshot's manifests: how many files they name, and what is wrong about them."""
+    """The manifests of one snapshot: how many files they name, and which entries are wrong."""
 
     table: str
     snapshot: int | None
@@ -106,14 +106,14 @@ class ManifestReport:
 
 
 def plan_ranges(partitions: Sequence[CheckedRange], t: int, mode: Mode) -> tuple[CheckedRange, ...]:
-    """The partitions' ranges and whatever lies between them, so that every key below the cut-line is in exactly one."""
+    """The ranges of the partitions and the gaps between them: every key below the cut-line is in exactly one."""
     planned: list[CheckedRange] = []
     at = AXIS_MIN
     for partition in sorted(partitions, key=lambda part: (part.lo, part.hi)):
         if partition.hi <= at:
             continue
         if partition.lo > at:
-            planned.append(CheckedRange(name=_between(planned), lo=at, hi=partition.lo, in_heap=mode.heap_is_complete))
+            planned.append(CheckedRange(name=_name_gap(planned), lo=at, hi=partition.lo, in_heap=mode.heap_is_complete))
         whole = partition.lo >= at
         in_heap = mode.heap_is_complete or (partition.in_heap and whole)
         planned.append(
@@ -128,16 +128,16 @@ def plan_ranges(partitions: Sequence[CheckedRange], t: int, mode: Mode) -> tuple
         )
         at = partition.hi
     if at < t:
-        planned.append(CheckedRange(name=_between(planned), lo=at, hi=t, in_heap=mode.heap_is_complete))
+        planned.append(CheckedRange(name=_name_gap(planned), lo=at, hi=t, in_heap=mode.heap_is_complete))
     return tuple(planned)
 
 
-def _between(planned: Sequence[CheckedRange]) -> str:
+def _name_gap(planned: Sequence[CheckedRange]) -> str:
     return f"after {planned[-1].name}" if planned else "before every partition"
 
 
 def plan_next_range(ranges: Sequence[CheckedRange], checked: Mapping[tuple[int, int], datetime]) -> CheckedRange | None:
-    """The range that was compared longest ago; those never compared come first, the oldest rows before newer ones."""
+    """The range that was compared longest ago. Ranges never compared come first, the lowest keys before others."""
     fresh = [part for part in ranges if (part.lo, part.hi) not in checked]
     if fresh:
         return fresh[0]

@@ -28,7 +28,7 @@ from thermocline.core.plan.file_bounds import FileBounds
 from thermocline.core.plan.fold import (
     MAX_ROWS,
     FoldPlan,
-    files_of,
+    find_files_in_range,
     plan_folding,
     plan_range_rows,
     render_fold_plan,
@@ -315,7 +315,7 @@ def _tasks(work: FoldRun, head: LakeHead, stamp: OpStamp, snapshot: ExportedSnap
             tier_key=registered.tier_key,
             lake_partition=head.partition,
             directory=head.location,
-            files=tuple(by_path[file.path] for file in files_of(part, bounds)),
+            files=tuple(by_path[file.path] for file in find_files_in_range(part, bounds)),
             target_file_bytes=work.settings.target_file_bytes,
         )
         for number, part in enumerate(plan.ranges)

@@ -1,4 +1,4 @@
-"""Retention: rows of the lake below R expire: whole files leave the table, rows of files that reach across R are
+"""Retention: rows of the lake below R expire: whole files leave the table, rows of files that reach straddling R are
 deleted by position.
 
 raise the line (writes below it are refused from here) → look at the lake → intent → write deletes → commit → publish R
@@ -94,9 +94,9 @@ def retain(
 
 
 def _write(work: RetentionRun, stamp: OpStamp, _: ExitStack) -> WrittenOp[Retained]:
-    """Delete the rows below the line of the files that reach across it; files below it leave whole."""
+    """Delete the rows below the line of the files that reach straddling it; files below it leave whole."""
     registered, plan = work.registered, work.plan
-    across = set(plan.across)
+    straddling = set(plan.straddling)
     deletes = delete_rows(
         work.head.spark,
         ExpireTask(
@@ -104,7 +104,7 @@ def _write(work: RetentionRun, stamp: OpStamp, _: ExitStack) -> WrittenOp[Retain
             table_id=registered.id,
             op_id=stamp.op_id,
             number=0,
-            files=tuple(file for file in work.files if file.path in across),
+            files=tuple(file for file in work.files if file.path in straddling),
             tier_key=next(column for column in registered.columns if column.name == registered.tier_key),
             low=AXIS_MIN,
             high=plan.line,
@@ -114,7 +114,7 @@ def _write(work: RetentionRun, stamp: OpStamp, _: ExitStack) -> WrittenOp[Retain
     )
     rows = sum(delete.rows for delete in deletes)
     line = render_axis(registered.key_type, plan.line)
-    deleted = f", {rows:,} rows of {len(plan.across)} others were deleted" if rows else ""
+    deleted = f", {rows:,} rows of {len(plan.straddling)} others were deleted" if rows else ""
     message = f"rows below {line} expired; {len(plan.remove)} files left the lake{deleted}"
     return WrittenOp(
         result=Retained(line=line, files=len(plan.remove), rows=rows, notes=(message,)),

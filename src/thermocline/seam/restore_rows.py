@@ -15,7 +15,7 @@ from psycopg import sql
 
 from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import TableName
-from thermocline.core.plan.restore import HistoryPartition, RestoreRange, Standing
+from thermocline.core.plan.restore import HistoryPartition, Presence, RestoreRange
 from thermocline.runtime.pg import Connection, table_identifier
 from thermocline.seam.free_names import free_name
 from thermocline.seam.objects import SeamDefinition
@@ -49,8 +49,8 @@ def read_history_partitions(conn: Connection, table_id: int, t: int) -> tuple[Hi
     """Every partition below T there was, and how much of it the heap has."""
     found = []
     for schema, name, lo, hi, is_there, is_whole in conn.execute(_QUERIES["known"], {"table_id": table_id, "t": t}):
-        standing: Standing = "gone" if not is_there else "whole" if is_whole else "partial"
-        found.append(HistoryPartition(name=TableName(schema, name), lo=lo, hi=hi, standing=standing))
+        presence: Presence = "gone" if not is_there else "whole" if is_whole else "partial"
+        found.append(HistoryPartition(name=TableName(schema, name), lo=lo, hi=hi, presence=presence))
     return tuple(found)
 
 

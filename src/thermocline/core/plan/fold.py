@@ -1,7 +1,6 @@
-"""Which corrections are folded in one commit, in which pieces, and which data files each piece must look into.
+"""Which corrections one commit folds, split into ranges, and which data files each range must search.
 
-Pure: edges and file bounds in, ranges out; `ops/fold.py` reads the one and performs the other, and `--dry-run` prints
-the same plan.
+Pure: edges and file bounds in, ranges out. `ops/fold.py` reads the input and runs the plan; `--dry-run` prints it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ MAX_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """Where a piece of the backlog begins on the axis, and how many corrections lie in it."""
+    """The lowest key of a slice of the pending corrections, and how many corrections the slice holds."""
 
     key: int
     rows: int
@@ -27,8 +26,8 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldRange:
-    """Corrections with lo <= tier key < hi, about `rows` of them; where too many share one tier key, those of one of
-    several shares."""
+    """About `rows` corrections with lo <= tier key < hi. Where too many share one tier key the range is split by
+    version: `share` is one of `shares` parts."""
 
     lo: int
     hi: int
@@ -39,8 +38,8 @@ class FoldRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldPlan:
-    """What one commit folds; `pending` counts all corrections below the cut-line, and `left` those the next commit
-    takes."""
+    """The ranges one commit folds; `pending` counts all corrections below the cut-line, `left` those it leaves to the
+    next commit."""
 
     table: TableName
     pending: int
@@ -61,12 +60,12 @@ def plan_range_rows(pending: int, parallelism: int) -> int:
 
 
 def plan_folding(table: TableName, pending: int, edges: Sequence[Edge], t: int, max_rows: int = MAX_ROWS) -> FoldPlan:
-    """The pieces from the lowest key upwards until the commit holds `max_rows`.
+    """Ranges from the lowest key upwards until the commit holds `max_rows` corrections.
 
     Invariant: the ranges neither overlap nor leave out a key between their ends, so every correction in them is folded
     exactly once; and a key's old image lies in a file whose bounds hold the key, because the tier key is part of every
-    primary key. A range that came out too large, because many corrections share a tier key, is shared out by version,
-    so that a task's memory has a limit whatever they are.
+    primary key. A range that is too large, because many corrections share a tier key, is split by version, so that
+    the memory of a task is bounded.
     """
     rows: dict[int, int] = {}
     for edge in edges:
@@ -75,7 +74,7 @@ def plan_folding(table: TableName, pending: int, edges: Sequence[Edge], t: int, 
     ranges: list[FoldRange] = []
     taken = 0
     for lo, hi in zip(starts, [*starts, t][1:], strict=True):
-        for part in _shared_out(FoldRange(lo=lo, hi=hi, rows=rows[lo])):
+        for part in _split_by_version(FoldRange(lo=lo, hi=hi, rows=rows[lo])):
             if ranges and taken + part.rows > max_rows:
                 return FoldPlan(table=table, pending=pending, ranges=tuple(ranges))
             ranges.append(part)
@@ -83,7 +82,7 @@ def plan_folding(table: TableName, pending: int, edges: Sequence[Edge], t: int, 
     return FoldPlan(table=table, pending=pending, ranges=tuple(ranges))
 
 
-def _shared_out(part: FoldRange) -> tuple[FoldRange, ...]:
+def _split_by_version(part: FoldRange) -> tuple[FoldRange, ...]:
     shares = -(-part.rows // (2 * RANGE_ROWS))
     if shares <= 1:
         return (part,)
@@ -93,13 +92,13 @@ def _shared_out(part: FoldRange) -> tuple[FoldRange, ...]:
     )
 
 
-def files_of(part: FoldRange, files: Sequence[FileBounds]) -> tuple[FileBounds, ...]:
+def find_files_in_range(part: FoldRange, files: Sequence[FileBounds]) -> tuple[FileBounds, ...]:
     """The files that may hold an old image of the range."""
     return tuple(file for file in files if file.lower < part.hi and file.upper >= part.lo)
 
 
 def render_fold_plan(plan: FoldPlan, key_type: KeyType) -> tuple[str, ...]:
-    """The plan in sentences, for people and for `--dry-run`."""
+    """The plan in sentences, as `--dry-run` prints it."""
     if not plan.ranges:
         return ("nothing to fold",)
     ends = f"{render_axis(key_type, plan.ranges[0].lo)} to {render_axis(key_type, plan.ranges[-1].hi)}"

@@ -1,9 +1,8 @@
 """Which lake state agrees with a database that was restored to an earlier moment, and the metadata that states it.
 
-Pure. The database was at a moment X: its catalog pointed at a metadata file, its cut-line published snapshot S. What
-the lake committed after X is unknown to the heap, the cut-line and the delta. So the newest state that agrees is the
-one of X: the pointer's own snapshot, or S when an operation had committed and not published and its files are gone
-since.
+Pure. The database was restored to a moment X: its catalog points at a metadata file, its cut-line publishes snapshot S.
+Heap, cut-line and delta know nothing of commits after X. So the newest state that agrees is the one of X: the current
+snapshot of that metadata file, or S when an op had committed and not published and its files are gone since.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A metadata file that can be read: the pointer's own first, then later ones, newest first, then the one before the
-    pointer's."""
+    """A readable metadata file. Order of preference: the one the catalog points at, later ones from the newest down,
+    then the predecessor of the first."""
 
     location: str
     snapshots: frozenset[int]
@@ -33,8 +32,8 @@ class RecoveryTarget:
 def plan_target(
     candidates: Sequence[Candidate], wanted: Sequence[int | None], complete: Collection[int]
 ) -> RecoveryTarget | None:
-    """The first wanted snapshot whose files are all there, in the first metadata file that knows it; none when there is
-    none."""
+    """The first wanted snapshot whose files all exist, in the first metadata file that contains it; None when no
+    snapshot qualifies."""
     for snapshot in wanted:
         for candidate in candidates:
             if snapshot is None or (snapshot in complete and snapshot in candidate.snapshots):
@@ -43,32 +42,36 @@ def plan_target(
 
 
 def plan_metadata(
-    told: Mapping[str, Any], snapshot_id: int | None, alive: Collection[int], logged: Collection[str], now_ms: int
+    metadata: Mapping[str, Any], snapshot_id: int | None, alive: Collection[int], logged: Collection[str], now_ms: int
 ) -> dict[str, Any]:
-    """The metadata with this snapshot as its current one, without snapshots whose manifest list is gone and without
-    files that are gone."""
-    refs = {name: ref for name, ref in told.get("refs", {}).items() if ref["snapshot-id"] in alive and name != "main"}
+    """The metadata with this snapshot as the current one, without snapshots whose manifest list is gone and without
+    log entries of deleted files."""
+    refs = {
+        name: ref for name, ref in metadata.get("refs", {}).items() if ref["snapshot-id"] in alive and name != "main"
+    }
     if snapshot_id is not None:
         refs["main"] = {"snapshot-id": snapshot_id, "type": "branch"}
     return {
-        **told,
-        "last-updated-ms": max(now_ms, told["last-updated-ms"]),
+        **metadata,
+        "last-updated-ms": max(now_ms, metadata["last-updated-ms"]),
         "current-snapshot-id": -1 if snapshot_id is None else snapshot_id,
         "refs": refs,
-        "snapshots": [s for s in told.get("snapshots", ()) if s["snapshot-id"] in alive],
-        "snapshot-log": _log(told, snapshot_id, alive, now_ms),
-        "metadata-log": [entry for entry in told.get("metadata-log", ()) if entry["metadata-file"] in logged],
+        "snapshots": [s for s in metadata.get("snapshots", ()) if s["snapshot-id"] in alive],
+        "snapshot-log": _snapshot_log(metadata, snapshot_id, alive, now_ms),
+        "metadata-log": [entry for entry in metadata.get("metadata-log", ()) if entry["metadata-file"] in logged],
         **{
-            key: [s for s in told[key] if s["snapshot-id"] in alive]
+            key: [s for s in metadata[key] if s["snapshot-id"] in alive]
             for key in ("statistics", "partition-statistics")
-            if key in told
+            if key in metadata
         },
     }
 
 
-def _log(told: Mapping[str, Any], snapshot_id: int | None, alive: Collection[int], now_ms: int) -> list[dict[str, Any]]:
-    """Iceberg asks that the log ends with the current snapshot, in the order of time."""
-    log = [entry for entry in told.get("snapshot-log", ()) if entry["snapshot-id"] in alive]
+def _snapshot_log(
+    metadata: Mapping[str, Any], snapshot_id: int | None, alive: Collection[int], now_ms: int
+) -> list[dict[str, Any]]:
+    """Iceberg requires that the log is ordered by time and ends with the current snapshot."""
+    log = [entry for entry in metadata.get("snapshot-log", ()) if entry["snapshot-id"] in alive]
     if snapshot_id is not None and (not log or log[-1]["snapshot-id"] != snapshot_id):
-        log.append({"snapshot-id": snapshot_id, "timestamp-ms": max(now_ms, told["last-updated-ms"])})
+        log.append({"snapshot-id": snapshot_id, "timestamp-ms": max(now_ms, metadata["last-updated-ms"])})
     return log

@@ -1,7 +1,7 @@
-"""Which ranges of history go back into the heap, and into which partitions.
+"""Which ranges of history are copied back into the heap, and into which partitions.
 
-Pure. Every key below T ends up in exactly one range: partitions that the heap still has, whole or in part; partitions
-that left it, made again under their names; and what lies between, which has rows only when somebody wrote there.
+Pure. Every key below T is in exactly one range: a partition that the heap still has, whole or in part; a dropped
+partition, created again under its name; or a gap between partitions, which holds only rows written there directly.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Literal
 from thermocline.core.axis import AXIS_MIN
 from thermocline.core.names import TableName
 
-Standing = Literal["whole", "partial", "gone"]
+Presence = Literal["whole", "partial", "gone"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPartition:
-    """A partition below T: the heap has all of its rows, some of them, or none any more."""
+    """A partition below T, and whether the heap has all of its rows, some of them or none."""
 
     name: TableName
     lo: int
     hi: int
-    standing: Standing
+    presence: Presence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreRange:
-    """A range to fill from lake and delta, as a new partition or `into` one that the heap has in part; a gap only when
-    it has rows."""
+    """A range to fill from lake and delta: a new partition, or `into` one that the heap has in part. A gap is filled
+    only when it has rows."""
 
     name: TableName
     lo: int
@@ -39,15 +39,15 @@ class RestoreRange:
 
 
 def plan_restore(heap: TableName, partitions: Sequence[HistoryPartition], t: int) -> tuple[RestoreRange, ...]:
-    """The ranges to fill, in the order of their keys; the heap's own partitions come before those that left it."""
+    """The ranges to fill, in the order of their keys; partitions of the heap take precedence over dropped ones."""
     covered: list[tuple[int, int]] = []
     planned: list[RestoreRange] = []
-    for partition in sorted(partitions, key=lambda p: (p.standing == "gone", p.lo, p.hi)):
+    for partition in sorted(partitions, key=lambda p: (p.presence == "gone", p.lo, p.hi)):
         low, high = partition.lo, min(partition.hi, t)
         for lo, hi in _uncovered(covered, low, high):
-            if partition.standing == "partial":
+            if partition.presence == "partial":
                 planned.append(RestoreRange(name=partition.name, lo=lo, hi=hi, into=partition.name))
-            elif partition.standing == "gone":
+            elif partition.presence == "gone":
                 planned.append(RestoreRange(name=partition.name, lo=lo, hi=hi))
         covered.append((low, high))
     schema = partitions[0].name.schema if partitions else heap.schema

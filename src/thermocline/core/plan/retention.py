@@ -1,8 +1,8 @@
-"""Where the retention line R may stand, and what becomes of each lake file below it.
+"""Where the retention line R may be raised to, and which lake files and rows lie below it.
 
-Pure. R is a bound of a partition at most T, or the clock, minus the retention; never above a partition the heap still
-has, nor above the lowest key of a load that waits to be taken up. Whole files below R leave the table; of files that
-reach across it the rows below R are deleted.
+Pure. R is a partition bound that is at most T, or the clock, minus the retention; it is never above a partition the
+heap still has, nor above the lowest key of a staged load. Files wholly below R are removed; of files that straddle R
+the rows below it are deleted.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from thermocline.core.plan.file_bounds import FileBounds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionPlan:
-    """The line to publish, the files that go, and the files of which rows go."""
+    """The line to publish, the files to remove, and the files that straddle the line."""
 
     line: int
     remove: tuple[str, ...]
-    across: tuple[str, ...] = ()
+    straddling: tuple[str, ...] = ()
 
 
 def plan_retention_line(
@@ -32,7 +32,7 @@ def plan_retention_line(
     lowest_staged: int = AXIS_MAX,
     now: int | None = None,
 ) -> int | None:
-    """The highest bound the line may be raised to; None when it stands there already. No row younger than the retention
+    """The highest bound the line may be raised to; None when it is there already. No row younger than the retention
     expires."""
     limit = min(min(t, t if now is None else now) - retention, lowest_held, lowest_staged, t)
     return max(
@@ -41,13 +41,13 @@ def plan_retention_line(
 
 
 def plan_retention(line: int, files: Sequence[FileBounds]) -> RetentionPlan:
-    """What the line leaves of each file.
+    """What to remove for a retention line.
 
     Invariant: every removed file's highest key lies below the line, and every file that may hold a key below it is
-    removed or across.
+    removed or straddles it.
     """
     return RetentionPlan(
         line=line,
         remove=tuple(file.path for file in files if file.upper < line),
-        across=tuple(file.path for file in files if file.lower < line <= file.upper),
+        straddling=tuple(file.path for file in files if file.lower < line <= file.upper),
     )

@@ -1,8 +1,7 @@
-"""What the lake's schema needs to hold the table's columns as they are now.
+"""The changes that bring the lake's schema to the table's current columns.
 
-Pure: the lake's fields and the columns wished for in, the changes or a refusal out. A field is known by its number,
-never by its name: a renamed column keeps its values, and one that was dropped and added again does not get its old ones
-back.
+Pure: the lake's fields and the wanted columns in, changes or a refusal out. A field is identified by its id, never by
+its name: a renamed column keeps its values, and a column that was dropped and added again does not get its old values.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from thermocline.core.types import lake_type_named, parse_lake_type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaField:
-    """A field of the lake's schema as it is."""
+    """A field of the lake's current schema."""
 
     field_id: int
     name: str
@@ -38,24 +37,26 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeSchemaRefusal:
-    """Why the lake cannot take the columns, in one sentence without its end."""
+    """Why the lake cannot hold the columns: a sentence without its full stop."""
 
     reason: str
 
 
 def plan_lake_schema(
-    fields: Sequence[SchemaField], last_field_id: int, wished: Sequence[LakeColumn]
+    fields: Sequence[SchemaField], last_field_id: int, wanted: Sequence[LakeColumn]
 ) -> tuple[FieldChange, ...] | LakeSchemaRefusal:
-    """The changes in the order drop, rename, promote, add; none when the lake has the columns already."""
+    """The changes in the order drop, rename, promote, add; empty when the lake has the columns already."""
     held = {field.field_id: field for field in fields}
-    wanted = {column.field_id for column in wished}
-    changes = [FieldChange(kind="drop", field_id=f.field_id, name=f.name) for f in fields if f.field_id not in wanted]
-    for column in wished:
+    wanted_ids = {column.field_id for column in wanted}
+    changes = [
+        FieldChange(kind="drop", field_id=f.field_id, name=f.name) for f in fields if f.field_id not in wanted_ids
+    ]
+    for column in wanted:
         field = held.get(column.field_id)
         if field is None:
             if column.field_id <= last_field_id:
                 return LakeSchemaRefusal(
-                    reason=f"field {column.field_id} of the lake, wished for column {column.name}, was used by others"
+                    reason=f"field {column.field_id} of the lake, wanted for column {column.name}, was used by others"
                 )
             changes.append(FieldChange(kind="add", field_id=column.field_id, name=column.name, after=column.lake_type))
             continue
@@ -84,13 +85,13 @@ def plan_lake_schema(
     return tuple(sorted(changes, key=lambda change: order.index(change.kind)))
 
 
-def same_type(held: str, wished: str) -> bool:
-    return held.replace(" ", "") == wished.replace(" ", "")
+def same_type(held: str, wanted: str) -> bool:
+    return held.replace(" ", "") == wanted.replace(" ", "")
 
 
-def can_promote(held: str, wished: str) -> bool:
-    """Whether Iceberg reads files of the one type as the other, every value the same."""
-    before, after = parse_lake_type(held), parse_lake_type(wished)
+def can_promote(held: str, wanted: str) -> bool:
+    """Whether Iceberg reads files of one type as the other without changing a value."""
+    before, after = parse_lake_type(held), parse_lake_type(wanted)
     if before is None or after is None:
         return False
     if before.kind == after.kind == "decimal":

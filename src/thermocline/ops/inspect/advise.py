@@ -8,7 +8,7 @@ from thermocline.catalog.tables import read_table
 from thermocline.core.axis import KeyType
 from thermocline.core.modes.advice import Advice, Needs, advise
 from thermocline.core.names import TableName
-from thermocline.core.refusals import why_not_partitioned
+from thermocline.core.tier_key import why_not_partitioned
 from thermocline.runtime.pg import connect
 from thermocline.seam.heap_facts import HeapFacts, read_heap
 

@@ -16,7 +16,7 @@ from thermocline.core.partition_layout import parse_layout, plan_layout
 from thermocline.core.plan.tier import render_gap
 from thermocline.core.policy.keys import Preset
 from thermocline.core.policy.resolve import parse_preset
-from thermocline.core.refusals import key_type_of, why_not_partitioned
+from thermocline.core.tier_key import key_type_of, why_not_partitioned
 from thermocline.errors import (
     BadDuration,
     CannotRegister,
