@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.unit.bins import Bin, lake_field, local, read_back, read_by_duckdb
 
@@ -111,6 +111,7 @@ def test_each_chunk_of_bytes_is_told_to_the_pace(tmp_path: Path) -> None:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), cut=st.booleans())
+@example(seed=834, cut=False)
 def test_a_damaged_footer_gives_a_sentence_that_names_the_file(tmp_path: Path, seed: int, cut: bool) -> None:
     lake = Bin(tmp_path)
     path = Path(local(lake.add(rows(0, 40), write_page_index=True)))

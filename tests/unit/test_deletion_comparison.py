@@ -100,6 +100,11 @@ def test_no_spelling_of_a_local_file_is_taken_for_another_file(
         assert found is None or found.deletable == ()
 
 
+@pytest.mark.parametrize(("one", "other"), [("%0é", "%0e\u0301"), ("%ﬀ", "%FF"), ("%250é", "%0%C3%A9"), ("É", "é")])
+def test_spellings_that_only_look_like_escapes_in_one_unicode_form_are_the_same_loosely(one: str, other: str) -> None:
+    assert loose_path(f"/w/{one}.parquet") == loose_path(f"/w/{other}.parquet")
+
+
 @given(st.data(), NAMES)
 @settings(max_examples=300, deadline=None)
 def test_no_spelling_of_a_stored_file_is_taken_for_another_file(data: st.DataObject, name: str) -> None:

@@ -42,9 +42,11 @@ MODULES_TO_RENAME = {
     "execute",
     "health",
     "metrics",
+    "options",
     "requests",
     "resolve",
     "scope",
+    "select",
     "server",
     "session",
 }

@@ -65,17 +65,24 @@ def loose_folder(path: str) -> str:
 
 
 def _loosen(rest: str) -> str:
+    # Folded before each decoding too: decomposed, `%0é` begins with an escape, and so does `%ﬀ` in upper case.
+    rest = _fold(rest)
     for _ in range(_DECODINGS):
-        rest, before = unquote(rest.replace("+", " ")), rest
+        rest, before = _fold(unquote(rest.replace("+", " "))), rest
         if rest == before:
             break
     parts: list[str] = []
-    for part in unicodedata.normalize("NFC", unicodedata.normalize("NFC", rest).casefold()).split("/"):
+    for part in unicodedata.normalize("NFC", rest).split("/"):
         if part == "..":
             del parts[-1:]
         elif part not in ("", "."):
             parts.append(part)
     return "/" + "/".join(parts)
+
+
+def _fold(text: str) -> str:
+    """Unicode's canonical caseless form."""
+    return unicodedata.normalize("NFD", unicodedata.normalize("NFD", text).casefold())
 
 
 def base_name(path: str) -> str:

@@ -30,6 +30,9 @@ MIN_PAGE_VALUES = 8_192
 """Pages smaller than both on average are made anew: a reader pays for each page, see decision 0024."""
 MOST_CHUNKS = 100_000
 """Each takes about a kilobyte of memory while a bin is planned."""
+_DAMAGED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+"""What reading a footer raises whose bytes are Thrift, of other types than Parquet's."""
+
 _KNOWS_NAN = re.compile(rb"parquet-mr|DuckDB")
 """Writers that give a chunk with NaN no bounds; others leave NaN out of them."""
 LEAST_COPIED = 0.5
@@ -66,7 +69,7 @@ def plan_merge(task: BinTask, footers: Sequence[Footer]) -> MergePlan | str:
     try:
         columns = read_columns(footers[0].schema)
         groups = [[read_group(group) for group in footer.groups if group.rows] for footer in footers]
-    except (CannotMerge, IndexError, KeyError, ValueError, RecursionError) as problem:
+    except (CannotMerge, *_DAMAGED) as problem:
         return str(problem) if isinstance(problem, CannotMerge) else "a footer that is not understood"
     found = [group for file in groups for group in file]
     if reason := _why_not_merge(task, footers, columns, found):
@@ -98,7 +101,7 @@ def why_bounds_mislead(footers: Sequence[Footer]) -> str | None:
                 chunks = read_group(group).chunks
                 if any((told := chunks[place].statistics) is not None and (told.ends or told.old) for place in places):
                     return reason
-    except (CannotMerge, IndexError, KeyError, ValueError, RecursionError):
+    except (CannotMerge, *_DAMAGED):
         return reason  # nobody can tell
     return None
 
