@@ -23,6 +23,8 @@ LARGE_FOLDERS: dict[str, int] = {
 }
 """Folders of src/thermocline that hold more modules than the rule allows, and how many they may hold."""
 
+SQL_COLUMNS = 120
+
 MODULE_LINES = 450
 LONG_MODULES: dict[str, int] = {
     "tests/gateway/test_whole_hostile.py": 480,
@@ -142,3 +144,13 @@ def _repeated(named: Iterator[tuple[str, Path]], *, allowed: set[str]) -> dict[s
     for name, path in named:
         places[name].append(str(path.relative_to(SOURCE)))
     return {name: found for name, found in places.items() if len(found) > 1 and name not in allowed}
+
+
+def test_lines_of_sql_have_at_most_120_columns() -> None:
+    long = [
+        f"{path.relative_to(SOURCE)}:{number}"
+        for path in sorted((SOURCE / "catalog").rglob("*.sql"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > SQL_COLUMNS
+    ]
+    assert long == []

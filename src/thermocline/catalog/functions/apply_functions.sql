@@ -12,15 +12,18 @@ begin
     owner := (select pg_get_userbyid(c.relowner) from pg_class c where c.oid = t.heap_oid);
     parts := parts || (select jsonb_object_agg(piece, quote_literal(thermocline.rendered(of_table, piece, parts)))
                          from unnest(array['head', 'tail', 'image_head', 'image_tail']) piece);
-    foreach what in array array['capture', 'statement_cut', 'route_insert', 'route_update', 'route_delete', 'capture_truncate', 'truncate_notice']
+    foreach what in array array['capture', 'statement_cut', 'route_insert', 'route_update', 'route_delete',
+                                'capture_truncate', 'truncate_notice']
     loop
         made := format('thermocline_fn.%I', t.object_name || '_' || what);
         -- A user's column may be called like one of our variables; in a statement the column is meant.
-        execute format('create or replace function %s() returns trigger language plpgsql %s security definer set search_path = %s as %L',
+        execute format('create or replace function %s() returns trigger language plpgsql %s security definer set'
+                       ' search_path = %s as %L',
                        made, case what when 'statement_cut' then 'stable' else 'volatile' end,
                        (select string_agg(quote_ident(p.name), ', ' order by p.place)
                           from (select n.name, min(n.place) as place
-                                  from unnest(array['pg_catalog', t.schema_name, 'public', 'pg_temp']) with ordinality n(name, place)
+                                  from unnest(array['pg_catalog', t.schema_name, 'public', 'pg_temp'])
+                                      with ordinality n(name, place)
                                  group by n.name) p),
                        e'#variable_conflict use_column\n' || thermocline.rendered(of_table, what, parts));
         execute format('alter function %s() owner to %I', made, owner);

@@ -1,6 +1,8 @@
--- The view for the columns as they are. Where columns left or changed their type it is made anew, with all that was granted on it;
--- where something depends on it, it stays: columns that left read NULL under another name, and a changed type is refused.
-create or replace function thermocline.apply_view(of_table bigint, line bigint, retyped text[] default '{}', floor bigint default null) returns void
+-- The view for the columns as they are. Where columns left or changed their type it is made anew, with all that was
+-- granted on it; where something depends on it, it stays: columns that left read NULL under another name, and a changed
+-- type is refused.
+create or replace function thermocline.apply_view(of_table bigint, line bigint, retyped text[] default '{}',
+                                                  floor bigint default null) returns void
     language plpgsql volatile set search_path = pg_catalog as $$
 declare
     t thermocline.tables;
@@ -17,10 +19,12 @@ begin
     select * into strict t from thermocline.tables where id = of_table;
     seam := format('%I.%I', t.seam_schema, t.table_name);
     old := to_regclass(seam);
-    had := array(select a.attname::text from pg_attribute a where a.attrelid = old and a.attnum > 0 and not a.attisdropped order by a.attnum);
+    had := array(select a.attname::text from pg_attribute a
+                  where a.attrelid = old and a.attnum > 0 and not a.attisdropped order by a.attnum);
     if old is not null and (retyped <> '{}' or had <> names[1:cardinality(had)]) then
         extras := thermocline.view_extras(old);
-        select format('trigger %I', g.tgname) into dependent from pg_trigger g where g.tgrelid = old and g.tgname !~ '^thermocline_' limit 1;
+        select format('trigger %I', g.tgname) into dependent from pg_trigger g
+         where g.tgrelid = old and g.tgname !~ '^thermocline_' limit 1;
         if not found then
             begin
                 execute format('drop view %s', seam);
@@ -30,23 +34,31 @@ begin
             end;
         end if;
         if old is not null and retyped <> '{}' then
-            raise exception 'cannot alter type of column "%" of %.%, for others build on its seam %', retyped[1], t.schema_name, t.table_name, seam
-                using errcode = 'feature_not_supported', detail = dependent, hint = 'Drop what depends on the seam, alter the column, and make it again.';
+            raise exception 'cannot alter type of column "%" of %.%, for others build on its seam %',
+                retyped[1], t.schema_name, t.table_name, seam
+                using errcode = 'feature_not_supported', detail = dependent,
+                hint = 'Drop what depends on the seam, alter the column, and make it again.';
         end if;
     end if;
     parts := parts || (
-        select jsonb_build_object('heap_columns', string_agg(case when l.name is null then v.hollow else format('h.%I', l.name) end, ', ' order by v.place, l.place),
-                                  'lake_columns', string_agg(coalesce(l.lake_value, v.hollow), ', ' order by v.place, l.place),
-                                  'delta_columns', string_agg(case when l.name is null then v.hollow else format('d.%I', l.name) end, ', ' order by v.place, l.place))
+        select jsonb_build_object(
+                   'heap_columns', string_agg(case when l.name is null then v.hollow else format('h.%I', l.name) end,
+                                              ', ' order by v.place, l.place),
+                   'lake_columns', string_agg(coalesce(l.lake_value, v.hollow), ', ' order by v.place, l.place),
+                   'delta_columns', string_agg(case when l.name is null then v.hollow else format('d.%I', l.name) end,
+                                               ', ' order by v.place, l.place))
           from thermocline.live_columns(of_table) l
           full join (select a.attname::text as name, a.attnum as place,
                             format('null::%s%s as %I', format_type(a.atttypid, a.atttypmod),
-                                   case when a.attcollation <> 0 then format(' collate %I.%I', n.nspname, k.collname) else '' end, a.attname) as hollow
-                       from pg_attribute a left join pg_collation k on k.oid = a.attcollation left join pg_namespace n on n.oid = k.collnamespace
+                                   case when a.attcollation <> 0 then format(' collate %I.%I', n.nspname, k.collname)
+                                        else '' end, a.attname) as hollow
+                       from pg_attribute a left join pg_collation k on k.oid = a.attcollation
+                       left join pg_namespace n on n.oid = k.collnamespace
                       where a.attrelid = old and a.attnum > 0 and not a.attisdropped) v on v.name = l.name);
     execute thermocline.rendered(of_table, 'seam', parts);
     if old is null then
-        execute format('alter view %s owner to %I', seam, (select pg_get_userbyid(h.relowner) from pg_class h where h.oid = t.heap_oid));
+        execute format('alter view %s owner to %I', seam, (select pg_get_userbyid(h.relowner) from pg_class h
+                                                            where h.oid = t.heap_oid));
         perform thermocline.apply_view_triggers(of_table);
         for c in select e from unnest(extras) e loop
             begin
@@ -57,7 +69,8 @@ begin
         end loop;
     end if;
     for c in select * from thermocline.live_columns(of_table) loop
-        execute format('alter view %s alter column %I %s', seam, c.name, coalesce('set default ' || c.preset, 'drop default'));
+        execute format('alter view %s alter column %I %s', seam, c.name,
+                       coalesce('set default ' || c.preset, 'drop default'));
         if c.comment is not null then execute format('comment on column %s.%I is %L', seam, c.name, c.comment); end if;
     end loop;
 end $$;

@@ -1,5 +1,5 @@
--- From now on every change of the partition is captured; what it holds becomes corrections, where readers below the cut-line look for it.
--- Rows below the retention line stay expired. How many rows it carried.
+-- From now on every change of the partition is captured; what it holds becomes corrections, where readers below the
+-- cut-line look for it. Rows below the retention line stay expired. How many rows it carried.
 create or replace function thermocline.capture_partition(of_table bigint, relation oid) returns bigint
     language plpgsql volatile set search_path = pg_catalog as $$
 declare
@@ -9,20 +9,26 @@ declare
 begin
     select * into strict t from thermocline.tables where id = of_table;
     if thermocline.reads_old_snapshot() and pg_relation_size(relation) > 0 then
-        raise exception '% cannot become a partition of %.% at isolation level %: rows that were committed to it since the transaction began would be missed',
+        raise exception '% cannot become a partition of %.% at isolation level %: rows that were committed to it since'
+                        ' the transaction began would be missed',
             relation::regclass, t.schema_name, t.table_name, upper(current_setting('transaction_isolation'))
             using errcode = 'feature_not_supported', hint = 'Attach it in a transaction at READ COMMITTED.';
     end if;
-    execute format('create or replace trigger thermocline_capture after insert or update or delete on %s for each row execute function thermocline_fn.%I()',
+    execute format('create or replace trigger thermocline_capture after insert or update or delete on %s for each row'
+                   ' execute function thermocline_fn.%I()',
                    relation::regclass, t.object_name || '_capture');
-    execute format('create or replace trigger thermocline_capture_truncate before truncate on %s for each statement execute function thermocline_fn.%I()',
+    execute format('create or replace trigger thermocline_capture_truncate before truncate on %s for each statement'
+                   ' execute function thermocline_fn.%I()',
                    relation::regclass, t.object_name || '_capture_truncate');
-    execute format('alter table %s enable always trigger thermocline_capture, enable always trigger thermocline_capture_truncate', relation::regclass);
-    execute thermocline.filled('insert into {delta} ({columns}, _op, _version) select {columns}, 0, nextval(''thermocline.delta_version'') from only {relation}'
+    execute format('alter table %s enable always trigger thermocline_capture, enable always trigger'
+                   ' thermocline_capture_truncate', relation::regclass);
+    execute thermocline.filled('insert into {delta} ({columns}, _op, _version) select {columns}, 0,'
+                               ' nextval(''thermocline.delta_version'') from only {relation}'
                                ' where {tier_key} >= {line} on conflict ({key_columns}) do update'
                                ' set {columns_from_excluded}, _op = 0, _version = excluded._version, _folded = null',
                                parts || jsonb_build_object('line', thermocline.key_literal(t.key_type, greatest(
-                                   (select r.line from thermocline.retention r where r.table_id = of_table), -9223372036854775808))));
+                                   (select r.line from thermocline.retention r where r.table_id = of_table),
+                                   -9223372036854775808))));
     get diagnostics carried = row_count;
     return carried;
 end $$;

@@ -1,4 +1,5 @@
--- This database is the original from now on. The names of tables that could not be bound, each with the reason: nothing follows them.
+-- This database is the original from now on. The names of tables that could not be bound, each with the reason: nothing
+-- follows them.
 create or replace function thermocline.claim_home() returns table (heap text, reason text)
     language plpgsql volatile set search_path = pg_catalog as $$
 declare
@@ -14,8 +15,10 @@ begin
     end if;
     delete from thermocline.workers;
     delete from thermocline.standbys;
-    for t in select r.id, format('%I.%I', r.schema_name, r.table_name) as heap, thermocline.why_not_bound(r.id) as reason,
-                    exists (select from thermocline.tables_here h where h.id = r.id) as is_here from thermocline.tables r order by r.id
+    for t in select r.id, format('%I.%I', r.schema_name, r.table_name) as heap,
+                    thermocline.why_not_bound(r.id) as reason,
+                    exists (select from thermocline.tables_here h where h.id = r.id) as is_here
+               from thermocline.tables r order by r.id
     loop
         perform thermocline.forget_transactions(t.id);
         continue when t.is_here;

@@ -12,7 +12,8 @@ begin
     reading := jsonb_build_array(jsonb_build_object('Plan', jsonb_build_object('Node Type', 'Seq Scan', 'Schema',
         (select n.nspname from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = target),
         'Relation Name', (select c.relname from pg_class c where c.oid = target))));
-    report := thermocline.explain_table(detail, reading, is_seam, case verb when 'copy from' then 'insert' else 'select' end, null);
+    report := thermocline.explain_table(detail, reading, is_seam,
+                                        case verb when 'copy from' then 'insert' else 'select' end, null);
     if verb = 'copy to' and is_seam then
         report := report || jsonb_build_object('verdict', 'refused', 'paths', '[]'::jsonb, 'heap', '[]'::jsonb,
             'refusal', format('Postgres copies no rows out of a view: use COPY (SELECT * FROM %s) TO', detail.seam));

@@ -9,7 +9,8 @@ declare
     sentence text;
 begin
     if parsed.verb in ('copy from', 'copy to') then
-        return jsonb_build_object('statement', parsed.verb, 'tables', thermocline.explain_copy(parsed.verb, parsed.target), 'refusal', null);
+        return jsonb_build_object('statement', parsed.verb, 
+                                  'tables', thermocline.explain_copy(parsed.verb, parsed.target), 'refusal', null);
     end if;
     begin
         plan := thermocline.plan_of(parsed.query);
@@ -23,8 +24,10 @@ begin
             refusal := jsonb_build_object('sqlstate', code, 'sentence', sentence);
             return jsonb_build_object('statement', parsed.verb, 'tables', '[]'::jsonb, 'refusal', refusal);
     end;
-    select coalesce(jsonb_agg(thermocline.explain_table(d, plan, u.is_through_seam, case parsed.verb when 'with' then 'select' else parsed.verb end,
-                                                        thermocline.literal_keys(parsed.query, d)) order by d.heap::text), '[]')
+    select coalesce(jsonb_agg(thermocline.explain_table(
+                                  d, plan, u.is_through_seam,
+                                  case parsed.verb when 'with' then 'select' else parsed.verb end,
+                                  thermocline.literal_keys(parsed.query, d)) order by d.heap::text), '[]')
       into tables
       from (select distinct p.id, p.is_through_seam from thermocline.plan_parts(plan) p) u
       join thermocline.spanning_detail d on d.id = u.id;

@@ -18,7 +18,8 @@ begin
         verb := case lower(words[at]) when 'from' then 'copy from' when 'to' then 'copy to' else verb end;
         query := null;
     elsif verb is null or verb not in ('select', 'insert', 'update', 'delete', 'merge', 'with') then
-        raise exception 'only SELECT, INSERT, UPDATE, DELETE, MERGE and COPY can be explained, not %', coalesce(upper(verb), 'nothing')
+        raise exception 'only SELECT, INSERT, UPDATE, DELETE, MERGE and COPY can be explained, not %',
+            coalesce(upper(verb), 'nothing')
             using errcode = 'feature_not_supported';
     end if;
 end $$;

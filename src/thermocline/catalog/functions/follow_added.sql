@@ -5,19 +5,25 @@ declare
     now_type text := format_type(a.atttypid, a.atttypmod);
     now_base text := thermocline.base_type(a.atttypid);
     collation_text text := (select format(' collate %I.%I', n.nspname, c.collname)
-                              from pg_collation c join pg_namespace n on n.oid = c.collnamespace where c.oid = a.attcollation);
+                              from pg_collation c join pg_namespace n on n.oid = c.collnamespace
+                             where c.oid = a.attcollation);
     old_rows text := thermocline.missing_value(t.heap_oid, a.attname, now_type);
     reason text := thermocline.why_not_added(t.id, a);
 begin
     if reason is not null then
         perform thermocline.refuse_change(t.id, format('column %s %s was added', a.attname, now_type), reason);
     end if;
-    execute format('alter table %s add column %I %s%s%s', delta, a.attname, now_type, collation_text, coalesce(' default ' || quote_literal(old_rows), ''));
+    execute format('alter table %s add column %I %s%s%s', delta, a.attname, now_type, collation_text,
+                   coalesce(' default ' || quote_literal(old_rows), ''));
     execute format('alter table %s alter column %I drop default', delta, a.attname);
-    update thermocline.tables x set last_field_id = greatest(x.last_field_id, (select max(c.field_id) from thermocline.columns c where c.table_id = t.id)) + 1
+    update thermocline.tables x
+       set last_field_id = greatest(x.last_field_id, (select max(c.field_id) from thermocline.columns c
+                                                       where c.table_id = t.id)) + 1
      where x.id = t.id;
-    insert into thermocline.columns (table_id, position, name, attnum, base_type, pg_type, lake_type, form, field_id, required, missing, absent)
-    select t.id, coalesce(max(c.position), 0) + 1, a.attname, a.attnum, now_base, now_type, coalesce(thermocline.lake_type(now_base, now_type), 'string'),
+    insert into thermocline.columns (table_id, position, name, attnum, base_type, pg_type, lake_type, form, field_id,
+                                     required, missing, absent)
+    select t.id, coalesce(max(c.position), 0) + 1, a.attname, a.attnum, now_base, now_type,
+           coalesce(thermocline.lake_type(now_base, now_type), 'string'),
            case when thermocline.lake_type(now_base, now_type) is null then 'text' else 'native' end,
            (select x.last_field_id from thermocline.tables x where x.id = t.id), false, old_rows, true
       from thermocline.columns c where c.table_id = t.id;

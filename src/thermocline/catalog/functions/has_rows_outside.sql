@@ -5,8 +5,10 @@ declare
     found_some boolean;
 begin
     execute format('select c.s is not null or exists (select from thermocline_delta.%I)'
-                   ' or exists (select from thermocline.partitions p where p.table_id = $1 and p.state in (''sealing'', ''tiering''))'
-                   ' from thermocline.cutline c where c.table_id = $1', (select t.object_name from thermocline.tables t where t.id = of_table))
+                   ' or exists (select from thermocline.partitions p'
+                   ' where p.table_id = $1 and p.state in (''sealing'', ''tiering''))'
+                   ' from thermocline.cutline c where c.table_id = $1',
+                   (select t.object_name from thermocline.tables t where t.id = of_table))
        into found_some using of_table;
     return found_some;
 end $$;

@@ -7,9 +7,11 @@ create or replace function thermocline.is_unfaithful(type_oid oid) returns boole
         select part.oid from inside join pg_type i on i.oid = inside.oid cross join lateral (
             select i.typbasetype where i.typtype = 'd'
             union all select i.typelem where i.typelem <> 0
-            union all select f.atttypid from pg_attribute f where f.attrelid = i.typrelid and f.attnum > 0 and not f.attisdropped
+            union all select f.atttypid from pg_attribute f
+                       where f.attrelid = i.typrelid and f.attnum > 0 and not f.attisdropped
             union all select r.rngsubtype from pg_range r where i.oid in (r.rngtypid, r.rngmultitypid)) part(oid))
     select exists (select from inside join pg_type b on b.oid = inside.oid
                     where b.typnamespace = 'pg_catalog'::regnamespace
-                      and b.typname ~ ('^_?(money|reg[a-z]+|aclitem|gtsvector|pg_node_tree|pg_[a-z_]*stat[a-z_]*|pg_ndistinct|pg_dependencies|'
+                      and b.typname ~ ('^_?(money|reg[a-z]+|aclitem|gtsvector|pg_node_tree|pg_[a-z_]*stat[a-z_]*|'
+                                       'pg_ndistinct|pg_dependencies|'
                                        'pg_mcv_list|pg_brin_[a-z_]+|refcursor|cstring|record|void|unknown)$')) $$;

@@ -1,4 +1,5 @@
--- The columns of a table's identity in the order of its index, with the index's own equality, and whether they can be hashed.
+-- The columns of a table's identity in the order of its index, with the index's own equality, and whether they can be
+-- hashed.
 create or replace function thermocline.key_columns(heap oid, identity text[])
     returns table (place bigint, name text, operator text, is_hashable boolean)
     language sql stable set search_path = pg_catalog as $$
@@ -19,7 +20,8 @@ create or replace function thermocline.key_columns(heap oid, identity text[])
                select x.indexrelid from pg_index x cross join lateral (
                    select array_agg(c.attname::text) as names from pg_attribute c
                     where c.attrelid = x.indrelid and c.attnum = any((x.indkey::int2[])[0:x.indnkeyatts - 1])) covered
-                where x.indrelid = heap and x.indisunique and x.indisvalid and x.indimmediate and x.indpred is null and x.indexprs is null
+                where x.indrelid = heap and x.indisunique and x.indisvalid and x.indimmediate and x.indpred is null
+                  and x.indexprs is null
                   and covered.names @> identity and covered.names <@ identity
                 order by x.indisprimary desc, x.indexrelid limit 1)
      order by k.place $$;

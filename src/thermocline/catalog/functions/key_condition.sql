@@ -13,7 +13,8 @@ begin
       join pg_opclass oc on oc.oid = (
                select u.opclass from pg_index i
                 cross join lateral unnest(i.indkey::int2[], i.indclass::oid[]) u(attnum, opclass)
-                where i.indrelid = target.heap and i.indisunique and u.attnum = a.attnum order by i.indisprimary desc limit 1)
+                where i.indrelid = target.heap and i.indisunique and u.attnum = a.attnum
+                order by i.indisprimary desc limit 1)
       join pg_amop ao on ao.amopfamily = oc.opcfamily and ao.amopstrategy = 3
            and ao.amoplefttype = oc.opcintype and ao.amoprighttype = oc.opcintype
       join pg_operator o on o.oid = ao.amopopr

@@ -1,15 +1,19 @@
--- The tightest ends that conditions set for the tier key, on the axis: from `low` to `high`, both included, with the words that say so.
-create or replace function thermocline.key_ends(conditions text[], tier_key text, key_type text, out low bigint, out low_said text,
-                                     out high bigint, out high_said text)
+-- The tightest ends that conditions set for the tier key, on the axis: from `low` to `high`, both included, with the
+-- words that say so.
+create or replace function thermocline.key_ends(conditions text[], tier_key text, key_type text,
+                                                out low bigint, out low_said text,
+                                                out high bigint, out high_said text)
     language plpgsql stable set search_path = pg_catalog, pg_temp as $$
 declare
     part text;
     said text[];
     place bigint;
-    kinds text := case when key_type in ('smallint', 'integer', 'bigint') then 'smallint|integer|bigint' else key_type end;
+    kinds text := case when key_type in ('smallint', 'integer', 'bigint') then 'smallint|integer|bigint'
+                       else key_type end;
 begin
     for part in select c from unnest(conditions) u cross join lateral thermocline.conjuncts(u) c loop
-        said := regexp_match(part, '^(?:(?:\w+|"(?:[^"]|"")*")\.)?' || regexp_replace(quote_ident(tier_key), '([^\w])', '\\\1', 'g')
+        said := regexp_match(part, '^(?:(?:\w+|"(?:[^"]|"")*")\.)?'
+                                   || regexp_replace(quote_ident(tier_key), '([^\w])', '\\\1', 'g')
                                    || ' (>=|>|<=|<|=) (?:''([^'']*)''::(?:' || kinds || ')|([0-9]+))$');
         continue when said is null;
         execute format('select thermocline.axis(%L::%s)', coalesce(said[2], said[3]), key_type) into place;

@@ -1,4 +1,5 @@
--- The tier keys of `INSERT … VALUES` on the axis, one per row, null where a row's is not a constant; null for any other statement.
+-- The tier keys of `INSERT … VALUES` on the axis, one per row, null where a row's is not a constant; null for any other
+-- statement.
 create or replace function thermocline.literal_keys(statement text, target thermocline.spanning_detail) returns bigint[]
     language plpgsql volatile as $$
 declare
@@ -21,7 +22,8 @@ begin
         while words[at] <> ')' loop
             at := at + 1;
             if words[at] not in (',', ')') then
-                names := names || case when words[at] like '"%' then replace(btrim(words[at], '"'), '""', '"') else lower(words[at]) end;
+                names := names || case when words[at] like '"%' then replace(btrim(words[at], '"'), '""', '"')
+                                       else lower(words[at]) end;
             end if;
         end loop;
         at := at + 1;
@@ -36,7 +38,8 @@ begin
         if word in (')', ']') then depth := depth - 1; end if;
         if depth = 0 and word = ')' then
             items := items || item;
-            found_keys := found_keys || case when lower(btrim(items[wanted])) = 'default' then 'null' else coalesce(items[wanted], 'null') end;
+            found_keys := found_keys || case when lower(btrim(items[wanted])) = 'default' then 'null'
+                                             else coalesce(items[wanted], 'null') end;
             items := '{}';
             item := '';
         elsif depth = 1 and word = ',' then
@@ -49,7 +52,8 @@ begin
         exit when pg_catalog.cardinality(found_keys) > 1000;
     end loop;
     if pg_catalog.cardinality(found_keys) not between 1 and 1000 then return null; end if;
-    select thermocline.plan_of('select ' || string_agg(format('thermocline.axis((%s)::%s)', k, target.key_type), ', ')) #> '{0,Plan,Output}'
+    select thermocline.plan_of('select ' || string_agg(format('thermocline.axis((%s)::%s)', k, target.key_type),
+                                                       ', ')) #> '{0,Plan,Output}'
       into outputs from unnest(found_keys) k;
     return array(select (regexp_match(o, '^''(-?[0-9]+)''::bigint$'))[1]::bigint
                    from pg_catalog.jsonb_array_elements_text(outputs) with ordinality x(o, place) order by place);

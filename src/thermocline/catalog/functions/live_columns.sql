@@ -1,20 +1,25 @@
 -- The registered columns with all that the templates need to know of them.
 create or replace function thermocline.live_columns(of_table bigint)
-    returns table (place integer, name text, spelled text, preset text, identity text, sequence text, is_generated boolean,
-                   foreign_type text, lake_value text, comment text)
+    returns table (place integer, name text, spelled text, preset text, identity text, sequence text,
+                   is_generated boolean, foreign_type text, lake_value text, comment text)
     language sql stable set search_path = pg_catalog as $$
     select f.position, f.name, f.spelled, f.preset, f.identity, f.sequence, f.is_generated,
            case when f.is_shippable then f.spelled when f.form = 'native' then 'thermocline.local_text'
                 else thermocline.lake_domain(f.table_id, f.field_id) end,
            case when f.absent then format('%L::%s as %I', f.missing, f.spelled, f.name)
-                when not f.is_shippable or f.held_as is not null then format('l.%I::%s as %I', f.name, f.spelled, f.name)
+                when not f.is_shippable or f.held_as is not null
+                then format('l.%I::%s as %I', f.name, f.spelled, f.name)
                 else format('l.%I', f.name) end,
            f.comment
-      from (select c.*, c.pg_type || case when a.attcollation <> 0 then format(' collate %I.%I', n.nspname, co.collname) else '' end as spelled,
-                   c.form = 'native' and (c.lake_type <> 'string' or thermocline.orders_by_bytes(a.attcollation)) as is_shippable,
+      from (select c.*,
+                   c.pg_type || case when a.attcollation <> 0 then format(' collate %I.%I', n.nspname, co.collname)
+                                     else '' end as spelled,
+                   c.form = 'native' and (c.lake_type <> 'string'
+                                          or thermocline.orders_by_bytes(a.attcollation)) as is_shippable,
                    case when a.attgenerated = '' then pg_get_expr(d.adbin, d.adrelid) end as preset,
                    a.attidentity::text as identity, a.attgenerated <> '' as is_generated,
-                   case when a.attidentity <> '' then pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) end as sequence,
+                   case when a.attidentity <> ''
+                        then pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) end as sequence,
                    col_description(a.attrelid, a.attnum) as comment
               from thermocline.columns c
               join thermocline.tables t on t.id = c.table_id

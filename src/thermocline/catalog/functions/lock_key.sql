@@ -5,9 +5,11 @@ declare
     hashed bigint;
 begin
     execute format('select hash_record_extended(row(%s), $2) from jsonb_populate_record(null::%s, $1) r',
-                   (select string_agg(format('r.%I', k), ', ' order by place) from unnest(target.pk) with ordinality p(k, place)), target.heap)
+                   (select string_agg(format('r.%I', k), ', ' order by place)
+                      from unnest(target.pk) with ordinality p(k, place)), target.heap)
        into hashed using key, target.id;
     perform pg_advisory_xact_lock(hashed);
 exception when undefined_function then
-    perform pg_advisory_xact_lock(746101, target.id::integer); -- a key type that cannot be hashed: one lock for the table
+    -- a key type that cannot be hashed: one lock for the table
+    perform pg_advisory_xact_lock(746101, target.id::integer);
 end $$;

@@ -2,7 +2,8 @@
 create or replace function thermocline.lower_bound(relation oid, key_type text) returns bigint
     language plpgsql stable set search_path = pg_catalog set datestyle = 'ISO, YMD' set timezone = 'UTC' as $$
 declare
-    low text := (select substring(pg_get_expr(c.relpartbound, c.oid) from '^FOR VALUES FROM \((MINVALUE|''(?:[^'']|'''')*''|-?\d+)\) TO')
+    low text := (select substring(pg_get_expr(c.relpartbound, c.oid)
+                                  from '^FOR VALUES FROM \((MINVALUE|''(?:[^'']|'''')*''|-?\d+)\) TO')
                    from pg_class c where c.oid = relation);
     place bigint := -9223372036854775808;
 begin

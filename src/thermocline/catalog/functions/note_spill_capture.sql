@@ -1,4 +1,5 @@
--- Notes that the spill's changes were not captured for a time: rows of it may be missing where readers look. Whether they were not, or are not.
+-- Notes that the spill's changes were not captured for a time: rows of it may be missing where readers look. Whether
+-- they were not, or are not.
 create or replace function thermocline.note_spill_capture(of_table bigint) returns boolean
     language sql volatile set search_path = pg_catalog as $$
     update thermocline.tables t set spill_capture_lost_at = clock_timestamp()

@@ -1,5 +1,6 @@
--- A statement that rewrites the values of the heap's rows reaches no row of the lake or the delta: it is refused once there are any, unless
--- its text shows that values stay as they are. What comes with a new column is judged by follow_added().
+-- A statement that rewrites the values of the heap's rows reaches no row of the lake or the delta: it is refused once
+-- there are any, unless its text shows that values stay as they are. What comes with a new column is judged by
+-- follow_added().
 create or replace function thermocline.on_rewrite() returns event_trigger
     language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -26,6 +27,7 @@ begin
         return;
     end if;
     raise exception 'the lake of % cannot follow this change: %', t.name, why using errcode = 'feature_not_supported',
-        hint = 'Add another column, UPDATE the seam with its values, drop the old column and rename the new one. A type that only widens needs no USING.';
+        hint = 'Add another column, UPDATE the seam with its values, drop the old column and rename the new one.'
+               ' A type that only widens needs no USING.';
 end $$;
 revoke all on function thermocline.on_rewrite() from public;

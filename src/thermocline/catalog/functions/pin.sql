@@ -1,7 +1,8 @@
--- One statement reads T, S, the pointer and the corrections that wait, and writes the pin: all are of one point in time.
+-- One statement reads T, S, the pointer and the corrections that wait, and writes the pin: all are of one point in
+-- time.
 create or replace function thermocline.pin(target regclass, ttl interval default interval '15 minutes',
-                                out id bigint, out snapshot_id bigint, out metadata_location text, out t bigint, out expires_at timestamptz,
-                                out pending_corrections bigint)
+                                           out id bigint, out snapshot_id bigint, out metadata_location text,
+                                           out t bigint, out expires_at timestamptz, out pending_corrections bigint)
     language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -12,7 +13,8 @@ begin
     select p.* into wanted from thermocline.tables p
       cross join lateral (select to_regclass(format('%I.%I', p.seam_schema, p.table_name)) as seam) s
      where target in (p.heap_oid, s.seam)
-       and (has_any_column_privilege(reader, p.heap_oid, 'select') or has_any_column_privilege(reader, s.seam, 'select'));
+       and (has_any_column_privilege(reader, p.heap_oid, 'select')
+            or has_any_column_privilege(reader, s.seam, 'select'));
     if not found then
         raise exception '% is not a table that spans Postgres and the lake', target
             using errcode = 'undefined_table', hint = 'Name a registered table or its seam that you may read.';
@@ -36,9 +38,10 @@ begin
     if pending_corrections > 0 then
         raise notice '% corrections of %.% wait in Postgres and are not in the lake at this snapshot',
                      pending_corrections, wanted.schema_name, wanted.table_name
-            using hint = 'Read the seam to see them, or fold first: thermocline fold ' || wanted.schema_name || '.' || wanted.table_name || '.';
+            using hint = format('Read the seam to see them, or fold first: thermocline fold %s.%s.',
+                                wanted.schema_name, wanted.table_name);
     end if;
 end $$;
 comment on function thermocline.pin(regclass, interval) is
-    'Protects the published lake snapshot for a reader outside Postgres until it expires; gives the snapshot, its metadata file, T and how'
-    ' many corrections of older rows the lake does not hold yet.';
+    'Protects the published lake snapshot for a reader outside Postgres until it expires; gives the snapshot, its'
+    ' metadata file, T and how many corrections of older rows the lake does not hold yet.';

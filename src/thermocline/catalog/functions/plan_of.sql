@@ -1,5 +1,6 @@
--- Postgres' plan of one statement, which is not run. A cursor takes one statement only, so a text with several is refused before any of
--- them begins; and what planning itself might do (a function that lies about being immutable) is kept from writing and rolled back.
+-- Postgres' plan of one statement, which is not run. A cursor takes one statement only, so a text with several is
+-- refused before any of them begins; and what planning itself might do (a function that lies about being immutable) is
+-- kept from writing and rolled back.
 create or replace function thermocline.plan_of(statement text) returns jsonb
     language plpgsql volatile as $$
 declare

@@ -5,9 +5,11 @@ declare
     r record;
 begin
     for r in select * from jsonb_to_recordset(renames) x(was text, now text, attnum integer) loop
-        execute format('alter %s %s rename column %I to %I', kind, relation, r.was, '_thermocline_renamed_' || r.attnum);
+        execute format('alter %s %s rename column %I to %I', kind, relation, r.was,
+                       '_thermocline_renamed_' || r.attnum);
     end loop;
     for r in select * from jsonb_to_recordset(renames) x(was text, now text, attnum integer) loop
-        execute format('alter %s %s rename column %I to %I', kind, relation, '_thermocline_renamed_' || r.attnum, r.now);
+        execute format('alter %s %s rename column %I to %I', kind, relation, '_thermocline_renamed_' || r.attnum,
+                       r.now);
     end loop;
 end $$;

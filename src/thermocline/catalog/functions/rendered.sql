@@ -3,8 +3,11 @@ create or replace function thermocline.rendered(of_table bigint, template text, 
     language plpgsql stable set search_path = pg_catalog as $$
 declare
     fragments jsonb := (select jsonb_object_agg(f.name, f.body) from thermocline.templates f
-                         where f.name in ('raise_conflict', 'raise_twice', 'write_tombstone', 'refuse_existing', 'changed_meanwhile', 'refuse_unfollowed', 'skip_folded', 'not_ours', 'refuse_detached', 'refuse_renamed', 'heap_reads_old', 'delta_reads_old',
-                                          'changed_in_delta', 'narrate_insert', 'narrate_update', 'narrate_delete', 'refuse_expired'));
+                         where f.name in ('raise_conflict', 'raise_twice', 'write_tombstone', 'refuse_existing',
+                                          'changed_meanwhile', 'refuse_unfollowed', 'skip_folded', 'not_ours',
+                                          'refuse_detached', 'refuse_renamed', 'heap_reads_old', 'delta_reads_old',
+                                          'changed_in_delta', 'narrate_insert', 'narrate_update', 'narrate_delete',
+                                          'refuse_expired'));
     body text := (select b.body from thermocline.templates b where b.name = template);
 begin
     if (select t.lake_retention is null from thermocline.tables t where t.id = of_table) then

@@ -1,4 +1,5 @@
-create or replace function thermocline.renew_pin(pin bigint, ttl interval default interval '15 minutes') returns timestamptz
+create or replace function thermocline.renew_pin(pin bigint, ttl interval default interval '15 minutes')
+    returns timestamptz
     language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
     found_pin thermocline.read_pins;
@@ -10,7 +11,8 @@ begin
             hint = 'What it protected may be gone; take a new one with thermocline.pin() and read again.';
     end if;
     perform thermocline.check_pin_holder(found_pin.holder, pin);
-    update thermocline.read_pins p set expires_at = clock_timestamp() + ttl where p.id = pin returning p.expires_at into found_pin.expires_at;
+    update thermocline.read_pins p set expires_at = clock_timestamp() + ttl where p.id = pin returning p.expires_at
+      into found_pin.expires_at;
     return found_pin.expires_at;
 end $$;
 comment on function thermocline.renew_pin(bigint, interval) is 'Keeps a living pin for another while; says until when.';

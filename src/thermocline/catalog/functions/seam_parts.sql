@@ -1,5 +1,7 @@
--- Every part that the templates name. `line` and `floor` are the literals in the view: of the lake's and the delta's arm, of the heap's.
-create or replace function thermocline.seam_parts(of_table bigint, line bigint, floor bigint default -9223372036854775808) returns jsonb
+-- Every part that the templates name. `line` and `floor` are the literals in the view: of the lake's and the delta's
+-- arm, of the heap's.
+create or replace function thermocline.seam_parts(of_table bigint, line bigint,
+                                                  floor bigint default -9223372036854775808) returns jsonb
     language plpgsql stable set search_path = pg_catalog as $$
 declare
     t thermocline.tables;
@@ -18,12 +20,16 @@ begin
         'seam_text', replace(format('%I.%I', t.seam_schema, t.table_name), '''', ''''''),
         'heap_literal', quote_literal(format('%I.%I', t.schema_name, t.table_name)),
         'heap_oid', quote_literal(t.heap_oid), 'heap_natts', (select relnatts from pg_class where oid = t.heap_oid),
-        'tier_key', quote_ident(t.tier_key), 'key_type', t.key_type, 'tier_key_text', replace(replace(t.tier_key, '''', ''''''), '%', '%%'),
-        'cut', cut, 'line_of', replace(cut, 'c.t::bigint', '(select r.line from thermocline.retention r where r.table_id operator(pg_catalog.=) c.table_id)::bigint'),
+        'tier_key', quote_ident(t.tier_key), 'key_type', t.key_type,
+        'tier_key_text', replace(replace(t.tier_key, '''', ''''''), '%', '%%'),
+        'cut', cut, 'line_of', replace(cut, 'c.t::bigint',
+                                       '(select r.line from thermocline.retention r where r.table_id'
+                                       ' operator(pg_catalog.=) c.table_id)::bigint'),
         'line', thermocline.key_literal(t.key_type, line),
         'above_floor', case when floor = -9223372036854775808 then ''
                             else format('h.%I >= %s and ', t.tier_key, thermocline.key_literal(t.key_type, floor)) end,
-        'kept', case when t.keep_heap then '$1 is not null' else format('thermocline.axis(h.%I) operator(pg_catalog.>=) $1', t.tier_key) end);
+        'kept', case when t.keep_heap then '$1 is not null'
+                     else format('thermocline.axis(h.%I) operator(pg_catalog.>=) $1', t.tier_key) end);
     parts := parts || (select jsonb_build_object(
         'columns', string_agg(format('%I', c.name), ', ' order by c.place),
         'h_columns', string_agg(format('h.%I', c.name), ', ' order by c.place),
@@ -32,20 +38,27 @@ begin
         'new_columns', string_agg(format('new.%I', c.name), ', ' order by c.place),
         'writable', string_agg(format('%I', c.name), ', ' order by c.place) filter (where not c.is_generated),
         'new_writable', string_agg(format('new.%I', c.name), ', ' order by c.place) filter (where not c.is_generated),
-        'wished_writable', string_agg(format('wished.%I', c.name), ', ' order by c.place) filter (where not c.is_generated),
+        'wished_writable', string_agg(format('wished.%I', c.name), ', ' order by c.place)
+            filter (where not c.is_generated),
         'set_from_new', string_agg(format('%1$I = wished.%1$I', c.name), ', ' order by c.place)
             filter (where not c.is_generated and c.identity <> 'a'),
         'columns_from_excluded', string_agg(format('%1$I = excluded.%1$I', c.name), ', ' order by c.place),
-        'fill_identity', coalesce(string_agg(format('if new.%1$I is null then new.%1$I := pg_catalog.nextval(%2$L); end if;', c.name, c.sequence),
+        'fill_identity', coalesce(string_agg(format('if new.%1$I is null then new.%1$I := pg_catalog.nextval(%2$L);'
+                                                    ' end if;', c.name, c.sequence),
             e'\n    ' order by c.place) filter (where c.identity <> ''), ''),
-        'check_identity', coalesce(string_agg(format('if not pg_catalog.record_image_eq(row(new.%1$I), row(old.%1$I)) then'
-            ' raise exception ''column %% can only be updated to DEFAULT'', %1$L using errcode = ''428C9''; end if;', c.name),
+        'check_identity', coalesce(string_agg(format(
+            'if not pg_catalog.record_image_eq(row(new.%1$I), row(old.%1$I)) then'
+            ' raise exception ''column %% can only be updated to DEFAULT'', %1$L using errcode = ''428C9''; end if;',
+            c.name),
             e'\n    ' order by c.place) filter (where c.identity = 'a'), ''),
         'refuse_generated', coalesce(string_agg(format('if new.%1$I is not null then'
-            ' raise exception ''cannot insert a non-DEFAULT value into column %%'', %1$L using errcode = ''428C9''; end if;', c.name),
+            ' raise exception ''cannot insert a non-DEFAULT value into column %%'', %1$L using errcode = ''428C9'';'
+            ' end if;', c.name),
             e'\n    ' order by c.place) filter (where c.is_generated), ''),
-        'check_generated', coalesce(string_agg(format('if new.%1$I is not null and not pg_catalog.record_image_eq(row(new.%1$I), row(old.%1$I)) then'
-            ' raise exception ''column %% can only be updated to DEFAULT'', %1$L using errcode = ''428C9''; end if;', c.name),
+        'check_generated', coalesce(string_agg(format(
+            'if new.%1$I is not null and not pg_catalog.record_image_eq(row(new.%1$I), row(old.%1$I)) then'
+            ' raise exception ''column %% can only be updated to DEFAULT'', %1$L using errcode = ''428C9''; end if;',
+            c.name),
             e'\n    ' order by c.place) filter (where c.is_generated), ''))
         from thermocline.live_columns(of_table) c);
     return parts || (select jsonb_build_object(
@@ -61,10 +74,12 @@ begin
         'new_is_old', string_agg(format('new.%1$I %2$s old.%1$I', k.name, k.operator), ' and ' order by k.place),
         'seam_is_wished', string_agg(format('s.%1$I %2$s wished.%1$I', k.name, k.operator), ' and ' order by k.place),
         'lake_is_corrected', string_agg(format('d.%1$I %2$s %3$s', k.name, k.operator,
-            case when c.foreign_type ~ '^thermocline(_lake)?\.' or r.held_as is not null then format('l.%I::%s', k.name, r.pg_type)
+            case when c.foreign_type ~ '^thermocline(_lake)?\.' or r.held_as is not null
+                 then format('l.%I::%s', k.name, r.pg_type)
                  else format('l.%I', k.name) end), ' and ' order by k.place),
         'key_lock', case when bool_and(k.is_hashable)
-            then format('pg_catalog.hash_record_extended(row(%s), %s)', string_agg(format('old.%I', k.name), ', ' order by k.place), t.id)
+            then format('pg_catalog.hash_record_extended(row(%s), %s)',
+                        string_agg(format('old.%I', k.name), ', ' order by k.place), t.id)
             else format('746101, %s', t.id) end)
         from thermocline.key_columns(t.heap_oid, t.pk) k
         join thermocline.live_columns(of_table) c on c.name = k.name

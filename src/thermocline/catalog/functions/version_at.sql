@@ -1,11 +1,14 @@
--- The lake version that was published at a moment, for who may read all of the table; refuses with the oldest moment there is.
-create or replace function thermocline.version_at(target regclass, moment timestamptz, out heap regclass, out lake text, out snapshot_id bigint)
+-- The lake version that was published at a moment, for who may read all of the table; refuses with the oldest moment
+-- there is.
+create or replace function thermocline.version_at(target regclass, moment timestamptz, out heap regclass, out lake text,
+                                                  out snapshot_id bigint)
     language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
     wanted bigint;
     oldest timestamptz;
 begin
-    select p.id, p.heap_oid::regclass, format('thermocline_lake.%I', p.object_name) into wanted, heap, lake from thermocline.tables p
+    select p.id, p.heap_oid::regclass, format('thermocline_lake.%I', p.object_name) into wanted, heap, lake
+      from thermocline.tables p
       cross join lateral (select to_regclass(format('%I.%I', p.seam_schema, p.table_name)) as seam) s
      where target in (p.heap_oid, s.seam) and has_table_privilege(thermocline.calling_role(), s.seam, 'select');
     if not found then
@@ -16,7 +19,8 @@ begin
      where p.table_id = wanted and p.at <= moment order by p.at desc limit 1;
     if not found then
         select min(p.at) into oldest from thermocline.published p where p.table_id = wanted;
-        raise exception 'there is no lake version of % from before %', heap, moment using errcode = 'invalid_parameter_value',
+        raise exception 'there is no lake version of % from before %', heap, moment
+            using errcode = 'invalid_parameter_value',
             hint = coalesce('The oldest one is from ' || oldest || '.', 'The lake of this table holds nothing yet.');
     end if;
 end $$;

@@ -6,9 +6,11 @@ declare
     is_told boolean;
 begin
     select * into strict t from thermocline.tables where id = of_table;
-    if a.attname in ('_snapshot', '_op', '_version', '_folded', '_old_key') then return 'its name is one of Thermocline''s own'; end if;
+    if a.attname in ('_snapshot', '_op', '_version', '_folded', '_old_key')
+        then return 'its name is one of Thermocline''s own'; end if;
     if thermocline.is_unfaithful(a.atttypid) then
-        return format('the text form of type %s does not read back the same everywhere', format_type(a.atttypid, a.atttypmod));
+        return format('the text form of type %s does not read back the same everywhere',
+                      format_type(a.atttypid, a.atttypmod));
     end if;
     if a.attgenerated = 'v' then return 'a virtual column has no values to store'; end if;
     -- From here on the rows outside the heap matter: what would they have got?
@@ -16,18 +18,25 @@ begin
     if not a.atthasdef and a.attidentity = '' then
         -- The heap's rows got the default of the type, which stands nowhere with the column.
         if (select y.typdefault is not null from pg_type y where y.oid = a.atttypid) then
-            return format('type %s has a default of its own, which rows in the lake would not get: add it with DEFAULT NULL', format_type(a.atttypid, a.atttypmod));
+            return format('type %s has a default of its own, which rows in the lake would not get: add it with DEFAULT'
+                          ' NULL', format_type(a.atttypid, a.atttypmod));
         end if;
         begin
             execute format('select null::%s', format_type(a.atttypid, a.atttypmod));
         exception when integrity_constraint_violation or check_violation or not_null_violation then
-            return format('rows in the lake would be NULL, which type %s does not take', format_type(a.atttypid, a.atttypmod));
+            return format('rows in the lake would be NULL, which type %s does not take',
+                          format_type(a.atttypid, a.atttypmod));
         end;
         return null;
     end if;
-    if a.attgenerated <> '' or a.attidentity <> '' then return 'rows in the lake would need a value of their own each'; end if;
-    if thermocline.missing_value(t.heap_oid, a.attname, format_type(a.atttypid, a.atttypmod)) is not null then return null; end if;
-    -- A default, and no one value for old rows: either each row was given one of its own, or the default came after the column.
-    execute format('select exists (select from %1$s where %2$I is not null) or not exists (select from %1$s)', t.heap_oid::regclass, a.attname) into is_told;
-    return case when is_told then 'its default is not the same for every row, and rows in the lake would need one each' end;
+    if a.attgenerated <> '' or a.attidentity <> '' then return 'rows in the lake would need a value of their own'
+                                                               ' each'; end if;
+    if thermocline.missing_value(t.heap_oid, a.attname, format_type(a.atttypid, a.atttypmod)) is not null
+        then return null; end if;
+    -- A default, and no one value for old rows: either each row was given one of its own, or the default came after the
+    -- column.
+    execute format('select exists (select from %1$s where %2$I is not null) or not exists (select from %1$s)',
+                   t.heap_oid::regclass, a.attname) into is_told;
+    return case when is_told then 'its default is not the same for every row, and rows in the lake would need one'
+                                  ' each' end;
 end $$;

@@ -11,21 +11,26 @@ update thermocline.cutline set fence = fence + 1 where table_id = %(table_id)s r
 select t, s, seam_line, fence, r from thermocline.cutline where table_id = %(table_id)s
 
 -- name: raise_seam_line
-update thermocline.cutline set seam_line = %(line)s where table_id = %(table_id)s and fence = %(fence)s and seam_line <= %(line)s
+update thermocline.cutline set seam_line = %(line)s
+ where table_id = %(table_id)s and fence = %(fence)s and seam_line <= %(line)s
 
 -- name: raise_seam_floor
-update thermocline.cutline set seam_floor = %(floor)s where table_id = %(table_id)s and fence = %(fence)s and seam_floor <= %(floor)s
+update thermocline.cutline set seam_floor = %(floor)s
+ where table_id = %(table_id)s and fence = %(fence)s and seam_floor <= %(floor)s
 
 -- name: insert_intent
 insert into thermocline.op_log (op_id, table_id, kind, phase, fence, t, base_snapshot, worker)
 select %(op_id)s, c.table_id, %(kind)s, 'intent', c.fence, %(t)s, c.s, %(worker)s
-  from thermocline.cutline c where c.table_id = %(table_id)s and c.fence = %(fence)s and c.s is not distinct from %(base)s for update
+  from thermocline.cutline c
+ where c.table_id = %(table_id)s and c.fence = %(fence)s and c.s is not distinct from %(base)s for update
 
 -- name: note_phase
 update thermocline.op_log o
-   set phase = %(phase)s, result_snapshot = coalesce(%(snapshot)s, o.result_snapshot), counters = o.counters || %(counters)s, changed_at = now()
+   set phase = %(phase)s, result_snapshot = coalesce(%(snapshot)s, o.result_snapshot),
+       counters = o.counters || %(counters)s, changed_at = now()
   from thermocline.cutline c
- where o.op_id = %(op_id)s and c.table_id = o.table_id and c.fence = %(fence)s and o.phase not in ('published', 'abandoned')
+ where o.op_id = %(op_id)s and c.table_id = o.table_id and c.fence = %(fence)s
+   and o.phase not in ('published', 'abandoned')
 
 -- name: unfinished
 select op_id, kind, t, base_snapshot from thermocline.op_log
@@ -33,14 +38,15 @@ select op_id, kind, t, base_snapshot from thermocline.op_log
 
 -- name: publish_cutline
 update thermocline.cutline set t = %(t)s, s = %(s)s
- where table_id = %(table_id)s and fence = %(fence)s and t <= %(t)s and seam_line >= %(t)s and s is not distinct from %(base)s
+ where table_id = %(table_id)s and fence = %(fence)s and t <= %(t)s and seam_line >= %(t)s
+   and s is not distinct from %(base)s
 
 -- name: hold_partitions
 select thermocline.hold_partitions(%(table_id)s)
 
 -- name: broken_seal
--- A partition on its way to the lake that is not the heap's any more, or was not captured all the while; or one below the new line that
--- nobody captures.
+-- A partition on its way to the lake that is not the heap's any more, or was not captured all the while; or one below
+-- the new line that nobody captures.
 select format('%%I.%%I', p.schema_name, p.name)
   from thermocline.partitions p join thermocline.tables t on t.id = p.table_id
  where p.table_id = %(table_id)s and p.state in ('sealing', 'tiering') and p.hi <= %(t)s
@@ -49,9 +55,12 @@ select format('%%I.%%I', p.schema_name, p.name)
                       and g.oid = p.seal and g.tgenabled = 'A')
 union all
 select i.inhrelid::regclass::text
-  from thermocline.tables t join thermocline.cutline c on c.table_id = t.id join pg_inherits i on i.inhparent = t.heap_oid
- where t.id = %(table_id)s and thermocline.lower_bound(i.inhrelid, t.key_type) >= c.t and thermocline.lower_bound(i.inhrelid, t.key_type) < %(t)s
-   and not exists (select from pg_trigger g where g.tgrelid = i.inhrelid and g.tgname = 'thermocline_capture' and g.tgenabled = 'A')
+  from thermocline.tables t join thermocline.cutline c on c.table_id = t.id
+  join pg_inherits i on i.inhparent = t.heap_oid
+ where t.id = %(table_id)s and thermocline.lower_bound(i.inhrelid, t.key_type) >= c.t
+   and thermocline.lower_bound(i.inhrelid, t.key_type) < %(t)s
+   and not exists (select from pg_trigger g
+                    where g.tgrelid = i.inhrelid and g.tgname = 'thermocline_capture' and g.tgenabled = 'A')
  limit 1
 
 -- name: clear_stale
@@ -74,8 +83,8 @@ delete from thermocline.staged_files where op_id = %(op_id)s and path = any(%(pa
 
 -- name: publish_op
 update thermocline.op_log
-   set phase = 'published', result_snapshot = %(s)s, counters = counters || %(counters)s, message = %(message)s, changed_at = now(),
-       published_xid = pg_current_xact_id()
+   set phase = 'published', result_snapshot = %(s)s, counters = counters || %(counters)s, message = %(message)s,
+       changed_at = now(), published_xid = pg_current_xact_id()
  where op_id = %(op_id)s and phase not in ('published', 'abandoned')
 
 -- name: abandon

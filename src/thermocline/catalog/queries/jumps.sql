@@ -2,4 +2,5 @@
 select accepted_t, accepted_r from thermocline.tables where id = %(table_id)s
 
 -- name: accept
-update thermocline.tables set accepted_t = greatest(accepted_t, %(t)s), accepted_r = greatest(accepted_r, %(r)s) where id = %(table_id)s
+update thermocline.tables set accepted_t = greatest(accepted_t, %(t)s), accepted_r = greatest(accepted_r, %(r)s)
+ where id = %(table_id)s

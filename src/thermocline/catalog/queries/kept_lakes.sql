@@ -1,12 +1,15 @@
 -- name: keep
 -- While the captures are still there: with them goes the proof that the heap has a partition whole.
-insert into thermocline.kept_lakes (lake_uuid, lake_namespace, lake_name, lake_location, schema_name, table_name, heap_oid, pk, tier_key,
-                                    key_type, lake_partition, profile, t, s, r, columns, partitions)
-select t.lake_uuid, t.lake_namespace, t.lake_name, t.lake_location, t.schema_name, t.table_name, t.heap_oid, t.pk, t.tier_key,
-       t.key_type, t.lake_partition, t.profile, greatest(c.t, t.lake_until), c.s, c.r,
-       (select jsonb_agg(to_jsonb(k) - 'table_id' order by k.position) from thermocline.columns k where k.table_id = t.id),
-       (select coalesce(jsonb_agg(jsonb_build_object('schema', p.schema_name, 'name', p.name, 'relid', p.relid::bigint, 'lo', p.lo, 'hi', p.hi,
-                                                     'rows', p.rows_in_lake, 'is_dropped', p.state = 'dropped',
+insert into thermocline.kept_lakes (lake_uuid, lake_namespace, lake_name, lake_location, schema_name, table_name,
+                                    heap_oid, pk, tier_key, key_type, lake_partition, profile, t, s, r, columns,
+                                    partitions)
+select t.lake_uuid, t.lake_namespace, t.lake_name, t.lake_location, t.schema_name, t.table_name, t.heap_oid, t.pk,
+       t.tier_key, t.key_type, t.lake_partition, t.profile, greatest(c.t, t.lake_until), c.s, c.r,
+       (select jsonb_agg(to_jsonb(k) - 'table_id' order by k.position) from thermocline.columns k
+         where k.table_id = t.id),
+       (select coalesce(jsonb_agg(jsonb_build_object('schema', p.schema_name, 'name', p.name, 'relid', p.relid::bigint,
+                                                     'lo', p.lo, 'hi', p.hi, 'rows', p.rows_in_lake,
+                                                     'is_dropped', p.state = 'dropped',
                        'is_whole', p.is_whole or (p.state <> 'dropped' and p.lo >= c.t))
                        order by p.lo), '[]')
           from thermocline.partitions_in_heap p where p.table_id = t.id and p.lo < greatest(c.t, t.lake_until))
@@ -14,8 +17,8 @@ select t.lake_uuid, t.lake_namespace, t.lake_name, t.lake_location, t.schema_nam
  where t.id = %(table_id)s and c.s is not null
 
 -- name: kept
-select lake_uuid, lake_namespace, lake_name, lake_location, schema_name, table_name, heap_oid::bigint, pk, tier_key, key_type, lake_partition,
-       profile, t, s, r, columns, partitions
+select lake_uuid, lake_namespace, lake_name, lake_location, schema_name, table_name, heap_oid::bigint, pk, tier_key,
+       key_type, lake_partition, profile, t, s, r, columns, partitions
   from thermocline.kept_lakes where lake_namespace = %(namespace)s and lake_name = %(name)s
 
 -- name: kept_locations

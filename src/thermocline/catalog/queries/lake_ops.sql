@@ -14,7 +14,8 @@ select op_id from thermocline.op_log
 
 -- name: finish_lake_op
 update thermocline.op_log
-   set phase = %(phase)s, result_snapshot = %(snapshot)s, counters = counters || %(counters)s, message = %(message)s, changed_at = now(), ended_at = now()
+   set phase = %(phase)s, result_snapshot = %(snapshot)s, counters = counters || %(counters)s, message = %(message)s,
+       changed_at = now(), ended_at = now()
  where op_id = %(op_id)s and phase not in ('published', 'abandoned')
 
 -- name: take_over

@@ -16,12 +16,13 @@ select case when t.id is null then 'every table' else concat(t.schema_name, '.',
 
 -- name: is_busy
 select exists (select 1 from pg_locks l join pg_database d on d.oid = l.database
-                where d.datname = current_database() and l.locktype = 'advisory' and l.classid = 746100 and l.objid = %(table_id)s::oid
-                  and l.objsubid = 2 and l.granted)
+                where d.datname = current_database() and l.locktype = 'advisory' and l.classid = 746100
+                  and l.objid = %(table_id)s::oid and l.objsubid = 2 and l.granted)
 
 -- name: note_cycle
 insert into thermocline.cycles (table_id, sentence, problem_code, deferred, next_step)
-select t.id, %(sentence)s, %(problem_code)s, %(deferred)s, %(next_step)s from thermocline.tables t where t.id = %(table_id)s
+select t.id, %(sentence)s, %(problem_code)s, %(deferred)s, %(next_step)s from thermocline.tables t
+ where t.id = %(table_id)s
 on conflict (table_id) do update set at = now(), sentence = excluded.sentence, problem_code = excluded.problem_code,
     deferred = excluded.deferred, next_step = coalesce(excluded.next_step, cycles.next_step)
 

@@ -2,8 +2,8 @@
 lock table thermocline.read_pins in share mode
 
 -- name: living
-select p.id, p.table_id, t.schema_name, t.table_name, p.snapshot_id, p.metadata_location, p.holder, p.pinned_at, p.expires_at,
-       c.s is distinct from p.snapshot_id as is_superseded, p.t
+select p.id, p.table_id, t.schema_name, t.table_name, p.snapshot_id, p.metadata_location, p.holder, p.pinned_at,
+       p.expires_at, c.s is distinct from p.snapshot_id as is_superseded, p.t
   from thermocline.read_pins p
   join thermocline.tables t on t.id = p.table_id
   join thermocline.cutline c on c.table_id = t.id
@@ -14,7 +14,8 @@ select p.id, p.table_id, t.schema_name, t.table_name, p.snapshot_id, p.metadata_
 with dead as (
     select id from thermocline.read_pins where expires_at <= clock_timestamp() for update skip locked),
 gone as (
-    delete from thermocline.read_pins p using dead where p.id = dead.id and p.expires_at <= clock_timestamp() returning p.table_id),
+    delete from thermocline.read_pins p using dead
+     where p.id = dead.id and p.expires_at <= clock_timestamp() returning p.table_id),
 counted as (
     insert into thermocline.swept_pins (table_id, pins) select table_id, count(*) from gone group by table_id
     on conflict (table_id) do update set pins = swept_pins.pins + excluded.pins)

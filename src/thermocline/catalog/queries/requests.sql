@@ -1,6 +1,7 @@
 -- name: beat
 insert into thermocline.workers (name, pid, host, backend_pid) values (%(name)s, %(pid)s, %(host)s, pg_backend_pid())
-on conflict (name) do update set pid = excluded.pid, host = excluded.host, backend_pid = excluded.backend_pid, seen_at = now()
+on conflict (name) do update set pid = excluded.pid, host = excluded.host, backend_pid = excluded.backend_pid,
+    seen_at = now()
 
 -- name: leave
 delete from thermocline.workers where name = %(name)s

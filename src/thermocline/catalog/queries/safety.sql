@@ -1,5 +1,6 @@
 -- name: reads_all_statistics
-select r.rolsuper or pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') from pg_roles r where r.rolname = current_user
+select r.rolsuper or pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') from pg_roles r
+ where r.rolname = current_user
 
 -- name: note_standbys
 select thermocline.note_standbys(%(standby_grace_seconds)s)
@@ -11,7 +12,8 @@ standbys as (select what from thermocline.silent_standbys limit 1)
 select p.snapshot_id,
        case when p.superseded_xid is null then 'published' else coalesce(r.what, s.what) end
   from thermocline.published p
-  left join lateral (select what from readers where age(oldest) >= age(p.superseded_xid::xid) order by age(oldest) desc limit 1) r on true
+  left join lateral (select what from readers where age(oldest) >= age(p.superseded_xid::xid)
+                      order by age(oldest) desc limit 1) r on true
   left join thermocline.published next on next.table_id = p.table_id and next.published_xid = p.superseded_xid
   left join standbys s on next.at > now() - make_interval(secs => %(standby_grace_seconds)s)
  where p.table_id = %(table_id)s and (p.superseded_xid is null or r.what is not null or s.what is not null)
@@ -28,7 +30,8 @@ select path from thermocline.staged_files
 
 -- name: doom
 insert into thermocline.doomed_files (path, table_id, lake_id, size_bytes)
-select path, %(table_id)s, %(lake_id)s, size_bytes from unnest(%(paths)s::text[], %(sizes)s::bigint[]) f(path, size_bytes)
+select path, %(table_id)s, %(lake_id)s, size_bytes
+  from unnest(%(paths)s::text[], %(sizes)s::bigint[]) f(path, size_bytes)
 on conflict (path) do update set at = now()
 
 -- name: doomed
@@ -39,7 +42,9 @@ select path, size_bytes from thermocline.doomed_files
 delete from thermocline.doomed_files where path = any(%(paths)s)
 
 -- name: forget_published
-delete from thermocline.published where table_id = %(table_id)s and snapshot_id = any(%(snapshots)s) and superseded_xid is not null
+delete from thermocline.published
+ where table_id = %(table_id)s and snapshot_id = any(%(snapshots)s) and superseded_xid is not null
 
 -- name: forget_published_but
-delete from thermocline.published where table_id = %(table_id)s and snapshot_id <> all(%(snapshots)s) and superseded_xid is not null
+delete from thermocline.published
+ where table_id = %(table_id)s and snapshot_id <> all(%(snapshots)s) and superseded_xid is not null

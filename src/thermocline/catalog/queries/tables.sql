@@ -1,15 +1,19 @@
 -- name: insert_table
-insert into thermocline.tables (schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, tiering_lag, reclaim_lag, lake_partition,
-                                lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name,
+insert into thermocline.tables (schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, tiering_lag,
+                                reclaim_lag, lake_partition, lake_namespace, lake_name, lake_uuid, lake_location,
+                                seam_schema, object_name, spill_schema, spill_name,
                                 keep_heap, lake_retention, partition_width, premake, profile, lake_until)
-values (%(schema)s, %(table)s, %(heap_oid)s, %(mode)s, %(pk)s, %(tier_key)s, %(key_type)s, %(tiering_lag)s, %(reclaim_lag)s, %(lake_partition)s,
-        %(lake_namespace)s, %(lake_name)s, %(lake_uuid)s, %(lake_location)s, %(seam_schema)s, %(object_name)s, %(spill_schema)s, %(spill_name)s,
+values (%(schema)s, %(table)s, %(heap_oid)s, %(mode)s, %(pk)s, %(tier_key)s, %(key_type)s, %(tiering_lag)s,
+        %(reclaim_lag)s, %(lake_partition)s, %(lake_namespace)s, %(lake_name)s, %(lake_uuid)s, %(lake_location)s,
+        %(seam_schema)s, %(object_name)s, %(spill_schema)s, %(spill_name)s,
         %(keep_heap)s, %(lake_retention)s, %(partition_width)s, %(premake)s, %(profile)s, %(lake_until)s)
 returning id
 
 -- name: insert_column
-insert into thermocline.columns (table_id, position, name, attnum, base_type, pg_type, lake_type, form, field_id, required, missing)
-values (%(table_id)s, %(position)s, %(name)s, %(attnum)s, %(base_type)s, %(pg_type)s, %(lake_type)s, %(form)s, %(field_id)s, %(required)s, %(missing)s)
+insert into thermocline.columns (table_id, position, name, attnum, base_type, pg_type, lake_type, form, field_id,
+                                 required, missing)
+values (%(table_id)s, %(position)s, %(name)s, %(attnum)s, %(base_type)s, %(pg_type)s, %(lake_type)s, %(form)s,
+        %(field_id)s, %(required)s, %(missing)s)
 
 -- name: insert_cutline
 insert into thermocline.cutline (table_id, t, seam_line, seam_floor) values (%(table_id)s, %(t)s, %(t)s, %(t)s)

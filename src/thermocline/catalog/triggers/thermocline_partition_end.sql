@@ -3,7 +3,8 @@ do $$
 begin
     if (select r.rolsuper from pg_roles r where r.rolname = current_user) then
         drop event trigger if exists thermocline_partition_end;
-        create event trigger thermocline_partition_end on ddl_command_end when tag in ('ALTER TABLE', 'CREATE TABLE', 'CREATE SCHEMA')
+        create event trigger thermocline_partition_end on ddl_command_end
+            when tag in ('ALTER TABLE', 'CREATE TABLE', 'CREATE SCHEMA')
             execute function thermocline.on_partition_end();
     end if;
 end $$;

@@ -1,6 +1,7 @@
 -- Those that are connected too: one may leave between the note and the question.
 create or replace view thermocline.noted_standbys as
-select format('standby %s%s', coalesce(nullif(s.application_name, ''), s.client_addr), ', which is away since ' || to_char(s.away_since, 'HH24:MI:SS')) as label,
+select format('standby %s%s', coalesce(nullif(s.application_name, ''), s.client_addr),
+              ', which is away since ' || to_char(s.away_since, 'HH24:MI:SS')) as label,
        s.oldest, s.away_since is not null as is_away
   from thermocline.standbys s;
 revoke all on thermocline.noted_standbys from public;

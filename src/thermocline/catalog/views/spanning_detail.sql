@@ -5,7 +5,8 @@ select p.id, p.heap, p.seam, p.tier_key, t.key_type, t.object_name, p.pk,
        c.t, c.s, c.r, c.seam_line,
        (select k.oid from pg_class k join pg_namespace n on n.oid = k.relnamespace
          where n.nspname = t.spill_schema and k.relname = t.spill_name) as spill,
-       array(select n.relid from thermocline.partitions n where n.table_id = t.id and n.hi <= c.t and n.state <> 'dropped') as below
+       array(select n.relid from thermocline.partitions n
+              where n.table_id = t.id and n.hi <= c.t and n.state <> 'dropped') as below
   from thermocline.spanning p
   join thermocline.tables t on t.id = p.id
   join thermocline.cutline c on c.table_id = p.id;
