@@ -40,13 +40,13 @@ class GatewayServer:
     ) -> None:
         self.config = config or GatewayConfig(dsn=dsn, host=host, port=port)
         self.port = self.config.port
-        self._directory = CatalogReader(self.config.dsn, evaluations=self.config.evaluations)
+        self._catalog = CatalogReader(self.config.dsn, evaluations=self.config.evaluations)
         self._engine = DuckDbEngine(
             threads=self.config.duckdb_threads, memory=self.config.memory, at_once=self.config.workers
         )
-        self._lake_queries = LakeQueryService(self._engine, self._directory)
+        self._lake_queries = LakeQueryService(self._engine, self._catalog)
         self._whole_queries = WholeQueryService(
-            self.config.dsn, self._engine, self._directory, at_once=self.config.workers
+            self.config.dsn, self._engine, self._catalog, at_once=self.config.workers
         )
         # Statements that wait for Postgres wait in threads of their own number, so the workers are never all taken by
         # them.
@@ -69,7 +69,7 @@ class GatewayServer:
         if self._draining:
             return "The gateway is shutting down."
         try:
-            self._directory.check_reachable()
+            self._catalog.check_reachable()
         except (ThermoclineError, psycopg.Error) as problem:
             return str(problem)
         return None
@@ -90,7 +90,7 @@ class GatewayServer:
             raise GatewayNotStarted(
                 f"The gateway cannot listen on {endpoint}: {problem.strerror or problem}."
             ) from problem
-        self._directory.open()
+        self._catalog.open()
         self._whole_queries.open()
         self.port = int(self._server.sockets[0].getsockname()[1])
         if self.config.http_port is not None:
@@ -124,7 +124,7 @@ class GatewayServer:
     def _close(self) -> None:
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._whole_queries.close()
-        self._directory.close()
+        self._catalog.close()
         self._engine.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -167,12 +167,12 @@ class GatewayServer:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def read_verifier(self, user: str) -> str | None:
-        verifier = await self.blocking(lambda: self._directory.read_verifier(user))
+        verifier = await self.blocking(lambda: self._catalog.read_verifier(user))
         return verifier if isinstance(verifier, str) else None
 
     async def read_endpoint(self) -> PostgresEndpoint:
         """Where Postgres is."""
-        endpoint = await self.blocking(lambda: read_endpoint(self._directory, self.config.dsn))
+        endpoint = await self.blocking(lambda: read_endpoint(self._catalog, self.config.dsn))
         if not isinstance(endpoint, PostgresEndpoint):
             raise TypeError(endpoint)
         return endpoint

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from psycopg.rows import namedtuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout, TooManyRequests
 
 from thermocline.core.names import TableName
@@ -26,7 +27,7 @@ from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.runtime.pg import SESSION_SETTINGS, load_queries
 
 _QUERIES = load_queries("thermocline.gateway", "queries/catalog_reader.sql")
-_FRESH_SECONDS = 60.0
+_CACHE_SECONDS = 60.0
 _TURN_SECONDS = 0.4
 _NUMBERED = re.compile(r"#(\d+)\.\d+")
 
@@ -69,9 +70,9 @@ def _pool(
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    facts: MappedTable
-    asked_at: float
+class _CachedTable:
+    table: MappedTable
+    read_at: float
 
 
 class CatalogReader:
@@ -89,7 +90,7 @@ class CatalogReader:
             wait_seconds=wait_seconds,
             max_waiting=evaluations.queued,
         )
-        self._known: dict[TableName, _Known] = {}
+        self._cache: dict[TableName, _CachedTable] = {}
         self._functions: frozenset[str] | None = None
 
     def open(self) -> None:
@@ -145,31 +146,31 @@ class CatalogReader:
     def read_verifier(self, login: str) -> str | None:
         """The SCRAM verifier of a login."""
         rows = self._rows("login_verifier", (login,))
-        return str(rows[0][0]) if rows else None
+        return str(rows[0].verifier) if rows else None
 
     def read_published_snapshot(self, name: TableName) -> int | None:
         """S of a table, for ANALYZE and EXPLAIN."""
         rows = self._rows("published_snapshot", (name.schema, name.table))
-        return rows[0][0] if rows else None
+        return rows[0].s if rows else None
 
     def immutable_functions(self) -> frozenset[str]:
         """Functions of pg_catalog that compute and do nothing else."""
         if self._functions is None:
-            self._functions = frozenset(str(row[0]) for row in self._rows("immutable_functions", ()))
+            self._functions = frozenset(str(row.name) for row in self._rows("immutable_functions", ()))
         return self._functions
 
-    def facts(self, name: TableName) -> MappedTable:
+    def cached_table(self, name: TableName) -> MappedTable:
         """The table as last seen, asked again after a minute."""
-        known = self._known.get(name)
-        if known is not None and time.monotonic() - known.asked_at < _FRESH_SECONDS:
-            return known.facts
-        return self.read_facts(name)
+        cached = self._cache.get(name)
+        if cached is not None and time.monotonic() - cached.read_at < _CACHE_SECONDS:
+            return cached.table
+        return self.read_table(name)
 
-    def read_facts(self, name: TableName) -> MappedTable:
+    def read_table(self, name: TableName) -> MappedTable:
         """The table as it is now."""
         location = self._read_metadata_location(name)
         if location is None:
-            self._known.pop(name, None)
+            self._cache.pop(name, None)
             raise LakeTableNotServed(f"There is no lake table for {name}.")
         declared = [_declared(row) for row in self._rows("declared_columns", (name.schema, name.table))]
         by_name = {column.name: column for column in declared}
@@ -178,9 +179,11 @@ class CatalogReader:
         by_number = {number[1]: column for column in declared if (number := _NUMBERED.fullmatch(column.name))}
         table = read_lake_table(location)
         found = (map_column(f, by_number.get(str(f.field_id)) or by_name.get(f.name)) for f in table.fields)
-        facts = MappedTable(name=name, table=table, columns=ColumnsByName(column for column in found if column))
-        self._known[name] = _Known(facts, time.monotonic())
-        return facts
+        mapped_table = MappedTable(
+            name=name, lake_table=table, columns=ColumnsByName(column for column in found if column)
+        )
+        self._cache[name] = _CachedTable(mapped_table, time.monotonic())
+        return mapped_table
 
     def _read_metadata_location(self, name: TableName) -> str | None:
         """The current metadata file of a registered table's lake."""
@@ -192,9 +195,10 @@ class CatalogReader:
             except psycopg.errors.UndefinedTable:
                 return None
 
-    def _rows(self, query: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
-        with self.connection() as conn:
-            return conn.execute(_QUERIES[query].encode(), values).fetchall()
+    def _rows(self, query: str, values: tuple[str, ...]) -> list[Any]:
+        """The rows of a named query, as named tuples."""
+        with self.connection() as conn, conn.cursor(row_factory=namedtuple_row) as cursor:
+            return list(cursor.execute(_QUERIES[query].encode(), values))
 
 
 def _configure(conn: psycopg.Connection[Any]) -> None:
@@ -205,14 +209,14 @@ def _configure(conn: psycopg.Connection[Any]) -> None:
     )
 
 
-def _declared(row: tuple[Any, ...]) -> DeclaredColumn:
-    name, oid, modifier, type_name, collation_schema, collation, is_c, is_deterministic = row
+def _declared(row: Any) -> DeclaredColumn:
+    has_own_collation = row.collation_name and row.collation_name != "default"
     return DeclaredColumn(
-        name=name,
-        type_oid=oid,
-        type_modifier=modifier,
-        type_name=type_name,
-        collation=(collation_schema, collation) if collation and collation != "default" else None,
-        collation_is_c=is_c,
-        collation_is_deterministic=is_deterministic,
+        name=row.name,
+        type_oid=row.type_oid,
+        type_modifier=row.type_modifier,
+        type_name=row.type_name,
+        collation=(row.collation_schema, row.collation_name) if has_own_collation else None,
+        collation_is_c=row.collation_is_c,
+        collation_is_deterministic=row.collation_is_deterministic,
     )

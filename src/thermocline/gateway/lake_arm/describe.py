@@ -28,13 +28,13 @@ class Description:
     fields: tuple[Field, ...]
 
 
-def describe_select(sql: str, oids: Sequence[int], directory: CatalogReader) -> Description:
+def describe_select(sql: str, oids: Sequence[int], catalog: CatalogReader) -> Description:
     """What Postgres makes of the statement; parameters whose type the client left open get the type Postgres infers."""
     count = max((int(str(node.this.this)) for node in parse_select(sql).find_all(exp.Parameter)), default=0)
     nothing = [Constant(None, "unknown")] * max(count, len(oids))
-    query = plan_select(sql, nothing, directory.facts, default_snapshot=lambda _: None)
+    query = plan_select(sql, nothing, catalog.cached_table, default_snapshot=lambda _: None)
     asked = PostgresQuery(sql=sql, scans=(query.scan,), reason="described") if isinstance(query, LakeQuery) else query
-    conn = directory.take_evaluation(lambda: False)
+    conn = catalog.take_evaluation(lambda: False)
     try:
         conn.autocommit = False
         for number, scan in enumerate(asked.scans):
@@ -51,4 +51,4 @@ def describe_select(sql: str, oids: Sequence[int], directory: CatalogReader) -> 
         if not conn.closed:
             conn.rollback()
             conn.autocommit = True
-        directory.return_evaluation(conn)
+        catalog.return_evaluation(conn)

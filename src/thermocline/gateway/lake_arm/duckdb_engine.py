@@ -73,9 +73,9 @@ class DuckDbEngine:
         """The files to read, or `None` when nothing can match."""
         if scan.snapshot_id is None:
             return None
-        if not scan.facts.table.has_snapshot(scan.snapshot_id):
-            raise UnknownSnapshot(f"The lake table of {scan.facts.name} has no snapshot {scan.snapshot_id}.")
-        plan = plan_scan(scan.facts.table, scan.snapshot_id, scan.bounds)
+        if not scan.mapped_table.lake_table.has_snapshot(scan.snapshot_id):
+            raise UnknownSnapshot(f"The lake table of {scan.mapped_table.name} has no snapshot {scan.snapshot_id}.")
+        plan = plan_scan(scan.mapped_table.lake_table, scan.snapshot_id, scan.bounds)
         if scan.sampled_rows is not None:
             plan = thin_scan(plan, _SAMPLED_FROM * scan.sampled_rows, random.random())
         metrics.FILES_SCANNED.inc(len(plan.data))
@@ -130,7 +130,7 @@ class DuckDbEngine:
         paths = [readable_path(file.path) for file in files]
         self._connect_store(paths)
         self._check_field_ids(paths)
-        return render_scan(plan, tuple(scan.facts.columns.values()))
+        return render_scan(plan, tuple(scan.mapped_table.columns.values()))
 
     def _connect_store(self, paths: list[str]) -> None:
         """Reaches the object store when the first of its files is read, and again when its keys changed."""

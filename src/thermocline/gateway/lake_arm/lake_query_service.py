@@ -43,9 +43,9 @@ PARAMETERS = {
 class LakeQueryService:
     """Opens answers, over one engine and one directory."""
 
-    def __init__(self, engine: DuckDbEngine, directory: CatalogReader) -> None:
+    def __init__(self, engine: DuckDbEngine, catalog: CatalogReader) -> None:
         self._engine = engine
-        self._directory = directory
+        self._catalog = catalog
 
     def connection_memory(self) -> ConnectionMemory:
         """What one more connection may hold."""
@@ -76,19 +76,19 @@ class LakeQueryService:
             return ResultStream(self._engine.open(query, memory), self._engine.ahead)
         metrics.POSTGRES_EVALUATED.inc()
         log.debug("evaluated by Postgres: %s", query.reason)
-        return ResultStream(PostgresRows(query, parameters, self._engine, self._directory))
+        return ResultStream(PostgresRows(query, parameters, self._engine, self._catalog))
 
     def _plan(
         self, sql: str, constants: Sequence[Constant], analyzed: frozenset[TableName]
     ) -> LakeQuery | PostgresQuery:
         whole = bool(analyzed) and set(table_names(parse_select(sql))) <= analyzed
-        unsaid = self._directory.read_published_snapshot if whole else None
-        query = plan_select(sql, constants, self._directory.facts, default_snapshot=unsaid)
+        unsaid = self._catalog.read_published_snapshot if whole else None
+        query = plan_select(sql, constants, self._catalog.cached_table, default_snapshot=unsaid)
         if self._is_current(query):
             return query
         for name in set(table_names(parse_select(sql))):
-            self._directory.read_facts(name)
-        return plan_select(sql, constants, self._directory.facts, default_snapshot=unsaid)
+            self._catalog.read_table(name)
+        return plan_select(sql, constants, self._catalog.cached_table, default_snapshot=unsaid)
 
     @staticmethod
     def _is_current(query: LakeQuery | PostgresQuery) -> bool:
@@ -96,18 +96,18 @@ class LakeQueryService:
         if isinstance(query, PostgresQuery):
             return False
         scan = query.scan
-        return scan.snapshot_id is None or scan.facts.table.has_snapshot(scan.snapshot_id)
+        return scan.snapshot_id is None or scan.mapped_table.lake_table.has_snapshot(scan.snapshot_id)
 
     def describe(self, sql: str, oids: Sequence[int]) -> Description:
         """The parameters and columns of a SELECT, as Postgres itself understands it."""
         for name in set(table_names(parse_select(sql))):
-            self._directory.read_facts(name)
-        return describe_select(sql, oids, self._directory)
+            self._catalog.read_table(name)
+        return describe_select(sql, oids, self._catalog)
 
     def open_explain(self, sql: str, constants: Sequence[Constant]) -> ResultStream:
         """One line in EXPLAIN's form, with rows estimated from file statistics, for `use_remote_estimate`."""
         query = plan_select(
-            sql, constants, self._directory.read_facts, default_snapshot=self._directory.read_published_snapshot
+            sql, constants, self._catalog.read_table, default_snapshot=self._catalog.read_published_snapshot
         )
         scans = (query.scan,) if isinstance(query, LakeQuery) else query.scans
         plans = [self._engine.plan(scan) for scan in scans]
@@ -138,17 +138,17 @@ class LakeQueryService:
         return ResultStream(ConstantRows([known[name][0] for name in columns], [[known[name][1] for name in columns]]))
 
     def _size(self, name: TableName) -> tuple[int, int]:
-        facts: MappedTable = self._directory.read_facts(name)
-        snapshot_id = self._directory.read_published_snapshot(name)
-        if snapshot_id is None or not facts.table.has_snapshot(snapshot_id):
+        mapped_table: MappedTable = self._catalog.read_table(name)
+        snapshot_id = self._catalog.read_published_snapshot(name)
+        if snapshot_id is None or not mapped_table.lake_table.has_snapshot(snapshot_id):
             return 0, 0
-        data = facts.table.files(snapshot_id).data
+        data = mapped_table.lake_table.files(snapshot_id).data
         return sum(file.record_count for file in data), sum(file.size_bytes for file in data)
 
 
 def _sampled(query: LakeQuery, share: float) -> LakeQuery:
     scan = query.scan
-    if scan.snapshot_id is None or not scan.facts.table.has_snapshot(scan.snapshot_id):
+    if scan.snapshot_id is None or not scan.mapped_table.lake_table.has_snapshot(scan.snapshot_id):
         return query
-    rows = sum(file.record_count for file in scan.facts.table.files(scan.snapshot_id).data)
+    rows = sum(file.record_count for file in scan.mapped_table.lake_table.files(scan.snapshot_id).data)
     return replace(query, scan=replace(scan, sampled_rows=max(1, round(share * rows))))

@@ -127,12 +127,12 @@ class PostgresRows:
     """The answer of such a statement."""
 
     def __init__(
-        self, query: PostgresQuery, parameters: Sequence[bytes | None], engine: DuckDbEngine, directory: CatalogReader
+        self, query: PostgresQuery, parameters: Sequence[bytes | None], engine: DuckDbEngine, catalog: CatalogReader
     ) -> None:
         self._query = query
         self._parameters = list(parameters)
         self._engine = engine
-        self._directory = directory
+        self._catalog = catalog
         self._held = CancellableConnection()
         self._loading: DuckDbBatches | None = None
         self._fields: tuple[Field, ...] | None = None
@@ -179,7 +179,7 @@ class PostgresRows:
                 conn.rollback()
                 conn.autocommit = True
         finally:
-            self._directory.return_evaluation(conn)
+            self._catalog.return_evaluation(conn)
 
     def _open_connection(self) -> psycopg.Connection[tuple[Any, ...]]:
         conn = self._held.conn
@@ -188,15 +188,15 @@ class PostgresRows:
         return conn
 
     def _begin(self) -> None:
-        check_functions(self._query.sql, self._directory.immutable_functions())
+        check_functions(self._query.sql, self._catalog.immutable_functions())
         for scan in self._query.scans:
-            if scan.snapshot_id is not None and not scan.facts.table.has_snapshot(scan.snapshot_id):
-                raise UnknownSnapshot(f"The lake table of {scan.facts.name} has no snapshot {scan.snapshot_id}.")
-        conn = self._directory.take_evaluation(lambda: self._stopped)
+            if scan.snapshot_id is not None and not scan.mapped_table.lake_table.has_snapshot(scan.snapshot_id):
+                raise UnknownSnapshot(f"The lake table of {scan.mapped_table.name} has no snapshot {scan.snapshot_id}.")
+        conn = self._catalog.take_evaluation(lambda: self._stopped)
         self._held.take(conn)
         conn.autocommit = False
         named = _columns_named(self._query.sql)
-        budget = self._directory.candidate_limit_bytes
+        budget = self._catalog.candidate_limit_bytes
         for number, scan in enumerate(self._query.scans):
             create_scan_table(self._open_connection(), number, scan)
             budget -= self._load(number, scan, named, budget)
@@ -208,7 +208,7 @@ class PostgresRows:
     def _load(self, number: int, scan: TableScan, named: frozenset[str] | None, budget: int) -> int:
         """Copies a scan's candidate rows into its temporary table; returns their bytes."""
         conn = self._open_connection()
-        columns = tuple(scan.facts.columns.values())
+        columns = tuple(scan.mapped_table.columns.values())
         wanted = tuple(column for column in columns if named is None or column.name in named)
         loading = self._engine.open_columns(scan, wanted)
         if loading is None:
@@ -267,7 +267,7 @@ def result_fields(result: pq.abc.PGresult) -> tuple[Field, ...]:
 def create_scan_table(conn: psycopg.Connection[tuple[Any, ...]], number: int, scan: TableScan) -> None:
     """An empty temporary table with the declared types of a lake table; its snapshot column says the scan's
     snapshot."""
-    declared = [_declaration(column) for column in scan.facts.columns.values()]
+    declared = [_declaration(column) for column in scan.mapped_table.columns.values()]
     snapshot = sql.SQL("{} bigint default {}").format(sql.Identifier(SNAPSHOT_COLUMN), sql.Literal(scan.snapshot_id))
     conn.execute(
         sql.SQL("create temp table {} ({}) on commit drop").format(
@@ -303,6 +303,6 @@ def render_over_scan_tables(query: PostgresQuery) -> str:
     for number, scan in sorted(enumerate(query.scans), key=lambda pair: pair[1].start):
         pieces += [query.sql[at : scan.start], _temporary(number).as_string()]
         if scan.alias is None:
-            pieces.append(" as " + sql.Identifier(scan.facts.name.table).as_string())
+            pieces.append(" as " + sql.Identifier(scan.mapped_table.name.table).as_string())
         at = scan.end
     return "".join([*pieces, query.sql[at:]])

@@ -20,29 +20,29 @@ def add_lake_costs(dsn: str, report: Explanation) -> Explanation:
     """The report, each table that asks the lake with its cost."""
     if not any(table.questions for table in report.tables):
         return report
-    directory = CatalogReader(dsn)
-    directory.open()
-    with closing(directory):
-        return replace(report, tables=tuple(_with_cost(directory, table) for table in report.tables))
+    catalog = CatalogReader(dsn)
+    catalog.open()
+    with closing(catalog):
+        return replace(report, tables=tuple(_with_cost(catalog, table) for table in report.tables))
 
 
-def _with_cost(directory: CatalogReader, table: ExplainedTable) -> ExplainedTable:
+def _with_cost(catalog: CatalogReader, table: ExplainedTable) -> ExplainedTable:
     if not table.questions:
         return table
     snapshot = table.s
     if snapshot is None:
         return replace(table, cost=LakeCost())
     return replace(
-        table, cost=total_cost([_cost(directory, bind_known_values(q, table, snapshot)) for q in table.questions])
+        table, cost=total_cost([_cost(catalog, bind_known_values(q, table, snapshot)) for q in table.questions])
     )
 
 
-def _cost(directory: CatalogReader, question: str) -> LakeCost:
-    planned = plan_select(question, (), directory.facts)
+def _cost(catalog: CatalogReader, question: str) -> LakeCost:
+    planned = plan_select(question, (), catalog.cached_table)
     cost = LakeCost()
     for scan in (planned.scan,) if isinstance(planned, LakeQuery) else planned.scans:
         assert scan.snapshot_id is not None
-        plan = plan_scan(scan.facts.table, scan.snapshot_id, scan.bounds)
+        plan = plan_scan(scan.mapped_table.lake_table, scan.snapshot_id, scan.bounds)
         cost += LakeCost(
             files=len(plan.data),
             delete_files=len(plan.deletes),

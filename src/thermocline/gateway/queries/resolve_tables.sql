@@ -1,14 +1,16 @@
 -- name: spanning_names
-select distinct table_name from thermocline.tables
+select distinct table_name as name from thermocline.tables
 
 -- name: relations
-select w.n::int, r.oid::bigint, r.nspname, r.relname, r.relkind, r.relrowsecurity, r.reltuples::float8, r.relpages::int,
-       t.id, t.schema_name, t.table_name, t.object_name, t.lake_namespace, t.lake_name, t.pk, t.tier_key, t.key_type, t.mode, c.t, c.s,
-       (select heap.relrowsecurity from pg_class heap where heap.oid = t.heap_oid),
-       (select jsonb_object_agg(k.name, k.field_id) from thermocline.columns k where k.table_id = t.id)
+select w.n::int as position, r.oid::bigint, r.nspname::text as schema, r.relname::text as name, r.relkind::text as kind,
+       r.relrowsecurity as has_row_security, r.reltuples::float8 as estimated_rows,
+       t.id as table_id, t.schema_name as heap_schema, t.table_name as heap_name, t.object_name as delta_name,
+       t.lake_namespace, t.lake_name, t.pk, t.tier_key, t.key_type, t.mode, c.t, c.s,
+       (select heap.relrowsecurity from pg_class heap where heap.oid = t.heap_oid) as heap_has_row_security,
+       (select jsonb_object_agg(k.name, k.field_id) from thermocline.columns k where k.table_id = t.id) as field_ids
 from unnest(%(schemas)s::text[], %(names)s::text[]) with ordinality w(nsp, rel, n)
 cross join lateral (
-    select k.oid, s.nspname, k.relname, k.relkind, k.relrowsecurity, k.reltuples, k.relpages
+    select k.oid, s.nspname, k.relname, k.relkind, k.relrowsecurity, k.reltuples
     from pg_class k
     join pg_namespace s on s.oid = k.relnamespace
     where k.relname = w.rel
@@ -22,17 +24,18 @@ left join thermocline.cutline c on c.table_id = t.id
 order by w.n
 
 -- name: columns
-select a.attrelid::bigint, a.attname::text, a.attnum::int, a.atttypid::bigint, a.atttypmod,
+select a.attrelid::bigint as relation_oid, a.attname::text as name, a.attnum::int as position,
+       a.atttypid::bigint as type_oid, a.atttypmod as type_modifier,
        coalesce(case when l.collname = 'default'
                      then (select case coalesce(to_jsonb(d) ->> 'datlocprovider', 'c')
                                       when 'c' then d.datcollate in ('C', 'POSIX')
                                       when 'b' then true
                                       else false end
                            from pg_database d where d.datname = current_database())
-                     else n.nspname = 'pg_catalog' and l.collname in ('C', 'POSIX', 'ucs_basic') end, true),
-       coalesce(l.collisdeterministic, true),
-       coalesce(nullif(a.attcollation, 0), 100)::bigint,
-       has_column_privilege(%(role)s::name, a.attrelid, a.attnum, 'select')
+                     else n.nspname = 'pg_catalog' and l.collname in ('C', 'POSIX', 'ucs_basic') end, true) as is_c,
+       coalesce(l.collisdeterministic, true) as is_deterministic,
+       coalesce(nullif(a.attcollation, 0), 100)::bigint as collation,
+       has_column_privilege(%(role)s::name, a.attrelid, a.attnum, 'select') as is_readable
 from pg_attribute a
 left join pg_collation l on l.oid = a.attcollation
 left join pg_namespace n on n.oid = l.collnamespace
@@ -41,12 +44,17 @@ order by a.attrelid, a.attnum
 
 -- name: shadowed
 select exists (select 1 from pg_proc p join pg_namespace s on s.oid = p.pronamespace
-               where p.proname = any(%(functions)s::text[]) and s.nspname = any(%(path)s::text[]) and s.nspname <> 'pg_catalog'
+               where p.proname = any(%(functions)s::text[])
+                 and s.nspname = any(%(path)s::text[])
+                 and s.nspname <> 'pg_catalog'
                  and p.proargtypes::oid[] <@ %(types)s::oid[])
     or exists (select 1 from pg_operator o join pg_namespace s on s.oid = o.oprnamespace
                where s.nspname = any(%(path)s::text[]) and s.nspname <> 'pg_catalog'
-                 and o.oprleft = any(%(types)s::oid[]) and o.oprright = any(%(types)s::oid[]))
+                 and o.oprleft = any(%(types)s::oid[]) and o.oprright = any(%(types)s::oid[])) as is_shadowed
 
 -- name: default_is_c
-select case coalesce(to_jsonb(d) ->> 'datlocprovider', 'c') when 'c' then d.datcollate in ('C', 'POSIX') when 'b' then true else false end
+select case coalesce(to_jsonb(d) ->> 'datlocprovider', 'c')
+           when 'c' then d.datcollate in ('C', 'POSIX')
+           when 'b' then true
+           else false end as is_c
 from pg_database d where d.datname = current_database()

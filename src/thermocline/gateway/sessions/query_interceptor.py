@@ -253,16 +253,16 @@ class QueryInterceptor:
                 await waking
 
     async def _execute(self, statement: ClientStatement, described: DescribedStatement) -> bytes:
-        facts = described.request.session
-        decline = partial(LeftToPostgres, client_responses=described.client_responses, engine=facts.engine)
-        if facts.engine not in _ENGINES:
-            raise WholeQueryRefused(f"thermocline.engine is {facts.engine!r}; it may be auto, duckdb or postgres.")
-        if facts.engine == "postgres":
+        session = described.request.session
+        decline = partial(LeftToPostgres, client_responses=described.client_responses, engine=session.engine)
+        if session.engine not in _ENGINES:
+            raise WholeQueryRefused(f"thermocline.engine is {session.engine!r}; it may be auto, duckdb or postgres.")
+        if session.engine == "postgres":
             raise decline("thermocline.engine is postgres")
         if described.description is None:
             raise decline("the statement returns no rows", silent=True)
-        if self._link.status == "T" and facts.isolation == "repeatable read":
-            if self._link.has_savepoint or facts.has_written:
+        if self._link.status == "T" and session.isolation == "repeatable read":
+            if self._link.has_savepoint or session.has_written:
                 raise decline("the transaction has savepoints or has written")
             described = replace(described, request=replace(described.request, snapshot=await self._export_snapshot()))
         answer = WholeQuery(self._queries, described.request)
@@ -389,16 +389,16 @@ def _parse_described(
     rows = [decode_data_row(frame) for frame in rest if frame.tag == b"D"]
     description = next((frame for frame in rest if frame.tag == b"T"), None)
     oids = next((decode_parameter_oids(frame) for frame in rest if frame.tag == b"t"), ())
-    facts = probe.parse_probe_row(rows[0])
-    if statement.name and facts.prepared_text != statement.text:
+    session = probe.parse_probe_row(rows[0])
+    if statement.name and session.prepared_text != statement.text:
         raise LeftToPostgres(
-            "the prepared statement has another text", client_responses=client_responses, engine=facts.engine
+            "the prepared statement has another text", client_responses=client_responses, engine=session.engine
         )
     columns = decode_row_description(description) if description is not None else ()
     request = WholeQueryRequest(
         candidate=statement.candidate,
-        session=facts,
-        parameters=_parse_bind(statement.bind, oids, client_responses, facts.engine),
+        session=session,
+        parameters=_parse_bind(statement.bind, oids, client_responses, session.engine),
         computed=tuple(probe.given_of(rows[1])) if statement.candidate.constants else (),
         column_oids=tuple(column.type_oid for column in columns),
         column_names=tuple(column.name for column in columns),

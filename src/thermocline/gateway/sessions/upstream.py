@@ -33,9 +33,9 @@ class PostgresEndpoint:
     tls: ssl.SSLContext | None
 
 
-def read_endpoint(directory: CatalogReader, dsn: str) -> PostgresEndpoint:
+def read_endpoint(catalog: CatalogReader, dsn: str) -> PostgresEndpoint:
     """Asks a connection of the gateway's own; blocks."""
-    with directory.connection() as conn:
+    with catalog.connection() as conn:
         encrypted = bool(conn.pgconn.ssl_in_use)
         return PostgresEndpoint(
             host=conn.info.host, port=conn.info.port, database=conn.info.dbname, tls=_tls(dsn) if encrypted else None

@@ -109,7 +109,7 @@ class MappedTable:
     """A lake table the gateway can answer for."""
 
     name: TableName
-    table: LakeTable
+    lake_table: LakeTable
     columns: Mapping[str, MappedColumn]
 
 

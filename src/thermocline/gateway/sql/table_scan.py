@@ -17,7 +17,7 @@ class TableScan:
     """One lake table of a statement: where it stands in the text, its snapshot, and what is provable of its
     condition."""
 
-    facts: MappedTable
+    mapped_table: MappedTable
     snapshot_id: int | None
     condition: tuple[Fragment, ...]
     bounds: tuple[Bound, ...]

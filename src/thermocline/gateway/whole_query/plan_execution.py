@@ -19,7 +19,7 @@ from thermocline.gateway.lake_arm.duckdb_batches import DuckDbBatches
 from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
 from thermocline.gateway.lake_arm.row_sources import Cancelled
 from thermocline.gateway.sql.fragments import Fragment, fill_template
-from thermocline.gateway.sql.query import tier_sql as assembly
+from thermocline.gateway.sql.query import tier_sql
 from thermocline.gateway.sql.query.grouping import GroupBy
 from thermocline.gateway.sql.query.query_plan import QueryPlan, UsedTable
 from thermocline.gateway.sql.query.sql_types import SqlType
@@ -111,21 +111,21 @@ class PlanExecution:
         sources = []
         for used in self._statement.used_tables:
             lake, delta = self._lake(used), self._delta(used)
-            rows = self._read(assembly.heap_rows(used))
+            rows = self._read(tier_sql.heap_rows(used))
             self.report.heap_rows += rows.num_rows
             self._keep(f"h{used.usage.number}", rows)
-            sources.append(assembly.render_source(used, lake, delta=delta, heap=True))
-        return assembly.render_whole(self._statement, sources)
+            sources.append(tier_sql.render_source(used, lake, delta=delta, heap=True))
+        return tier_sql.render_whole(self._statement, sources)
 
     def _divided(self, group_by: GroupBy) -> Fragment:
         """Postgres groups the heap's rows while DuckDB groups the lake's."""
         (used,) = self._statement.used_tables
         self.report.heap_by = "groups, computed by Postgres"
         _ = self._snapshot.name
-        heap = _Background(lambda: self._read(assembly.heap_groups(self._statement, group_by)))
+        heap = _Background(lambda: self._read(tier_sql.heap_groups(self._statement, group_by)))
         try:
             lake, delta = self._lake(used), self._delta(used)
-            text = assembly.render_lake_groups(group_by, used, lake, delta=delta)
+            text = tier_sql.render_lake_groups(group_by, used, lake, delta=delta)
             computing = DuckDbBatches(self._cursor, text, self._engine.turns)
             batches = list(computing)
             if batches:
@@ -136,7 +136,7 @@ class PlanExecution:
         table = pa.Table.from_batches(batches) if batches else self._no_groups(group_by)
         self._cursor.register("lk", table)
         self._cursor.register("hk", groups)
-        return assembly.render_combined(self._statement, group_by)
+        return tier_sql.render_combined(self._statement, group_by)
 
     def _no_groups(self, group_by: GroupBy) -> pa.Table:
         return pa.table(
@@ -146,25 +146,25 @@ class PlanExecution:
             }
         )
 
-    def _lake(self, used: UsedTable) -> assembly.LakeRows | None:
+    def _lake(self, used: UsedTable) -> tier_sql.LakeRows | None:
         tiers = used.table.tiers
         if tiers is None or tiers.s is None:
             return None
-        scan = assembly.lake_scan(used, tiers)
+        scan = tier_sql.lake_scan(used, tiers)
         plan = self._engine.plan(scan)
         if plan is None:
             return None
         self.report.files_read += len(plan.data)
         self.report.files_skipped += plan.files_skipped
         self.report.lake_bytes += sum(file.size_bytes for file in plan.data)
-        return assembly.LakeRows(rows=self._engine.source(plan, scan), plan=plan)
+        return tier_sql.LakeRows(rows=self._engine.source(plan, scan), plan=plan)
 
     def _delta(self, used: UsedTable) -> bool:
         """Whether corrections are pending; they are registered under the use's number."""
         tiers = used.table.tiers
-        if tiers is None or self._snapshot.ask(assembly.select_pending(tiers)) != [(True,)]:
+        if tiers is None or not self._snapshot.read_value(tier_sql.select_pending(tiers)):
             return False
-        rows = self._read(assembly.delta_rows(used, tiers))
+        rows = self._read(tier_sql.delta_rows(used, tiers))
         self.report.delta_rows += rows.num_rows
         self._keep(f"d{used.usage.number}", rows)
         return True

@@ -10,12 +10,13 @@ import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import adbc_driver_postgresql.dbapi as adbc
 import psycopg
 import pyarrow as pa
 from psycopg import sql
+from psycopg.rows import class_row, scalar_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from thermocline.errors import PostgresUnreachable
@@ -26,6 +27,8 @@ from thermocline.gateway.sql.query.heap_transfer import decode_transfer
 from thermocline.gateway.sql.query.sql_types import SqlType
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.runtime.pg import SESSION_SETTINGS
+
+RowT = TypeVar("RowT")
 
 _SETTINGS = {
     **SESSION_SETTINGS,
@@ -130,12 +133,17 @@ class PostgresSnapshot:
         self._lock = threading.Lock()
         self._stopped = False
 
-    def rows(self, query: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-        return self._open_connection().execute(query.encode(), values).fetchall()
+    def read_rows(self, row_class: type[RowT], query: str, values: dict[str, Any]) -> list[RowT]:
+        """The rows of a query, each as an instance of the class; columns are its fields by name."""
+        with self._open_connection().cursor(row_factory=class_row(row_class)) as cursor:
+            return cursor.execute(query.encode(), values).fetchall()
 
-    def ask(self, query: sql.Composable) -> list[tuple[Any, ...]]:
+    def read_value(self, query: str | sql.Composable, values: dict[str, Any] | None = None) -> Any:
+        """The one value of a query with one row."""
         conn = self._open_connection()
-        return conn.execute(query.as_string(conn).encode()).fetchall()
+        text = query if isinstance(query, str) else query.as_string(conn)
+        with conn.cursor(row_factory=scalar_row) as cursor:
+            return cursor.execute(text.encode(), values).fetchone()
 
     def result_types(self, query: str) -> tuple[int, ...]:
         """The types of a statement's columns, as Postgres describes it without running it."""
@@ -158,7 +166,7 @@ class PostgresSnapshot:
     def name(self) -> str:
         """Under which other connections may share it."""
         if self._name is None:
-            self._name = str(self.rows("select pg_export_snapshot()", {})[0][0])
+            self._name = str(self.read_value("select pg_export_snapshot()"))
         return self._name
 
     def read(

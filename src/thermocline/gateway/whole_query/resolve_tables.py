@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from thermocline.core.axis import KeyType
 from thermocline.core.modes.mode import mode_named
@@ -16,6 +16,7 @@ from thermocline.gateway.sql.query.sql_types import LAKE_TYPES, SqlType, column_
 from thermocline.gateway.sql.query.token_checks import SUPPORTED_FUNCTIONS
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.gateway.whole_query.postgres_snapshot import PostgresSnapshot
+from thermocline.lake.read.table_metadata import LakeField
 from thermocline.runtime.pg import load_queries
 
 QUERIES = load_queries("thermocline.gateway", "queries/resolve_tables.sql")
@@ -23,97 +24,157 @@ MAX_PLAIN_ROWS = 5_000_000
 _TYPES = (16, 17, 20, 21, 23, 25, 700, 701, 1043, 1082, 1083, 1114, 1184, 1700, 2950)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RelationRow:
+    """A row of the query `relations`; what follows `table_id` is null unless the relation is a seam."""
+
+    position: int
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    has_row_security: bool
+    estimated_rows: float
+    table_id: int | None
+    heap_schema: str
+    heap_name: str
+    delta_name: str
+    lake_namespace: str
+    lake_name: str
+    pk: list[str]
+    tier_key: str
+    key_type: str
+    mode: str
+    t: int
+    s: int | None
+    heap_has_row_security: bool | None
+    field_ids: dict[str, int]
+
+    @property
+    def table_name(self) -> TableName:
+        return TableName(self.schema, self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ColumnRow:
+    """A row of the query `columns`."""
+
+    relation_oid: int
+    name: str
+    position: int
+    type_oid: int
+    type_modifier: int
+    is_c: bool
+    is_deterministic: bool
+    collation: int
+    is_readable: bool
+
+
 def read_source_tables(
-    snapshot: PostgresSnapshot, role: Role, keys: Sequence[TableKey], directory: CatalogReader
+    snapshot: PostgresSnapshot, role: Role, keys: Sequence[TableKey], catalog: CatalogReader
 ) -> dict[TableKey, SourceTable] | None:
-    """The tables by their spelling; `None` when none of them spans, and then the statement is not ours."""
+    """The tables by their spelling; `None` when none of them spans, and then Postgres runs the statement."""
     schemas, names = [schema for schema, _ in keys], [name for _, name in keys]
     values = {"schemas": schemas, "names": names, "path": list(role.path), "role": role.name}
-    relations = {row[0] - 1: row for row in snapshot.rows(QUERIES["relations"], values)}
-    if not any(row[8] is not None for row in relations.values()):
+    relations = {row.position - 1: row for row in snapshot.read_rows(_RelationRow, QUERIES["relations"], values)}
+    if not any(row.table_id is not None for row in relations.values()):
         return None
     for at in range(len(keys)):
         if at not in relations:
             raise NotProvable(f"table {names[at]} is not found")
+    _check_search_path(snapshot, role)
+    columns: dict[int, list[_ColumnRow]] = {}
+    values = {"relations": [row.oid for row in relations.values()], "role": role.name}
+    for column in snapshot.read_rows(_ColumnRow, QUERIES["columns"], values):
+        columns.setdefault(column.relation_oid, []).append(column)
+    return {
+        key: _source_table(relations[at], columns.get(relations[at].oid, []), catalog) for at, key in enumerate(keys)
+    }
+
+
+def _check_search_path(snapshot: PostgresSnapshot, role: Role) -> None:
+    """Raises where a function or operator of the session's own schemas could shadow one of pg_catalog."""
     path = [name for name in role.path if not name.startswith("pg_temp")]
-    if path[:1] != ["pg_catalog"] or snapshot.rows(
-        QUERIES["shadowed"], {"functions": sorted(SUPPORTED_FUNCTIONS), "path": list(role.path), "types": list(_TYPES)}
-    ) != [(False,)]:
+    values = {"functions": sorted(SUPPORTED_FUNCTIONS), "path": list(role.path), "types": list(_TYPES)}
+    if path[:1] != ["pg_catalog"] or snapshot.read_value(QUERIES["shadowed"], values):
         raise NotProvable("functions or operators of the session's own may be meant")
-    columns: dict[int, list[tuple[Any, ...]]] = {}
-    for row in snapshot.rows(
-        QUERIES["columns"], {"relations": [row[1] for row in relations.values()], "role": role.name}
-    ):
-        columns.setdefault(row[0], []).append(row)
-    return {key: _source(relations[at], columns.get(relations[at][1], []), directory) for at, key in enumerate(keys)}
 
 
-def _source(row: tuple[Any, ...], columns: list[tuple[Any, ...]], directory: CatalogReader) -> SourceTable:
-    name = TableName(row[2], row[3])
-    if row[5] or row[20]:
+def _source_table(relation: _RelationRow, columns: list[_ColumnRow], catalog: CatalogReader) -> SourceTable:
+    name = relation.table_name
+    if relation.has_row_security or relation.heap_has_row_security:
         raise NotProvable(f"{name} has row-level security")
-    if row[8] is None:
-        if row[4] not in ("r", "p"):
-            raise NotProvable(f"{name} is neither a table nor a seam")
-        if row[6] * max(1, len(columns)) > MAX_PLAIN_ROWS * 10 or row[6] > MAX_PLAIN_ROWS:
-            raise NotProvable(f"{name} lies in Postgres alone, and is large")
-        return SourceTable(
-            name=name, heap=name, columns=_columns(columns, None), readable=_readable(columns), tiers=None
-        )
-    if not mode_named(row[17]).splits_reads_at_t:
-        raise NotProvable(f"{name} is of mode {row[17]}")
-    lake, s = TableName(row[12], row[13]), row[19]
-    facts = directory.facts(lake)
-    if (s is not None and not facts.table.has_snapshot(s)) or not _has_field_ids(facts, row[21]):
-        facts = directory.read_facts(lake)
-    if not _has_field_ids(facts, row[21]):
-        raise NotProvable(f"the lake of {name} has yet to follow a change of its columns")
+    readable = frozenset(column.name for column in columns if column.is_readable)
+    if relation.table_id is None:
+        _check_plain_table(relation, len(columns))
+        return SourceTable(name=name, heap=name, columns=_columns(columns, None), readable=readable, tiers=None)
+    if not mode_named(relation.mode).splits_reads_at_t:
+        raise NotProvable(f"{name} is of mode {relation.mode}")
+    lake = _read_lake(relation, catalog)
     tiers = Tiers(
-        t=row[18],
-        s=s,
-        tier_key=row[15],
-        key_type=KeyType(row[16]),
-        pk=tuple(row[14]),
-        delta=TableName("thermocline_delta", row[11]),
-        facts=facts,
+        t=relation.t,
+        s=relation.s,
+        tier_key=relation.tier_key,
+        key_type=KeyType(relation.key_type),
+        pk=tuple(relation.pk),
+        delta=TableName("thermocline_delta", relation.delta_name),
+        mapped_table=lake,
     )
-    return SourceTable(
-        name=name,
-        heap=TableName(row[9], row[10]),
-        columns=_columns(columns, facts),
-        readable=_readable(columns),
-        tiers=tiers,
+    heap = TableName(relation.heap_schema, relation.heap_name)
+    return SourceTable(name=name, heap=heap, columns=_columns(columns, lake), readable=readable, tiers=tiers)
+
+
+def _check_plain_table(relation: _RelationRow, column_count: int) -> None:
+    """Raises for what is no table, and for a table that is too large to be copied into DuckDB."""
+    if relation.kind not in ("r", "p"):
+        raise NotProvable(f"{relation.table_name} is neither a table nor a seam")
+    rows = relation.estimated_rows
+    if rows * max(1, column_count) > MAX_PLAIN_ROWS * 10 or rows > MAX_PLAIN_ROWS:
+        raise NotProvable(f"{relation.table_name} lies in Postgres alone, and is large")
+
+
+def _read_lake(relation: _RelationRow, catalog: CatalogReader) -> MappedTable:
+    """The lake table at the published snapshot; read again where the cached metadata is older."""
+    lake = TableName(relation.lake_namespace, relation.lake_name)
+    mapped_table = catalog.cached_table(lake)
+    is_old = relation.s is not None and not mapped_table.lake_table.has_snapshot(relation.s)
+    if is_old or not _has_field_ids(mapped_table, relation.field_ids):
+        mapped_table = catalog.read_table(lake)
+    if not _has_field_ids(mapped_table, relation.field_ids):
+        raise NotProvable(f"the lake of {relation.table_name} has yet to follow a change of its columns")
+    return mapped_table
+
+
+def _has_field_ids(mapped_table: MappedTable, field_ids: dict[str, int]) -> bool:
+    """Whether each column name has the field id it was registered with: a name may be reused, a field id is not."""
+    held = {field.name: field.field_id for field in mapped_table.lake_table.fields}
+    return all(held.get(column) == field_id for column, field_id in field_ids.items())
+
+
+def _columns(columns: list[_ColumnRow], mapped_table: MappedTable | None) -> dict[str, SourceColumn]:
+    return {column.name: _source_column(column, mapped_table) for column in columns}
+
+
+def _source_column(column: _ColumnRow, mapped_table: MappedTable | None) -> SourceColumn:
+    sql_type = column_sql_type(
+        column.type_oid,
+        column.type_modifier,
+        is_c=column.is_c,
+        is_deterministic=column.is_deterministic,
+        collation=column.collation,
+    )
+    if mapped_table is None:
+        return SourceColumn(name=column.name, position=column.position, sql_type=sql_type, field=None)
+    mapped = mapped_table.columns.get(column.name)
+    field = mapped.field if mapped is not None else None
+    is_native = sql_type is not None and field is not None and _is_held_natively(sql_type, field)
+    return SourceColumn(
+        name=column.name, position=column.position, sql_type=sql_type if is_native else None, field=field
     )
 
 
-def _has_field_ids(facts: MappedTable, numbers: dict[str, int]) -> bool:
-    """Whether every column is, under its name, the field it was registered as: names change hands, numbers never do."""
-    held = {field.name: field.field_id for field in facts.table.fields}
-    return all(held.get(column) == number for column, number in numbers.items())
-
-
-def _readable(columns: list[tuple[Any, ...]]) -> frozenset[str]:
-    return frozenset(row[1] for row in columns if row[8])
-
-
-def _columns(rows: list[tuple[Any, ...]], facts: MappedTable | None) -> dict[str, SourceColumn]:
-    return {row[1]: _column(row, facts) for row in rows}
-
-
-def _column(row: tuple[Any, ...], facts: MappedTable | None) -> SourceColumn:
-    _, name, position, oid, modifier, is_c, is_deterministic, collation, _ = row
-    sql_type = column_sql_type(oid, modifier, is_c=is_c, is_deterministic=is_deterministic, collation=collation)
-    if facts is None:
-        return SourceColumn(name=name, position=position, sql_type=sql_type, field=None)
-    known = facts.columns.get(name)
-    field = known.field if known is not None else None
-    if sql_type is None or field is None or not _is_held_natively(sql_type, field.kind, field.precision, field.scale):
-        return SourceColumn(name=name, position=position, sql_type=None, field=field)
-    return SourceColumn(name=name, position=position, sql_type=sql_type, field=field)
-
-
-def _is_held_natively(sql_type: SqlType, lake: str, precision: int, scale: int) -> bool:
-    """Whether the lake holds the column natively, with the same digits."""
+def _is_held_natively(sql_type: SqlType, field: LakeField) -> bool:
+    """Whether the lake holds the column in the type's own lake type, with the same digits."""
     if sql_type.family == "numeric":
-        return lake == "decimal" and (precision, scale) == (sql_type.precision, sql_type.scale)
-    return LAKE_TYPES[sql_type.family] == lake or (sql_type.family == "int8" and lake == "int")
+        return field.kind == "decimal" and (field.precision, field.scale) == (sql_type.precision, sql_type.scale)
+    return LAKE_TYPES[sql_type.family] == field.kind or (sql_type.family == "int8" and field.kind == "int")

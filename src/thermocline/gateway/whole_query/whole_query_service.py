@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import psycopg
 import pyarrow as pa
+from psycopg.rows import scalar_row
 
 from thermocline.errors import PostgresUnreachable, ThermoclineError
 from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
@@ -52,10 +53,10 @@ class WholeQueryRequest:
 class WholeQueryService:
     """What all sessions share."""
 
-    def __init__(self, dsn: str, engine: DuckDbEngine, directory: CatalogReader, *, at_once: int) -> None:
+    def __init__(self, dsn: str, engine: DuckDbEngine, catalog: CatalogReader, *, at_once: int) -> None:
         self.snapshots = SnapshotPool(dsn, at_once=at_once)
         self.engine = engine
-        self.directory = directory
+        self.catalog = catalog
         self._names: frozenset[str] = frozenset()
         self._asked_at = float("-inf")
         self._text_is_c: bool | None = None
@@ -69,16 +70,16 @@ class WholeQueryService:
     def text_is_c(self, snapshot: PostgresSnapshot) -> bool:
         """Whether the database's own collation, which never changes, orders text by its bytes."""
         if self._text_is_c is None:
-            self._text_is_c = snapshot.rows(QUERIES["default_is_c"], {}) == [(True,)]
+            self._text_is_c = bool(snapshot.read_value(QUERIES["default_is_c"]))
         return self._text_is_c
 
     def spanning_names(self) -> frozenset[str]:
         """The names of the tables that span, as of a few seconds ago; where the catalog is missing, none do."""
         if time.monotonic() - self._asked_at > _FRESH_SECONDS:
             try:
-                with self.directory.connection() as conn:
-                    rows = conn.execute(QUERIES["spanning_names"].encode()).fetchall()
-                self._names = frozenset(str(row[0]).lower() for row in rows)
+                with self.catalog.connection() as conn, conn.cursor(row_factory=scalar_row) as cursor:
+                    names = cursor.execute(QUERIES["spanning_names"].encode()).fetchall()
+                self._names = frozenset(str(name).lower() for name in names)
             except (psycopg.Error, PostgresUnreachable):
                 self._names = frozenset()
             self._asked_at = time.monotonic()
@@ -170,7 +171,7 @@ class WholeQuery:
         self.statement = tree
         self._check_types(tree)
         self._run = PlanExecution(
-            queries.engine, self._snapshot, tree, heap_limit_bytes=queries.directory.candidate_limit_bytes
+            queries.engine, self._snapshot, tree, heap_limit_bytes=queries.catalog.candidate_limit_bytes
         )
 
     def _check_types(self, statement: QueryPlan) -> None:
@@ -203,7 +204,7 @@ def plan_spanning_query(snapshot: PostgresSnapshot, asked: WholeQueryRequest, qu
     """The statement over the tables as the snapshot has them."""
     tree = check_statement(asked.candidate.tree)
     keys = list(dict.fromkeys(key_of(node) for node in table_nodes(tree)))
-    tables = read_source_tables(snapshot, asked.session.role, keys, queries.directory)
+    tables = read_source_tables(snapshot, asked.session.role, keys, queries.catalog)
     if tables is None:
         raise NotSpanning
     if (reason := asked.candidate.unsupported_reason or asked.session.why_not_here()) is not None:

@@ -73,14 +73,14 @@ class Operands:
         node = strip_parentheses(node)
         inner = strip_parentheses(node.this) if isinstance(node, exp.Cast) else None
         if isinstance(node, exp.Cast) and isinstance(inner, exp.Column):
-            facts = self._column(inner)
+            mapped_table = self._column(inner)
             kind = node.to
             plain = (
                 isinstance(kind, exp.DataType)
                 and kind.this in (exp.DType.TEXT, exp.DType.VARCHAR)
                 and not kind.expressions
             )
-            return facts if plain and facts.field.kind == "string" and facts.equality else None
+            return mapped_table if plain and mapped_table.field.kind == "string" and mapped_table.equality else None
         return self._column(node) if isinstance(node, exp.Column) else None
 
     def constant(self, node: exp.Expr) -> Constant | None:

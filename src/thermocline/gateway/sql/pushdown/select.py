@@ -105,8 +105,8 @@ def plan_select(
     tables = list(tree.find_all(exp.Table))
     if not tables:
         raise StatementRefused("The statement reads no lake table.")
-    facts = {id(table): parse_probe_row(_table_name(table)) for table in tables}
-    scans = tuple(_plan_table(table, facts[id(table)], parameters, default_snapshot) for table in tables)
+    mapped_table = {id(table): parse_probe_row(_table_name(table)) for table in tables}
+    scans = tuple(_plan_table(table, mapped_table[id(table)], parameters, default_snapshot) for table in tables)
     try:
         if len(tables) != 1:
             raise NotProvable("more than one table")
@@ -115,7 +115,9 @@ def plan_select(
         return PostgresQuery(sql=sql, scans=scans, reason=str(why))
 
 
-def _scope(table: exp.Table, facts: MappedTable, parameters: Sequence[Constant], *, qualified_only: bool) -> Operands:
+def _scope(
+    table: exp.Table, mapped_table: MappedTable, parameters: Sequence[Constant], *, qualified_only: bool
+) -> Operands:
     alias = table.args.get("alias")
     known_as = fold_identifier(alias.this) if alias and alias.this else fold_identifier(table.this)
 
@@ -126,16 +128,16 @@ def _scope(table: exp.Table, facts: MappedTable, parameters: Sequence[Constant],
         if (qualifier is None and qualified_only) or (qualifier is not None and fold_identifier(qualifier) != known_as):
             raise NotProvable("column of another table")
         name = fold_identifier(node.this)
-        if name not in facts.columns:
+        if name not in mapped_table.columns:
             raise NotProvable(f"column {name} is not a lake column")
-        return facts.columns[name]
+        return mapped_table.columns[name]
 
     return Operands(column, parameters)
 
 
 def _plan_table(
     table: exp.Table,
-    facts: MappedTable,
+    mapped_table: MappedTable,
     parameters: Sequence[Constant],
     default_snapshot: Callable[[TableName], int | None] | None,
 ) -> TableScan:
@@ -143,7 +145,7 @@ def _plan_table(
     if select is None:
         raise StatementRefused
     alone = len(list(select.find_all(exp.Table))) == 1
-    scope = _scope(table, facts, parameters, qualified_only=not alone)
+    scope = _scope(table, mapped_table, parameters, qualified_only=not alone)
     condition: list[Fragment] = []
     bounds: list[Bound] = []
     snapshots: list[int | None] = []
@@ -161,12 +163,14 @@ def _plan_table(
             continue
     if not snapshots:
         if default_snapshot is None:
-            raise SnapshotNotNamed(f"A read of {facts.name} must say at which snapshot, by {SNAPSHOT_COLUMN} = ….")
-        snapshots.append(default_snapshot(facts.name))
+            raise SnapshotNotNamed(
+                f"A read of {mapped_table.name} must say at which snapshot, by {SNAPSHOT_COLUMN} = …."
+            )
+        snapshots.append(default_snapshot(mapped_table.name))
     start, end = _place(table)
     alias = table.args.get("alias")
     return TableScan(
-        facts=facts,
+        mapped_table=mapped_table,
         snapshot_id=snapshots[0] if len(set(snapshots)) == 1 else None,
         condition=tuple(condition),
         bounds=tuple(bounds),
@@ -243,7 +247,7 @@ def _belongs(column: exp.Column, table: exp.Table, *, alone: bool) -> bool:
 
 def _plan_lake_query(tree: exp.Select, table: exp.Table, scan: TableScan, parameters: Sequence[Constant]) -> LakeQuery:
     check_statement_nodes(tree)
-    scope = _scope(table, scan.facts, parameters, qualified_only=False)
+    scope = _scope(table, scan.mapped_table, parameters, qualified_only=False)
     where = tree.args.get("where")
     for part in split_conjuncts(where.this) if where else []:
         if not _snapshot(part, table, scope, alone=True)[0]:

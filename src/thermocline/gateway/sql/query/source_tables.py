@@ -24,7 +24,7 @@ class Tiers:
     key_type: KeyType
     pk: tuple[str, ...]
     delta: TableName
-    facts: MappedTable
+    mapped_table: MappedTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

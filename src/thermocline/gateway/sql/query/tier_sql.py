@@ -41,7 +41,9 @@ class LakeRows:
 def lake_scan(used: UsedTable, tiers: Tiers) -> TableScan:
     """The lake's part of a table, with the files that its bounds leave."""
     bounds = (*used.usage.bounds, _below_line(used, tiers))
-    return TableScan(facts=tiers.facts, snapshot_id=tiers.s, condition=(), bounds=bounds, start=0, end=0, alias=None)
+    return TableScan(
+        mapped_table=tiers.mapped_table, snapshot_id=tiers.s, condition=(), bounds=bounds, start=0, end=0, alias=None
+    )
 
 
 def _below_line(used: UsedTable, tiers: Tiers) -> Bound:
