@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from decimal import Context, Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
+from pyiceberg import conversions
+from pyiceberg.types import IcebergType
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local
 from tests.unit.parquet_samples import FILES, LONG, PREFIX, Group, array_of, facts_of, is_nan, schema_of, write_groups
 
@@ -327,6 +330,37 @@ def test_text_is_cut_at_a_character_and_the_upper_bound_is_raised_past_what_no_t
     assert upper_bound(text, ("\U0010ffff" * 20).encode(), 16) is None
     assert upper_bound(text, ("\U0010ffff" * 16).encode(), 16) == ("\U0010ffff" * 16).encode()
     assert (lower_bound(text, b"ab\xf0\x9f", 16), upper_bound(text, b"ab\xf0\x9f", 16)) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "theirs"),
+    [
+        ("boolean", 1, True),
+        ("int", -5, -5),
+        ("long", 2**40, 2**40),
+        ("date", -719_528, -719_528),
+        ("time", 86_399_999_999, 86_399_999_999),
+        ("timestamptz", -1, -1),
+        ("timestamp_ns", 2**62, 2**62),
+        ("float", 1.5, 1.5),
+        ("double", -1e300, -1e300),
+        ("decimal(38, 2)", -(10**37), Decimal(-(10**37)).scaleb(-2)),
+        ("decimal(9, 2)", 128, Decimal("1.28")),
+        ("decimal(9, 2)", -128, Decimal("-1.28")),
+        ("string", "häß\U0001f600".encode(), "häß\U0001f600"),
+        ("uuid", bytes(range(16)), bytes(range(16))),
+        ("fixed[3]", b"abc", b"abc"),
+        ("binary", b"\x00\xff", b"\x00\xff"),
+    ],
+)
+def test_a_bound_has_the_bytes_that_pyiceberg_writes(kind: str, value: Value, theirs: object) -> None:
+    column = parse_type(kind)
+    assert column is not None
+    with localcontext() as context:
+        context.prec = 60
+        wanted = conversions.to_bytes(IcebergType.model_validate(kind), theirs)
+    assert lower_bound(column, value, None) == upper_bound(column, value, None) == wanted
+    assert decode_bound(column, wanted) == value
 
 
 def test_binary_is_never_cut() -> None:
