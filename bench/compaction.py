@@ -27,7 +27,7 @@ from bench.figures import Figure, compare, within
 from bench.lake_place import Place, open_place, say
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
-from thermocline.lake.commit.exact_commit import load_table
+from thermocline.lake.commit.commit import load_table
 from thermocline.maintain.operations.compact import run_compact
 from thermocline.parquet.copy.byte_files import Pace, Register
 from thermocline.parquet.rewrite_task import BinResult, BinTask

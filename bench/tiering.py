@@ -31,7 +31,7 @@ from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
 from thermocline.lake.catalogs.jdbc import jdbc_url
 from thermocline.lake.catalogs.select import lake_catalog
-from thermocline.lake.commit.exact_commit import OpStamp, append_range, load_table
+from thermocline.lake.commit.commit import OpStamp, append_range, load_table
 from thermocline.runtime.pg import Endpoint, connect, read_endpoint
 from thermocline.runtime.postgres_server import PostgresServer, free_port
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges

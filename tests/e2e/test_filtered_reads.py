@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from thermocline.cli.main import app
 from thermocline.errors import NotConfirmed
-from thermocline.lake.commit import exact_commit as commit
-from thermocline.lake.commit.exact_commit import load_table
+from thermocline.lake.commit import commit
+from thermocline.lake.commit.commit import load_table
 
 TABLE = """
 create table {schema}.events (

@@ -19,7 +19,7 @@ from pyspark import TaskContext
 
 from thermocline.core.names import TableName
 from thermocline.lake.catalogs.select import lake_catalog
-from thermocline.lake.commit.exact_commit import OpStamp, append_range, load_table
+from thermocline.lake.commit.commit import OpStamp, append_range, load_table
 from thermocline.runtime.pg import connect, read_endpoint
 from thermocline.spark.jobs.copy import copy_partition
 from thermocline.spark.session import SparkPlan, spark_session

@@ -11,7 +11,7 @@ from typing import Any
 from tests.spark.lake_database import LakeDatabase
 
 from thermocline.core.names import TableName
-from thermocline.lake.commit.exact_commit import load_table
+from thermocline.lake.commit.commit import load_table
 from thermocline.spark.session import lake_identifier
 
 

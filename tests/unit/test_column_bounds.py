@@ -10,7 +10,7 @@ from contextlib import closing
 from decimal import Context, Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pytest
 from hypothesis import example, given, settings
 from pyiceberg import conversions
 from pyiceberg.types import IcebergType
+from pyiceberg.types import PrimitiveType as IcebergPrimitive
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local
 from tests.unit.parquet_samples import FILES, LONG, PREFIX, Group, array_of, facts_of, is_nan, schema_of, write_groups
 
@@ -353,12 +354,12 @@ def test_text_is_cut_at_a_character_and_the_upper_bound_is_raised_past_what_no_t
         ("binary", b"\x00\xff", b"\x00\xff"),
     ],
 )
-def test_a_bound_has_the_bytes_that_pyiceberg_writes(kind: str, value: Value, theirs: object) -> None:
-    column = parse_type(kind)
+def test_a_bound_has_the_bytes_that_pyiceberg_writes(kind: str, value: Value, theirs: Any) -> None:
+    column = parse_lake_type(kind)
     assert column is not None
     with localcontext() as context:
         context.prec = 60
-        wanted = conversions.to_bytes(IcebergType.model_validate(kind), theirs)
+        wanted = conversions.to_bytes(cast(IcebergPrimitive, IcebergType.model_validate(kind)), theirs)
     assert lower_bound(column, value, None) == upper_bound(column, value, None) == wanted
     assert decode_bound(column, wanted) == value
 

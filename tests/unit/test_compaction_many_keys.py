@@ -15,8 +15,8 @@ import pytest
 from tests.unit.bins import Bin, iceberg_schema, lake_field, read_back
 
 from thermocline.parquet.deletes.equality_deletes import passes_for, plan_keys
-from thermocline.parquet.encode.lake_schema import read_lake_schema
 from thermocline.parquet.rewrite_task import BinResult, BinTask, SortField
+from thermocline.parquet.values.lake_schema import read_lake_schema
 from thermocline.spark.kernels.compact_bin import run_bin
 
 _LIMIT_MIB = 512

@@ -21,12 +21,12 @@ from tests.unit.sort_values import DIRECTIONS, KINDS, VALUES, comparable, compar
 
 from thermocline.errors import LakeFileNotWritten, LakeInputUnreadable
 from thermocline.errors.maintenance import OutsideThePlan
-from thermocline.parquet.encode.prefetch import work_ahead
+from thermocline.parquet.decode.prefetch import work_ahead
 from thermocline.parquet.rewrite_task import OutputFile, SortField
 from thermocline.parquet.sort.check_order import check_in_order
 from thermocline.parquet.sort.row_order import Direction, row_order
 from thermocline.parquet.sort.space_filling_curves import bits_for
-from thermocline.parquet.sort.transforms import transformed
+from thermocline.parquet.values.transforms import transformed
 
 
 @st.composite

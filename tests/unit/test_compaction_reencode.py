@@ -22,12 +22,12 @@ from pyroaring import BitMap64
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back, read_by_duckdb
 
 from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
+from thermocline.parquet.decode import input_reader as reading
 from thermocline.parquet.deletes import equality_deletes as equality
 from thermocline.parquet.deletes.row_map import moved_rows, removed_positions
-from thermocline.parquet.encode import input_reader as reading
 from thermocline.parquet.encode import output_writer as writing
 from thermocline.parquet.rewrite_task import BinResult, DeleteSource
-from thermocline.parquet.sort import key_words
+from thermocline.parquet.values import key_words
 
 SCHEMA = pa.schema(
     [lake_field("id", pa.int64(), 1), lake_field("name", pa.string(), 2), lake_field("x", pa.float64(), 3)]

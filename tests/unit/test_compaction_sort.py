@@ -36,7 +36,7 @@ from thermocline.parquet.rewrite_task import BinResult, SortField
 from thermocline.parquet.sort import sort_bin as sorting
 from thermocline.parquet.sort.row_order import Direction, row_order
 from thermocline.parquet.sort.space_filling_curves import hilbert, z_order
-from thermocline.parquet.sort.transforms import transformed
+from thermocline.parquet.values.transforms import transformed
 
 SCHEMA = pa.schema(
     [

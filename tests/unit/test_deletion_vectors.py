@@ -12,7 +12,7 @@ import pytest
 from thermocline.core.maintenance.debt import deleted_rows
 from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, unneeded_deletes
 from thermocline.parquet.deletes.deletion_vectors import write_vectors
-from thermocline.parquet.deletes.read_positions import read_vector
+from thermocline.parquet.deletes.read_deleted_rows import read_vector
 from thermocline.parquet.rewrite_task import DeleteSource
 
 

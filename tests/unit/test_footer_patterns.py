@@ -18,8 +18,8 @@ from tests.unit.check_parquet import check_parquet
 from thermocline.parquet.copy.byte_files import Source
 from thermocline.parquet.footer import footer as footers
 from thermocline.parquet.footer.footer import Alike, Footer, read_footer
+from thermocline.parquet.footer.row_group_bytes import RowGroup
 from thermocline.parquet.footer.row_group_pattern import learn_pattern
-from thermocline.parquet.footer.row_groups import RowGroup
 from thermocline.parquet.thrift import compact_protocol as thrift
 
 SCHEMA = pa.schema(

@@ -19,10 +19,10 @@ from tests.unit.merge_samples import KINDS, make_column
 
 from thermocline.errors.maintenance import OutsideThePlan
 from thermocline.parquet.copy.byte_files import Source
-from thermocline.parquet.encode.lake_schema import read_lake_schema
 from thermocline.parquet.footer.file_schema import find_differences, read_elements
 from thermocline.parquet.footer.footer import Alike, read_footer
 from thermocline.parquet.values.column_checksums import no_rows, sum_columns
+from thermocline.parquet.values.lake_schema import read_lake_schema
 from thermocline.spark.kernels.check_outputs import check_replacement, sum_inputs
 from thermocline.spark.kernels.external_program import bin_to_json, output_names
 

@@ -17,12 +17,12 @@ from thermocline.core.plan.schema_change import iceberg_default
 from thermocline.core.policy.policy import Policy
 from thermocline.errors import LakeLayoutUnsupported
 from thermocline.errors.maintenance import FormatVersionUnsupported, SortOrderUnreadable
-from thermocline.lake.commit.exact_commit import LakeHead
+from thermocline.lake.commit.commit import LakeHead
 from thermocline.lake.read.table_files import TableFiles
 from thermocline.lake.read.table_metadata import FORMAT_VERSIONS, missing_property, read_lake_table
 from thermocline.maintain.context import PassContext
-from thermocline.parquet.encode.lake_schema import read_lake_schema
 from thermocline.parquet.rewrite_task import BinTask, DeleteSource, InputFile, SortField
+from thermocline.parquet.values.lake_schema import read_lake_schema
 
 NO_SORT_ORDER = "sort rewrite requires a table sort order"
 NO_SNAPSHOT = "no current snapshot"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thermocline.errors import LostRace
-from thermocline.lake.commit.exact_commit import LakeHead, OpStamp, commit_snapshot, find_op
+from thermocline.lake.commit.commit import LakeHead, OpStamp, commit_snapshot, find_op
 from thermocline.lake.commit.java_metrics import java_metrics
 from thermocline.lake.commit.java_values import java_class, list_of_longs
 from thermocline.lake.commit.rewrite_files import kept_summary

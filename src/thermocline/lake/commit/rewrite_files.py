@@ -18,7 +18,7 @@ from typing import Any
 from thermocline.core.maintenance.files import DataSeen, DeleteSeen
 from thermocline.core.metrics_modes import MetricsMode, current_schema, plan_metrics_modes
 from thermocline.errors import CommitInconsistent
-from thermocline.lake.commit.exact_commit import LakeHead, OpStamp, check_rows, commit_snapshot, find_op
+from thermocline.lake.commit.commit import LakeHead, OpStamp, check_rows, commit_snapshot, find_op
 from thermocline.lake.commit.java_metrics import java_metrics, read_bounds
 from thermocline.lake.commit.java_values import by_text, is_among, java_class, list_of_longs, text_of, those
 from thermocline.parquet.footer.metrics import (

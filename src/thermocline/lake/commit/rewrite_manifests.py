@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thermocline.errors import LostRace
-from thermocline.lake.commit.exact_commit import LakeHead, OpStamp, find_op, load_table
+from thermocline.lake.commit.commit import LakeHead, OpStamp, find_op, load_table
 from thermocline.lake.commit.java_values import is_among, text_of
 from thermocline.lake.commit.rewrite_files import kept_summary
 

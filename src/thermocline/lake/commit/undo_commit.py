@@ -8,7 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from thermocline.errors import CommitFailed, ForeignLakeCommit
-from thermocline.lake.commit.exact_commit import LakeHead, flushed, load_after_failure, lost_race, swap_metadata
+from thermocline.lake.commit.commit import LakeHead, flushed, load_after_failure, lost_race, swap_metadata
 from thermocline.lake.commit.java_values import set_of_longs
 
 

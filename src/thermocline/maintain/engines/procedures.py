@@ -18,14 +18,14 @@ from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.policy.policy import Policy
 from thermocline.core.policy.procedure_keys import find_not_honoured
 from thermocline.errors.maintenance import EngineUnsuitable
-from thermocline.lake.commit.added_files import read_added_files
-from thermocline.lake.commit.exact_commit import LakeHead, flushed, load_table
-from thermocline.lake.commit.procedures import (
+from thermocline.lake.commit.commit import LakeHead, flushed, load_table
+from thermocline.lake.commit.iceberg_actions import (
     Rewritten,
     rewrite_data_files,
     rewrite_manifests,
     rewrite_position_deletes,
 )
+from thermocline.lake.read.added_files import read_added_files
 from thermocline.lake.read.manifest_list import read_manifest_facts
 from thermocline.lake.read.table_metadata import has_missing
 from thermocline.maintain.context import PassContext

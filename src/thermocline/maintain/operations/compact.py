@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction, render_group
 from thermocline.core.maintenance.outcome import Outcome, Status
 from thermocline.errors import ThermoclineError
-from thermocline.lake.commit.exact_commit import LakeHead, load_table
+from thermocline.lake.commit.commit import LakeHead, load_table
 from thermocline.lake.commit.rewrite_files import measure, pick_data
 from thermocline.lake.read.table_files import TableFiles
 from thermocline.maintain.commit import settle_lake_ops

@@ -11,7 +11,7 @@ from thermocline.core.maintenance.files import DataSeen, DeleteSeen
 from thermocline.lake.commit.rewrite_files import NewDelete
 from thermocline.maintain.observe import delete_source
 from thermocline.parquet.deletes.deletion_vectors import VectorFile, write_vectors
-from thermocline.parquet.deletes.read_positions import read_vector
+from thermocline.parquet.deletes.read_deleted_rows import read_vector
 from thermocline.parquet.deletes.row_map import Positions
 
 

@@ -251,6 +251,6 @@ def _find_key_outside(
     """A tier key of the lake (metadata, snapshot, name, field) within [low, high) and in none of the ranges."""
     # The kernels take seconds to load, and a registration that takes up nothing needs none of them.
     from thermocline.ops.data_files import list_files
-    from thermocline.spark.kernels.lake_keys import find_key_outside
+    from thermocline.spark.kernels.tier_keys import find_key_outside
 
     return find_key_outside(list_files(*lake), lake[-1], low, high, ranges)

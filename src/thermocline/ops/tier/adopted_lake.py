@@ -16,7 +16,7 @@ from itertools import takewhile
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.observation import PartitionObservation
 from thermocline.core.plan.tier import TierPlan
-from thermocline.lake.commit.exact_commit import LakeHead
+from thermocline.lake.commit.commit import LakeHead
 from thermocline.ops.data_files import read_files
 from thermocline.parquet.deletes.position_deletes import DeleteFile
 from thermocline.parquet.values.row_checksum import RowSum
@@ -24,9 +24,9 @@ from thermocline.seam.exported_snapshot import ExportedSnapshot
 from thermocline.spark.jobs.copy import CopyResult, plan_block_ranges
 from thermocline.spark.jobs.expire import delete_rows
 from thermocline.spark.jobs.tasks import run_tasks
+from thermocline.spark.kernels.checksum_ranges import HeapSumTask, LakeSumTask, sum_rows
 from thermocline.spark.kernels.expire_rows import ExpireTask
 from thermocline.spark.kernels.fold_range import FileSeen
-from thermocline.spark.kernels.sum_ranges import HeapSumTask, LakeSumTask, sum_rows
 from thermocline.spark.kernels.verify_rows import LakeShape
 
 _DELETES_FROM = 90_000_000  # task numbers of the deletes, beyond those of any partition's copy

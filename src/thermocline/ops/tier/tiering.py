@@ -27,7 +27,7 @@ from thermocline.core.plan.jumps import render_cutline_jump
 from thermocline.core.plan.premake import plan_premake, render_premake
 from thermocline.core.plan.tier import TierPlan, plan_tiering, render_next, render_plan
 from thermocline.errors import ChecksumMismatch, LockNotGranted, PartitionGone, TryAgainError, UnrepresentableValue
-from thermocline.lake.commit.exact_commit import KeyRange, LakeHead, OpStamp, append_range, apply_row_delta, load_table
+from thermocline.lake.commit.commit import KeyRange, LakeHead, OpStamp, append_range, apply_row_delta, load_table
 from thermocline.ops.admin.pins import why_pinned
 from thermocline.ops.move_report import MoveReport
 from thermocline.ops.resolve import adopt_head, resolve_unfinished

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from thermocline.parquet.encode.lake_writer import not_written, open_location
-from thermocline.parquet.unreadable import damaged
+from thermocline.parquet.rewrite_errors import damaged
 from thermocline.runtime.file_io import flush_written, make_folder
 from thermocline.runtime.locations import without_file_scheme
 

@@ -33,9 +33,9 @@ from thermocline.parquet.footer.column_chunks import (
 from thermocline.parquet.footer.footer import MAGIC, Footer, render_footer
 from thermocline.parquet.footer.leaf_columns import DISPUTED, Column, Leaf
 from thermocline.parquet.footer.page_indexes import PagesMoved, merge_column_indexes, merge_offset_indexes
+from thermocline.parquet.rewrite_errors import damaged
 from thermocline.parquet.rewrite_task import BinResult, BinTask, OutputFile, RowMap
 from thermocline.parquet.thrift.structs import read_struct
-from thermocline.parquet.unreadable import damaged
 
 _DICTIONARY_PAGE = 2
 

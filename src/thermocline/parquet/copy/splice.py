@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from thermocline.errors import LakeInputUnreadable
 from thermocline.parquet.copy.byte_files import Pace, Register, Sink, Source
-from thermocline.parquet.encode.input_reader import naming
+from thermocline.parquet.decode.input_reader import naming
+from thermocline.parquet.decode.row_lineage import carries_lineage
 from thermocline.parquet.encode.lake_writer import open_location
-from thermocline.parquet.encode.row_lineage import carries_lineage
 from thermocline.parquet.footer.footer import (
     MAGIC,
     Alike,
@@ -29,9 +29,9 @@ from thermocline.parquet.footer.footer import (
     render_group,
 )
 from thermocline.parquet.footer.metrics import group_offset
-from thermocline.parquet.footer.row_groups import Place, RowGroup
+from thermocline.parquet.footer.row_group_bytes import Place, RowGroup
+from thermocline.parquet.rewrite_errors import damaged
 from thermocline.parquet.rewrite_task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
-from thermocline.parquet.unreadable import damaged
 
 _MAX_GROUPS = 32_767
 _MAX_FOOTER_BYTES = 64 << 20

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thermocline.parquet.copy.byte_files import Pace
-from thermocline.parquet.encode.input_reader import batches_of, open_parquet
-from thermocline.parquet.encode.lake_schema import LakeSchema, default_scalar
-from thermocline.parquet.encode.projection import constant_array, find_field, value_at, with_mapped_ids
+from thermocline.parquet.decode.input_reader import batches_of, open_parquet
+from thermocline.parquet.decode.projection import constant_array, find_field, value_at, with_mapped_ids
+from thermocline.parquet.rewrite_errors import damaged
 from thermocline.parquet.rewrite_task import BinTask
-from thermocline.parquet.sort.key_words import (
+from thermocline.parquet.values.key_words import (
     Mask,
     Words,
     as_bytes,
@@ -32,7 +32,7 @@ from thermocline.parquet.sort.key_words import (
     null_mask,
     words_of,
 )
-from thermocline.parquet.unreadable import damaged
+from thermocline.parquet.values.lake_schema import LakeSchema, default_scalar
 
 Levels = npt.NDArray[np.int32]
 _EXACT_BYTES, _ENTRY_BYTES = 25, 40

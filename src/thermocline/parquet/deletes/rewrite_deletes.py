@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from thermocline.parquet.copy.byte_files import Pace, Register
+from thermocline.parquet.decode.input_reader import InputReader, batches_of, open_parquet
+from thermocline.parquet.decode.projection import find_field
 from thermocline.parquet.deletes.deletion_vectors import VectorFile, write_vectors
 from thermocline.parquet.deletes.equality_deletes import (
     KeyPlan,
@@ -22,12 +24,10 @@ from thermocline.parquet.deletes.equality_deletes import (
     read_key_set,
 )
 from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, write_deletes
-from thermocline.parquet.deletes.read_positions import read_positions
+from thermocline.parquet.deletes.read_deleted_rows import read_positions
 from thermocline.parquet.deletes.row_map import Positions
-from thermocline.parquet.encode.input_reader import InputReader, batches_of, open_parquet
-from thermocline.parquet.encode.lake_schema import read_lake_schema
-from thermocline.parquet.encode.projection import find_field
 from thermocline.parquet.rewrite_task import BinTask
+from thermocline.parquet.values.lake_schema import read_lake_schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

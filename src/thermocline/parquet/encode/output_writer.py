@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from thermocline.errors import RewriteUnsupported
 from thermocline.parquet.copy.byte_files import Pace, Register
 from thermocline.parquet.copy.splice import check_output, output_path
-from thermocline.parquet.encode.lake_schema import LakeField, LakeSchema
 from thermocline.parquet.encode.lake_writer import not_written, open_location, statistics_columns
 from thermocline.parquet.footer.float_metrics import FloatFacts
 from thermocline.parquet.rewrite_task import BinTask, OutputFile
+from thermocline.parquet.values.lake_schema import LakeField, LakeSchema
 from thermocline.runtime.file_io import flush_written, make_folder
 
 ROW_GROUP_BYTES = 64 << 20

@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from thermocline.parquet.copy.byte_files import Pace, Register
+from thermocline.parquet.decode.input_reader import InputReader
+from thermocline.parquet.decode.live_rows import Kept, RowFilter, read_kept
+from thermocline.parquet.decode.prefetch import work_ahead
+from thermocline.parquet.decode.row_lineage import ROW_ID, written_schema
 from thermocline.parquet.deletes.equality_deletes import KeyPlan, plan_keys
-from thermocline.parquet.deletes.live_rows import Kept, RowFilter, read_kept
 from thermocline.parquet.deletes.row_map import Positions, packed_positions
-from thermocline.parquet.encode.input_reader import InputReader
-from thermocline.parquet.encode.lake_schema import LakeSchema
 from thermocline.parquet.encode.memory_pool import choose_pool
 from thermocline.parquet.encode.output_writer import OutputWriter, dictionary_columns
-from thermocline.parquet.encode.prefetch import work_ahead
-from thermocline.parquet.encode.row_lineage import ROW_ID, written_schema
 from thermocline.parquet.rewrite_task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
+from thermocline.parquet.values.lake_schema import LakeSchema
 
 _SAMPLE_ROWS, _SAMPLE_FILES = 20_000, 4
 _AHEAD_BYTES, _AHEAD_OF_KEYS_BYTES = 64 << 20, 32 << 20

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from thermocline.parquet.footer.chunk_statistics import Statistics, merge_statistics, read_statistics
 from thermocline.parquet.footer.footer import render_group
 from thermocline.parquet.footer.leaf_columns import Leaf
-from thermocline.parquet.footer.row_groups import RowGroup
+from thermocline.parquet.footer.row_group_bytes import RowGroup
 from thermocline.parquet.thrift import compact_protocol as thrift
 from thermocline.parquet.thrift.structs import Fields, Part, listing, read_struct, render_struct, structure, whole
 

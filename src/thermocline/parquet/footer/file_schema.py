@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from thermocline.parquet.encode.lake_schema import LakeField, LakeSchema
 from thermocline.parquet.footer.leaf_columns import Physical
 from thermocline.parquet.thrift import compact_protocol as thrift
 from thermocline.parquet.thrift.structs import Fields, read_struct
+from thermocline.parquet.values.lake_schema import LakeField, LakeSchema
 
 _REPEATED = 2
 _STRING, _MAP, _LIST, _DECIMAL, _DATE, _TIME, _TIMESTAMP, _INTEGER, _UUID = 1, 2, 3, 5, 6, 7, 8, 10, 14

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from thermocline.parquet.copy.byte_files import Source
+from thermocline.parquet.footer.row_group_bytes import Chunk, Place, RowGroup
 from thermocline.parquet.footer.row_group_pattern import GroupPattern, learn_pattern
-from thermocline.parquet.footer.row_groups import Chunk, Place, RowGroup
+from thermocline.parquet.rewrite_errors import damaged, not_parquet
 from thermocline.parquet.thrift import compact_protocol as thrift
-from thermocline.parquet.unreadable import damaged, not_parquet
 
 MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from thermocline.parquet.footer.row_groups import Chunk, Place, RowGroup
+from thermocline.parquet.footer.row_group_bytes import Chunk, Place, RowGroup
 from thermocline.parquet.thrift import compact_protocol as thrift
 
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from thermocline.errors.maintenance import OutsideThePlan
 from thermocline.parquet.copy.byte_files import Pace
-from thermocline.parquet.encode.input_reader import InputReader
-from thermocline.parquet.encode.lake_schema import read_lake_schema
+from thermocline.parquet.decode.input_reader import InputReader
 from thermocline.parquet.rewrite_task import BinTask, InputFile, OutputFile
 from thermocline.parquet.sort.external_sort import one_piece
 from thermocline.parquet.sort.sort_bin import plan_sort
+from thermocline.parquet.values.lake_schema import read_lake_schema
 
 
 def check_in_order(task: BinTask, outputs: Sequence[OutputFile], pace: Pace) -> None:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thermocline.parquet.sort.key_words import as_bytes, is_exact, null_mask
 from thermocline.parquet.sort.row_order import Direction, row_words, value_words
+from thermocline.parquet.values.key_words import as_bytes, is_exact, null_mask
 
 Numbers = npt.NDArray[np.uint16]
 Places = npt.NDArray[np.int64]

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from thermocline.parquet.copy.byte_files import Pace
-from thermocline.parquet.encode.input_reader import InputReader, batches_of, open_parquet
-from thermocline.parquet.encode.lake_schema import LakeField
-from thermocline.parquet.encode.projection import FieldPath
+from thermocline.parquet.decode.input_reader import InputReader, batches_of, open_parquet
+from thermocline.parquet.decode.projection import FieldPath
 from thermocline.parquet.rewrite_task import BinTask, InputFile
+from thermocline.parquet.values.lake_schema import LakeField
 
 _SAMPLE_ROWS = 1 << 16
 _FEWEST_GROUPS = 64

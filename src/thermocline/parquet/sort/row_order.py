@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thermocline.parquet.sort.key_words import Mask, Words, null_mask
+from thermocline.parquet.values.key_words import Mask, Words, null_mask
 
 Order = npt.NDArray[np.int64]
 _SIGN = np.uint64(1 << 63)

@@ -10,15 +10,14 @@ import pyarrow as pa
 
 from thermocline.errors import RewriteUnsupported
 from thermocline.parquet.copy.byte_files import Pace, Register
+from thermocline.parquet.decode.input_reader import InputReader
+from thermocline.parquet.decode.live_rows import RowFilter, read_kept
+from thermocline.parquet.decode.prefetch import work_ahead
+from thermocline.parquet.decode.projection import FieldPath, find_field, value_at
+from thermocline.parquet.decode.row_lineage import written_schema
 from thermocline.parquet.deletes.equality_deletes import plan_keys
-from thermocline.parquet.deletes.live_rows import RowFilter, read_kept
-from thermocline.parquet.encode.input_reader import InputReader
-from thermocline.parquet.encode.lake_schema import LakeField, LakeSchema
 from thermocline.parquet.encode.output_writer import OutputWriter
-from thermocline.parquet.encode.prefetch import work_ahead
-from thermocline.parquet.encode.projection import FieldPath, find_field, value_at
 from thermocline.parquet.encode.reencode import bin_result, open_reader, output_schema
-from thermocline.parquet.encode.row_lineage import written_schema
 from thermocline.parquet.rewrite_task import BinResult, BinTask
 from thermocline.parquet.sort.external_sort import KeyColumns
 from thermocline.parquet.sort.key_ranges import plan_ranges
@@ -26,7 +25,8 @@ from thermocline.parquet.sort.key_sample import FieldWay, read_sample
 from thermocline.parquet.sort.range_sort import RangeSort, ranges_for
 from thermocline.parquet.sort.row_order import Direction
 from thermocline.parquet.sort.space_filling_curves import ColumnRanks, bits_for, column_ranks, hilbert, z_order
-from thermocline.parquet.sort.transforms import transformed
+from thermocline.parquet.values.lake_schema import LakeField, LakeSchema
+from thermocline.parquet.values.transforms import transformed
 
 _AHEAD_SHARE = 0.08
 _BATCH_BYTES = (64 << 10, 4 << 20)

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thermocline.parquet.sort.key_words import Words, null_mask
 from thermocline.parquet.sort.row_order import value_words
+from thermocline.parquet.values.key_words import Words, null_mask
 
 _MOST_VALUES = 1 << 13
 """Kept of each column's sample: few enough to stay near the processor, and far more than there are row groups to tell

@@ -22,15 +22,15 @@ from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
 from thermocline.errors.maintenance import OutsideThePlan
 from thermocline.parquet.copy.byte_files import Pace, Source
 from thermocline.parquet.copy.splice import check_output
+from thermocline.parquet.decode.input_reader import InputReader, batches_of, open_parquet
+from thermocline.parquet.decode.live_rows import RowFilter, read_kept
+from thermocline.parquet.decode.projection import FieldPath, value_at
 from thermocline.parquet.deletes.equality_deletes import plan_keys
-from thermocline.parquet.deletes.live_rows import RowFilter, read_kept
-from thermocline.parquet.encode.input_reader import InputReader, batches_of, open_parquet
-from thermocline.parquet.encode.lake_schema import LakeSchema, read_lake_schema
-from thermocline.parquet.encode.projection import FieldPath, value_at
 from thermocline.parquet.footer.file_schema import Element, find_differences, read_elements
 from thermocline.parquet.footer.footer import Alike, read_footer
 from thermocline.parquet.rewrite_task import BinTask, OutputFile
 from thermocline.parquet.values.column_checksums import ColumnSums, no_rows, sum_columns
+from thermocline.parquet.values.lake_schema import LakeSchema, read_lake_schema
 from thermocline.runtime.file_io import flush_written, open_location
 
 _REPEATED = 2

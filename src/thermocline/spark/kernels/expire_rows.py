@@ -19,7 +19,7 @@ from thermocline.parquet.values.partition_values import LakePartition, Partition
 from thermocline.runtime.pg import connect
 from thermocline.spark.kernels.copy_partition import COMPRESSION_LEVEL, registrar
 from thermocline.spark.kernels.fold_range import FileSeen
-from thermocline.spark.kernels.lake_keys import read_keys
+from thermocline.spark.kernels.tier_keys import read_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

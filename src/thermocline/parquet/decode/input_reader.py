@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 
 from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
 from thermocline.parquet.copy.byte_files import Pace
-from thermocline.parquet.encode.lake_schema import LakeSchema
+from thermocline.parquet.decode.projection import Projection, plan_projection, with_mapped_ids
 from thermocline.parquet.encode.lake_writer import open_location
-from thermocline.parquet.encode.projection import Projection, plan_projection, with_mapped_ids
 from thermocline.parquet.footer.dictionary_columns import dictionary_columns
+from thermocline.parquet.rewrite_errors import damaged, not_parquet
 from thermocline.parquet.rewrite_task import BinTask, InputFile
-from thermocline.parquet.unreadable import damaged, not_parquet
+from thermocline.parquet.values.lake_schema import LakeSchema
 
 _BUFFER_BYTES = 1 << 20
 _WHOLE_BYTES = 16 << 20

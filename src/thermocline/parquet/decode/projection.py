@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
-from thermocline.parquet.encode.lake_schema import FIELD_ID, LakeField, LakeSchema, default_scalar
+from thermocline.parquet.values.lake_schema import FIELD_ID, LakeField, LakeSchema, default_scalar
 
 Convert = Callable[[pa.Array], pa.Array]
 FieldPath = tuple[int, ...]

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from thermocline.parquet.copy.byte_files import Pace, Source
+from thermocline.parquet.decode.input_reader import batches_of, open_parquet
+from thermocline.parquet.decode.projection import field_id_of
 from thermocline.parquet.deletes.deletion_vectors import VECTOR_MAGIC
 from thermocline.parquet.deletes.row_map import Positions
-from thermocline.parquet.encode.input_reader import batches_of, open_parquet
-from thermocline.parquet.encode.projection import field_id_of
+from thermocline.parquet.rewrite_errors import damaged
 from thermocline.parquet.rewrite_task import BinTask, DeleteSource
-from thermocline.parquet.unreadable import damaged
 from thermocline.runtime.locations import without_file_scheme
 
 _PATH_ID, _POSITION_ID = 2_147_483_546, 2_147_483_545

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from thermocline.lake.commit.exact_commit import LakeHead, OpStamp, commit_snapshot, find_op
+from thermocline.lake.commit.commit import LakeHead, OpStamp, commit_snapshot, find_op
 
 
 def remove_every_row(head: LakeHead, stamp: OpStamp) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from thermocline.lake.commit.exact_commit import LakeHead
+from thermocline.lake.commit.commit import LakeHead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thermocline.errors import RewriteUnsupported
-from thermocline.parquet.encode.input_reader import open_parquet
-from thermocline.parquet.encode.lake_schema import LakeField, LakeSchema, read_lake_schema
-from thermocline.parquet.encode.projection import field_id_of
+from thermocline.parquet.decode.input_reader import open_parquet
+from thermocline.parquet.decode.projection import field_id_of
 from thermocline.parquet.rewrite_task import BinTask, InputFile
+from thermocline.parquet.values.lake_schema import LakeField, LakeSchema, read_lake_schema
 
 ROW_ID = LakeField(field_id=2_147_483_540, name="_row_id", kind=pa.int64(), required=False)
 LAST_UPDATED = LakeField(field_id=2_147_483_539, name="_last_updated_sequence_number", kind=pa.int64(), required=False)

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from thermocline.parquet.copy.byte_files import Pace
+from thermocline.parquet.decode.input_reader import InputReader, batches_of, open_parquet
+from thermocline.parquet.decode.projection import Projection, find_field
+from thermocline.parquet.decode.row_lineage import with_lineage
 from thermocline.parquet.deletes.equality_deletes import KeyPlan, KeySet, key_columns, passes_for, read_key_set
-from thermocline.parquet.deletes.read_positions import read_positions
+from thermocline.parquet.deletes.read_deleted_rows import read_positions
 from thermocline.parquet.deletes.row_map import Positions
-from thermocline.parquet.encode.input_reader import InputReader, batches_of, open_parquet
-from thermocline.parquet.encode.projection import Projection, find_field
-from thermocline.parquet.encode.row_lineage import with_lineage
 from thermocline.parquet.rewrite_task import BinTask
-from thermocline.parquet.sort.key_words import Mask
+from thermocline.parquet.values.key_words import Mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from thermocline.lake.commit.exact_commit import LakeHead
+from thermocline.lake.commit.commit import LakeHead
 
 
 def read_added_files(head: LakeHead, snapshot_id: int) -> tuple[str, ...]:

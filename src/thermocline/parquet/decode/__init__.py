@@ -1,0 +1,1 @@
+"""Read rows of Parquet files into the table's schema, deletes applied."""
