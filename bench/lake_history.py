@@ -108,7 +108,7 @@ class LakeHistory:
 
     def commit(self, snapshots: Sequence[Sequence[ManifestFile]]) -> None:
         """The table's history, each snapshot with the manifests it names, the last one current; in one commit."""
-        told: dict[str, Any] = deepcopy(dict(self._head.told))
+        told: dict[str, Any] = deepcopy(dict(self._head.metadata))
         now_ms = int(time.time() * 1000)
         made = []
         for number, manifests in enumerate(snapshots, start=1):

@@ -122,7 +122,7 @@ class SimulatedDay:
 
     def count_files(self) -> int:
         head = load_table(self.spark, self.name)
-        snapshot = next(found for found in head.told["snapshots"] if found["snapshot-id"] == head.snapshot_id)
+        snapshot = next(found for found in head.metadata["snapshots"] if found["snapshot-id"] == head.snapshot_id)
         return int(snapshot["summary"]["total-data-files"])
 
     def _context_at(self, now: datetime) -> PassContext:

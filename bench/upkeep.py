@@ -79,7 +79,7 @@ def _expiry(place: Place) -> Iterator[Figure]:
     context = _context(place, "expiry", snapshot_min_retained=1, snapshot_retention_ms=1)
     with _memory(place) as grown:
         seconds = _timed(lambda: run_expire_snapshots(context))
-    left = len(_head(place, "expiry").told["snapshots"])
+    left = len(_head(place, "expiry").metadata["snapshots"])
     files = sum(1 for _ in Path(without_file_scheme(made.location), "data").iterdir())
     assert (left, files) == (1, 1), (left, files)
     yield reported(f"expiry of {SNAPSHOTS:,} snapshots", SNAPSHOTS / seconds, "snapshots/s")

@@ -87,7 +87,7 @@ def metadata_files(spanning: Spanning) -> set[str]:
 def named_versions(spanning: Spanning) -> set[str]:
     """The table's metadata file, and those its log names."""
     head = load_table(spanning.spark(), TableName("public", "events"))
-    logged = {entry["metadata-file"] for entry in head.told["metadata-log"]}
+    logged = {entry["metadata-file"] for entry in head.metadata["metadata-log"]}
     return {without_file_scheme(path) for path in (head.metadata_location, *logged)}
 
 

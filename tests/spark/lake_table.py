@@ -202,7 +202,7 @@ class Lake:
 
     def summary(self) -> dict[str, str]:
         snapshot = next(
-            found for found in self.head().told["snapshots"] if found["snapshot-id"] == self.head().snapshot_id
+            found for found in self.head().metadata["snapshots"] if found["snapshot-id"] == self.head().snapshot_id
         )
         return dict(snapshot["summary"])
 

@@ -87,7 +87,7 @@ def test_what_a_commit_wrote_beside_its_data_is_on_disk_before_anybody_builds_on
     mine, before = stamp(), load_table(lake_database.spark, EVENTS)
     append_range(before, january, mine, JANUARY)
     head = load_table(lake_database.spark, EVENTS)
-    (snapshot,) = head.told["snapshots"]
+    (snapshot,) = head.metadata["snapshots"]
     manifests = lake_database.spark.sql("select path from thermocline.public.events.manifests").collect()
     needed = {
         Path(without_file_scheme(p))

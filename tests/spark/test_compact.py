@@ -54,7 +54,7 @@ def test_six_files_become_one_and_the_snapshot_before_still_reads_six(lake_datab
     }
     assert lake.rows() == rows
     assert sorted(status for status, _, _ in lake.entries()) == [1, 2, 2, 2, 2, 2, 2]
-    assert len(lake.head().told["snapshots"]) == 2
+    assert len(lake.head().metadata["snapshots"]) == 2
     assert all(Path(path.removeprefix("file:")).exists() for path in originals)
     summary = lake.summary()
     assert summary["operation"] == "replace"
@@ -249,10 +249,10 @@ def test_after_a_rollback_and_beside_a_branch_the_commit_takes_the_next_sequence
         + str(kept)
         + " retain 9 days with snapshot retention 3 snapshots"
     )
-    last = lake.head().told["last-sequence-number"]
+    last = lake.head().metadata["last-sequence-number"]
     rows = lake.rows()
     assert lake.compact().status == "done"
-    told = lake.head().told
+    told = lake.head().metadata
     assert told["last-sequence-number"] == last + 1
     assert told["refs"]["main"]["min-snapshots-to-keep"] == 3
     assert lake.rows() == rows
@@ -333,7 +333,7 @@ def test_finished_bins_are_committed_as_they_come(lake: Lake, monkeypatch: pytes
     told = lake.compact(max_parallel_tasks=1)
     assert (told.status, told.counters["bins"], told.counters["commits"]) == ("done", 3, 3)
     assert lake.rows() == rows
-    assert [found["summary"]["operation"] for found in lake.head().told["snapshots"]] == [
+    assert [found["summary"]["operation"] for found in lake.head().metadata["snapshots"]] == [
         "append",
         "replace",
         "replace",

@@ -235,9 +235,9 @@ def test_the_trend_tells_small_files_per_hour_and_how_far_compaction_is_behind(l
     report = read_health(lake.lake_database.dsn, lake.name, settings)
     assert report.created_per_hour == pytest.approx(4, abs=0.1)
     assert report.removed_per_hour == pytest.approx(3, abs=0.1)
-    times = {snapshot["snapshot-id"]: snapshot["timestamp-ms"] for snapshot in lake.head().told["snapshots"]}
+    times = {snapshot["snapshot-id"]: snapshot["timestamp-ms"] for snapshot in lake.head().metadata["snapshots"]}
     newest = [
-        found for found in lake.head().told["snapshots"] if found["summary"].get("thermocline.kind") == "compact"
+        found for found in lake.head().metadata["snapshots"] if found["summary"].get("thermocline.kind") == "compact"
     ][-1]
     assert report.stats["compaction_lag_seconds"] == (max(times.values()) - newest["timestamp-ms"]) // 1000
     assert re.search(r"per hour 4(\.0\d)? created, 3(\.0\d)? removed", "\n".join(render_stats(report)))

@@ -152,7 +152,7 @@ def test_equality_deletes_by_a_nested_and_a_renamed_column_behind_lists_and_maps
     )
     rows = [([f"t{at}", None], {"k": at}, (at % 5, (f"x{at}",)) if at % 7 else None, at) for at in range(40)]
     lake.append(rows, files=2)
-    fields = {field["name"]: field for field in lake.head().told["schemas"][-1]["fields"]}
+    fields = {field["name"]: field for field in lake.head().metadata["schemas"][-1]["fields"]}
     code, inner = fields["s"]["type"]["fields"]
     text = inner["type"]["fields"][0]
 

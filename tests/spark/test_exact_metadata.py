@@ -221,7 +221,7 @@ def test_only_expiry_removes_bytes_and_every_earlier_snapshot_is_read_as_it_was(
 
 
 def snapshots_of(lake: Lake) -> dict[int, list[Any]]:
-    ids = [snapshot["snapshot-id"] for snapshot in lake.head().told["snapshots"]]
+    ids = [snapshot["snapshot-id"] for snapshot in lake.head().metadata["snapshots"]]
     return {
         found: sorted(map(tuple, lake.spark.sql(f"select * from {lake.sql_name} version as of {found}").collect()))
         for found in ids

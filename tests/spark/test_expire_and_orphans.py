@@ -67,7 +67,7 @@ def test_branches_tags_and_staged_snapshots_stay_readable(lake: SweptTable) -> N
     lake.sql("insert into {t} values (4, 'to be audited')")
     lake.lake_database.spark.conf.unset("spark.wap.id")
     staged = next(
-        told["snapshot-id"] for told in lake.head.told["snapshots"] if told["summary"].get("wap.id") == "nightly"
+        told["snapshot-id"] for told in lake.head.metadata["snapshots"] if told["summary"].get("wap.id") == "nightly"
     )
     done = run_expire_snapshots(lake.context(later=timedelta(days=6), snapshot_min_retained=1))
     assert done.counters["snapshots_expired"] == 2
@@ -311,5 +311,5 @@ def test_the_main_branch_keeps_its_own_retention_settings(lake: SweptTable) -> N
     run_rewrite_manifests(lake.context(manifest_rewrite_min_manifests=2))
     done = run_expire_snapshots(lake.context(later=MONTH, snapshot_min_retained=1))
     assert done.counters["snapshots_expired"] == 2
-    kept = lake.head.told["refs"]["main"]
+    kept = lake.head.metadata["refs"]["main"]
     assert (kept["min-snapshots-to-keep"], kept["max-snapshot-age-ms"]) == (3, 60_000)

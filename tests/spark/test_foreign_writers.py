@@ -101,7 +101,7 @@ def list_of(lake: Lake) -> Path:
     head = lake.head()
     return Path(
         without_file_scheme(
-            next(s for s in head.told["snapshots"] if s["snapshot-id"] == head.snapshot_id)["manifest-list"]
+            next(s for s in head.metadata["snapshots"] if s["snapshot-id"] == head.snapshot_id)["manifest-list"]
         )
     )
 

@@ -247,7 +247,7 @@ def test_deletion_vectors_that_arrive_meanwhile_are_moved_along_and_those_taken_
     assert (with_lineage(lake), lake.seen().deletes) == (before, ())
     lake.append([(at, "more") for at in range(70, 90)], files=2)
     lake.run("delete from {t} where id = 71")
-    kept = lake.head().told["snapshots"][-2]["snapshot-id"]
+    kept = lake.head().metadata["snapshots"][-2]["snapshot-id"]
     told = lake.compact(talk=meanwhile(lake, f"call thermocline.system.rollback_to_snapshot('db.events', {kept})"))
     assert told.status == "failed"
     assert "taken back" in told.sentence

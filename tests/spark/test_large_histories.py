@@ -67,4 +67,4 @@ def test_snapshots_that_foreign_writers_gave_small_numbers_expire_too(lake: Swep
         lake.context(later=timedelta(days=30), snapshot_min_retained=1, snapshot_retention_ms=1)
     )
     assert done.counters["snapshots_expired"] == 2
-    assert [told["snapshot-id"] for told in lake.head.told["snapshots"]] == [3]
+    assert [told["snapshot-id"] for told in lake.head.metadata["snapshots"]] == [3]

@@ -85,7 +85,7 @@ def test_the_head_survives_pruning_however_the_catalog_spells_it(lake: SweptTabl
         "no scheme": path,
     }[how]
     before = set(lake.folder.glob("metadata/*.metadata.json"))
-    logged = {entry["metadata-file"].rpartition("/")[2] for entry in lake.head.told["metadata-log"]}
+    logged = {entry["metadata-file"].rpartition("/")[2] for entry in lake.head.metadata["metadata-log"]}
     point_catalog_at(lake, spelled)
     context = lake.context()
     age_all(lake, lake.folder)

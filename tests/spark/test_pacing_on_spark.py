@@ -25,7 +25,7 @@ from thermocline.maintain.operations.compact import run_compact
 from thermocline.maintain.pacing import Pacing, pacing_of
 from thermocline.parquet.rewrite_task import BinResult, BinTask
 from thermocline.runtime.settings import Settings
-from thermocline.spark.jobs.compact import BinFailed, Share, Staging, _run_on_executor, run_bins
+from thermocline.spark.jobs.compact import BinBatch, BinFailed, Staging, _run_on_executor, run_bins
 from thermocline.spark.kernels.compact_bin import run_bin
 
 Paced = Callable[[int, int], None]
@@ -157,7 +157,7 @@ def test_a_task_with_many_bins_begins_none_after_the_window_began(database: str)
             for at in range(3)
         )
         staging = Staging(dsn=database, pass_id=str(uuid.uuid4()), lake_id=1)
-        return _run_on_executor(Share(staging=staging, bins=tasks, pace=Pace(until=until)), kernel)
+        return _run_on_executor(BinBatch(staging=staging, bins=tasks, pace=Pace(until=until)), kernel)
 
     assert bins(begins) == [0]
     assert bins(begins) == []

@@ -19,7 +19,14 @@ from psycopg import sql
 
 from thermocline.core.columns import LakeColumn
 from thermocline.parquet.values.arrow_types import arrow_schema, arrow_type, lake_array, travels_whole
-from thermocline.parquet.values.row_checksum import LONG_BYTES, decimal_text, hash_column, seed_of, sum_of, sum_of_table
+from thermocline.parquet.values.row_checksum import (
+    LONG_BYTES,
+    decimal_text,
+    hash_column,
+    seed_of,
+    sum_hashes,
+    sum_table_rows,
+)
 from thermocline.runtime.pg import connect
 from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
 from thermocline.spark.kernels.select_list import plan_row_hash, plan_value
@@ -117,7 +124,7 @@ def test_each_value_hashes_as_in_postgres(
     array = pa.array([in_arrow(value) for value in values], arrow_type(lake_type))
     expected = hashed_by_postgres(conn, [column], [[value] for value in values])
     table = pa.table([array], schema=arrow_schema([column]))
-    assert sum_of_table(table, (column,)) == sum_of(np.array(expected, dtype=np.int64))
+    assert sum_table_rows(table, (column,)) == sum_hashes(np.array(expected, dtype=np.int64))
     prepared = decimal_text(array) if lake_type.startswith("decimal") and not travels_whole(lake_type) else array
     if lake_type in ("boolean", "uuid"):
         prepared = array.cast(pa.uint8()) if lake_type == "boolean" else array.storage
@@ -133,7 +140,7 @@ def test_whole_rows_hash_as_in_postgres(conn: psycopg.Connection[Any], data: st.
     )
     arrays = [pa.array([in_arrow(row[c.field_id - 1]) for row in rows], arrow_type(c.lake_type)) for c in columns]
     table = pa.table(arrays, schema=arrow_schema(columns))
-    assert sum_of_table(table, tuple(columns)) == sum_of(
+    assert sum_table_rows(table, tuple(columns)) == sum_hashes(
         np.array(hashed_by_postgres(conn, columns, rows), dtype=np.int64)
     )
 
@@ -143,8 +150,8 @@ def test_the_sum_notices_two_rows_that_swapped_a_value() -> None:
     right = pa.table([pa.array([1, 2]), pa.array(["a", "b"])], schema=arrow_schema(columns))
     torn = pa.table([pa.array([1, 2]), pa.array(["b", "a"])], schema=arrow_schema(columns))
     turned = pa.table([pa.array([2, 1]), pa.array(["b", "a"])], schema=arrow_schema(columns))
-    assert sum_of_table(right, columns) != sum_of_table(torn, columns)
-    assert sum_of_table(right, columns) == sum_of_table(turned, columns)
+    assert sum_table_rows(right, columns) != sum_table_rows(torn, columns)
+    assert sum_table_rows(right, columns) == sum_table_rows(turned, columns)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +165,7 @@ def test_a_nan_of_any_bits_hashes_as_in_postgres(
     column = lake_column(0, base_type, lake_type)
     width = np.uint64 if lake_type == "double" else np.uint32
     odd = pa.array(np.array([bits], dtype=width).view(np.float64 if lake_type == "double" else np.float32))
-    assert sum_of_table(pa.table([odd], schema=arrow_schema([column])), (column,)) == sum_of(
+    assert sum_table_rows(pa.table([odd], schema=arrow_schema([column])), (column,)) == sum_hashes(
         np.array(hashed_by_postgres(conn, [column], [[float("nan")]]), dtype=np.int64)
     )
 
@@ -184,7 +191,7 @@ def test_columns_that_swapped_their_values_change_the_sum() -> None:
         pa.table([pa.array(a), pa.array(b)], schema=arrow_schema(columns))
         for a, b in (([1, 7], [2, 7]), ([2, 7], [1, 7]))
     )
-    assert sum_of_table(right, columns) != sum_of_table(turned, columns)
+    assert sum_table_rows(right, columns) != sum_table_rows(turned, columns)
 
 
 def test_a_uuid_is_stored_natively_however_the_driver_hands_it_over() -> None:

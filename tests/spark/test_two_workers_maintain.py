@@ -24,8 +24,8 @@ from thermocline.maintain.run_pass import PassWish
 from thermocline.parquet.rewrite_task import BinTask
 from thermocline.runtime.pg import connect
 from thermocline.runtime.settings import Settings
-from thermocline.spark.jobs.compact import Share, Staging, _run_on_executor
-from thermocline.spark.jobs.slots import take_slot
+from thermocline.spark.jobs.compact import BinBatch, Staging, _run_on_executor
+from thermocline.spark.jobs.slots import acquire_slot
 from thermocline.worker.maintenance import MaintenanceThreads, serve_forced
 
 WAIT_SECONDS = 120
@@ -87,7 +87,7 @@ def test_two_workers_compact_two_partitions_at_once_and_never_one_partition_twic
     workers = Workers(lake)
     workers.policy("rewrite_min_input_files=2", "max_parallel_tasks=1", "sealed_after=1h")
     with closing(lake_database.connect()) as place:
-        assert take_slot(place, 1) == 0
+        assert acquire_slot(place, 1) == 0
         first = workers.ask("w1", "eu")  # stands in its task, which waits for the only place
         workers.wait_for("select exists (select from pg_stat_activity where application_name = 'thermocline compact')")
         workers.policy("max_parallel_tasks=4")
@@ -126,7 +126,7 @@ def test_of_six_tasks_of_two_workers_four_run_at_once(lake_database: LakeDatabas
             running[0] -= 1
         return task.memory_bytes
 
-    def share(number: int, pass_id: str) -> Share:
+    def share(number: int, pass_id: str) -> BinBatch:
         task = BinTask(
             number=number,
             kernel="splice",
@@ -137,7 +137,7 @@ def test_of_six_tasks_of_two_workers_four_run_at_once(lake_database: LakeDatabas
             name_prefix="",
             target_bytes=1,
         )
-        return Share(
+        return BinBatch(
             staging=Staging(dsn=lake_database.dsn, pass_id=pass_id, lake_id=1, slots=4), bins=(task,), pace=UNPACED
         )
 

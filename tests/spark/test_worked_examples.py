@@ -179,7 +179,7 @@ def test_of_two_that_let_go_of_snapshots_on_one_version_one_wins(lake: SweptTabl
     remove_snapshots(one, [first], [])
     with pytest.raises(LostRace):
         remove_snapshots(other, [second], [])
-    assert {told["snapshot-id"] for told in lake.head.told["snapshots"]} >= {second}
+    assert {told["snapshot-id"] for told in lake.head.metadata["snapshots"]} >= {second}
     assert lake.rows(second) == [(1, "row 1"), (2, "row 2")]
 
 
@@ -209,7 +209,7 @@ def test_a_lost_race_leaves_no_metadata_file_and_is_run_again_after_growing_wait
     ] * 3
     assert all(3.7 < back_off(attempt) < 6.3 for attempt in (7, 8, 100))
     assert len({back_off(3) for _ in range(9)}) > 1
-    named = {lake.head.metadata_location, *(entry["metadata-file"] for entry in lake.head.told["metadata-log"])}
+    named = {lake.head.metadata_location, *(entry["metadata-file"] for entry in lake.head.metadata["metadata-log"])}
     assert {path.name for path in (lake.folder / "metadata").glob("*.metadata.json")} == {
         Path(location).name for location in named
     }

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from thermocline.parquet.footer.leaf_columns import Column, Leaf, comparable, read_columns
+from thermocline.parquet.footer.leaf_columns import Column, Leaf, read_columns, statistics_decoder
 from thermocline.parquet.thrift.structs import Fields, read_struct
 
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
@@ -165,7 +165,7 @@ def _check_chunk(told: Fields, leaf: Leaf, values: list[Any]) -> int:
     for low, high in pairs:
         _check_bounds(leaf, low, high, values)
         if here and found.get(8, True) and found.get(7, True):
-            key = comparable(leaf)
+            key = statistics_decoder(leaf)
             assert (key(low), key(high)) == (min(here), max(here))
     return len(pairs) > 0
 
@@ -175,7 +175,7 @@ def _numbers(values: list[Any]) -> list[Any]:
 
 
 def _check_bounds(leaf: Leaf, low: bytes, high: bytes, values: list[Any]) -> None:
-    key = comparable(leaf)
+    key = statistics_decoder(leaf)
     lowest, highest = key(low), key(high)
     assert all(lowest <= value <= highest for value in _numbers(values))
     if isinstance(lowest, float) and isinstance(highest, float):
@@ -198,7 +198,7 @@ def _check_column_index(data: bytes, chunk: Fields, leaf: Leaf, values: list[Any
         if not index[1][number]:
             _check_bounds(leaf, index[2][number], index[3][number], page)
     if index[4]:
-        key = comparable(leaf)
+        key = statistics_decoder(leaf)
         lows = [key(low) for low, empty in zip(index[2], index[1], strict=True) if not empty]
         assert lows == sorted(lows, reverse=index[4] == 2)
     return len(pages)

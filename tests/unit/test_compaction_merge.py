@@ -19,9 +19,9 @@ from tests.unit.check_parquet import check_parquet
 from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
 from thermocline.parquet.copy import byte_files as files
 from thermocline.parquet.copy import merge_plan
-from thermocline.parquet.deletes.row_map import moved_rows
-from thermocline.parquet.footer.chunk_statistics import Ends, Statistics, merge_statistics
-from thermocline.parquet.footer.leaf_columns import Leaf, Order, Physical
+from thermocline.parquet.deletes.row_map import map_deleted_rows
+from thermocline.parquet.footer.chunk_statistics import MinMax, Statistics, merge_statistics
+from thermocline.parquet.footer.leaf_columns import Leaf, PhysicalType, ValueOrder
 from thermocline.parquet.rewrite_task import BinResult
 
 ROWS = 9_000
@@ -135,7 +135,9 @@ def test_a_bin_above_the_target_is_cut_between_files_and_every_row_is_known_by_i
     result = merged(lake, target_bytes=2 * lake.inputs[0].size_bytes)
     assert (result.kernel, [output.rows for output in result.outputs]) == ("merge", [2 * ROWS] * 3)
     assert [len(output.split_offsets) for output in result.outputs] == [1, 1, 1]
-    moved = moved_rows([m for m in result.row_maps if m.input_path == lake.inputs[3].path], np.array([0, ROWS - 1]))
+    moved = map_deleted_rows(
+        [m for m in result.row_maps if m.input_path == lake.inputs[3].path], np.array([0, ROWS - 1])
+    )
     assert [(found.output, found.rows.tolist()) for found in moved] == [(1, [ROWS, 2 * ROWS - 1])]
     inputs = pa.concat_tables([pq.read_table(local(file.path)) for file in lake.inputs])
     assert read_back(result).equals(inputs)
@@ -249,14 +251,14 @@ def test_a_file_that_says_something_damaged_is_re_encoded_or_refused_by_name(tmp
     assert kernels == {"merge", "reencode"}
 
 
-DOUBLE = Leaf(kind=Physical.DOUBLE, length=0, definitions=1, repetitions=0, order=Order.FLOATING)
-UUID = Leaf(kind=Physical.FIXED_LEN_BYTE_ARRAY, length=16, definitions=1, repetitions=0, order=Order.UUID)
-LONG = Leaf(kind=Physical.INT64, length=0, definitions=1, repetitions=0, order=Order.SIGNED)
-TEXT = Leaf(kind=Physical.BYTE_ARRAY, length=0, definitions=1, repetitions=0, order=Order.BYTES)
+DOUBLE = Leaf(kind=PhysicalType.DOUBLE, length=0, definitions=1, repetitions=0, order=ValueOrder.FLOATING)
+UUID = Leaf(kind=PhysicalType.FIXED_LEN_BYTE_ARRAY, length=16, definitions=1, repetitions=0, order=ValueOrder.UUID)
+LONG = Leaf(kind=PhysicalType.INT64, length=0, definitions=1, repetitions=0, order=ValueOrder.SIGNED)
+TEXT = Leaf(kind=PhysicalType.BYTE_ARRAY, length=0, definitions=1, repetitions=0, order=ValueOrder.BYTES)
 
 
 def doubles(low: float, high: float) -> Statistics:
-    return Statistics(nulls=1, ends=Ends(low=struct.pack("<d", low), high=struct.pack("<d", high)))
+    return Statistics(nulls=1, ends=MinMax(low=struct.pack("<d", low), high=struct.pack("<d", high)))
 
 
 @pytest.mark.parametrize("leaf", [DOUBLE, UUID], ids=["double", "uuid"])
@@ -270,7 +272,7 @@ def test_bounds_of_floats_and_uuids_are_left_out_and_their_nulls_are_counted(lea
 
 def test_chunks_of_null_need_no_bounds_and_a_chunk_that_says_nothing_leaves_none() -> None:
     def whole(low: int, high: int) -> Statistics:
-        return Statistics(nulls=1, ends=Ends(low=struct.pack("<q", low), high=struct.pack("<q", high)))
+        return Statistics(nulls=1, ends=MinMax(low=struct.pack("<q", low), high=struct.pack("<q", high)))
 
     assert merge_statistics(LONG, [(5, whole(-3, 2)), (5, whole(-1, 7))]) == Statistics(nulls=2, ends=whole(-3, 7).ends)
     assert merge_statistics(LONG, [(5, Statistics(nulls=5)), (5, whole(1, 2))]) == Statistics(
@@ -283,8 +285,8 @@ def test_chunks_of_null_need_no_bounds_and_a_chunk_that_says_nothing_leaves_none
 
 
 def test_bounds_that_were_cut_short_are_not_called_exact() -> None:
-    cut = Statistics(nulls=0, ends=Ends(low=b"ab", high=b"ac", low_exact=False, high_exact=False))
-    exact = Statistics(nulls=0, ends=Ends(low=b"abc", high=b"\xff", low_exact=True, high_exact=True))
+    cut = Statistics(nulls=0, ends=MinMax(low=b"ab", high=b"ac", low_exact=False, high_exact=False))
+    exact = Statistics(nulls=0, ends=MinMax(low=b"abc", high=b"\xff", low_exact=True, high_exact=True))
     assert merge_statistics(TEXT, [(5, cut), (5, exact)]) == Statistics(
-        nulls=0, ends=Ends(low=b"ab", high=b"\xff", low_exact=False, high_exact=True)
+        nulls=0, ends=MinMax(low=b"ab", high=b"\xff", low_exact=False, high_exact=True)
     )

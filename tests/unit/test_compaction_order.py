@@ -21,12 +21,12 @@ from tests.unit.sort_values import DIRECTIONS, KINDS, VALUES, comparable, compar
 
 from thermocline.errors import LakeFileNotWritten, LakeInputUnreadable
 from thermocline.errors.maintenance import OutsideThePlan
-from thermocline.parquet.decode.prefetch import work_ahead
+from thermocline.parquet.decode.prefetch import prefetch
 from thermocline.parquet.rewrite_task import OutputFile, SortField
-from thermocline.parquet.sort.check_order import check_in_order
+from thermocline.parquet.sort.check_order import check_row_order
 from thermocline.parquet.sort.row_order import Direction, row_order
 from thermocline.parquet.sort.space_filling_curves import bits_for
-from thermocline.parquet.values.transforms import transformed
+from thermocline.parquet.values.transforms import apply_transform
 
 
 @st.composite
@@ -91,10 +91,10 @@ def test_a_value_that_a_dictionary_names_twice_is_one_value() -> None:
 
 
 def test_truncated_numbers_run_over_where_icebergs_do() -> None:
-    small = transformed(pa.array([-(2**31), 2**31 - 1, None], pa.int32()), "truncate[10]")
+    small = apply_transform(pa.array([-(2**31), 2**31 - 1, None], pa.int32()), "truncate[10]")
     assert small.to_pylist() == [2**31 - 2, 2**31 - 8 + 0 - (2**31 - 8) % 10, None]
     large = pa.array([-(2**63) + 8, 2**63 - 1, -1], pa.int64())
-    assert transformed(large, "truncate[10]").to_pylist() == [
+    assert apply_transform(large, "truncate[10]").to_pylist() == [
         TruncateTransform(10).transform(LongType())(v) for v in large.to_pylist()
     ]
 
@@ -204,10 +204,10 @@ def test_what_an_external_engine_says_it_sorted_is_looked_at(tmp_path: Path) -> 
             )
         return found
 
-    check_in_order(task, written([5, 5, 4], [4, 1, None], [None]), lambda _read, _written: None)
+    check_row_order(task, written([5, 5, 4], [4, 1, None], [None]), lambda _read, _written: None)
     for wrong in ([[5, 4, 5]], [[3], [4]], [[None, 1]]):
         with pytest.raises(OutsideThePlan, match="not in the order asked for"):
-            check_in_order(task, written(*wrong), lambda _read, _written: None)
+            check_row_order(task, written(*wrong), lambda _read, _written: None)
 
 
 def test_work_ahead_keeps_the_order_waits_for_room_and_stops_with_its_reader() -> None:
@@ -222,12 +222,12 @@ def test_work_ahead_keeps_the_order_waits_for_room_and_stops_with_its_reader() -
         finally:
             closed.append(True)
 
-    found = work_ahead(numbers(), lambda _: 10, 30)
+    found = prefetch(numbers(), lambda _: 10, 30)
     assert [next(found) for _ in range(5)] == [0, 1, 2, 3, 4]
     assert len(made) <= 5 + 3 + 1
     found.close()
     assert closed == [True]
-    assert list(work_ahead(numbers(), lambda _: 50, 30)) == list(range(100))
+    assert list(prefetch(numbers(), lambda _: 50, 30)) == list(range(100))
 
 
 def test_a_sort_that_fails_half_way_leaves_no_thread_and_no_scratch(tmp_path: Path) -> None:
@@ -251,4 +251,4 @@ def test_what_work_ahead_fails_with_is_raised_where_it_is_used() -> None:
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        list(work_ahead(failing(), lambda _: 1, 10))
+        list(prefetch(failing(), lambda _: 1, 10))

@@ -93,7 +93,7 @@ def test_a_sample_that_is_far_off_costs_runs_and_never_the_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the first file is looked at, and all other rows lie beyond its keys, most of them with one key."""
-    monkeypatch.setattr(key_sample, "_spread", lambda _count, _most: [0])
+    monkeypatch.setattr(key_sample, "_evenly_spaced", lambda _count, _most: [0])
     lake = Bin(tmp_path, schema=iceberg_schema((1, "a", "long"), (2, "b", "string"), (3, "place", "long")))
     chance, rows = np.random.default_rng(5), []
     for number in range(4):

@@ -24,7 +24,7 @@ from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back, r
 from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
 from thermocline.parquet.decode import input_reader as reading
 from thermocline.parquet.deletes import equality_deletes as equality
-from thermocline.parquet.deletes.row_map import moved_rows, removed_positions
+from thermocline.parquet.deletes.row_map import map_deleted_rows, removed_positions
 from thermocline.parquet.encode import output_writer as writing
 from thermocline.parquet.rewrite_task import BinResult, DeleteSource
 from thermocline.parquet.values import key_words
@@ -118,7 +118,7 @@ def test_what_deletes_leave_equals_a_row_by_row_model(
         maps = [found for found in result.row_maps if found.input_path == lake.inputs[number].path]
         kept = [place for place in range(len(rows)) if place not in removed[number]]
         first = sum(len(files[n][0]) - len(removed[n]) for n in range(number))
-        moved = [int(row) for part in moved_rows(maps, np.arange(len(rows))) for row in part.rows]
+        moved = [int(row) for part in map_deleted_rows(maps, np.arange(len(rows))) for row in part.rows]
         assert moved == list(range(first, first + len(kept)))
         if maps:
             assert removed_positions(maps[0]).tolist() == removed[number]
@@ -139,7 +139,7 @@ def test_keys_that_share_one_hash_are_told_apart_by_their_values(
 def test_keys_of_several_columns_that_share_one_word_are_told_apart_and_null_equals_null_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(equality, "combined", lambda columns: np.zeros(len(columns[0]), dtype=np.uint64))
+    monkeypatch.setattr(equality, "combine_words", lambda columns: np.zeros(len(columns[0]), dtype=np.uint64))
     rows: list[Any] = [(number, text, None) for number in (None, 1, 2) for text in (None, "x", "y")]
     keys: list[Any] = [(None, "x"), (1, None), (2, "y")]
     lake = Bin(tmp_path, schema=JSON)
@@ -396,7 +396,7 @@ def test_outputs_are_cut_at_the_target_and_moved_rows_are_found_over_the_cut(
     assert len(maps) > 1
     wanted = [0, 1, 1500, 3000, 3998, 3999]
     outputs = [pq.read_table(local(output.path)).column("id").to_pylist() for output in result.outputs]
-    found = [outputs[part.output][row] for part in moved_rows(maps, np.array(wanted)) for row in part.rows]
+    found = [outputs[part.output][row] for part in map_deleted_rows(maps, np.array(wanted)) for row in part.rows]
     assert found == [numbers[4000 + place] for place in wanted[1:-1]]
 
 

@@ -36,7 +36,7 @@ from thermocline.parquet.rewrite_task import BinResult, SortField
 from thermocline.parquet.sort import sort_bin as sorting
 from thermocline.parquet.sort.row_order import Direction, row_order
 from thermocline.parquet.sort.space_filling_curves import hilbert, z_order
-from thermocline.parquet.values.transforms import transformed
+from thermocline.parquet.values.transforms import apply_transform
 
 SCHEMA = pa.schema(
     [
@@ -203,14 +203,14 @@ def test_transforms_equal_pyicebergs(array: pa.Array, transform: str, model: Any
         plain = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64()).to_pylist()
     else:
         plain = array.to_pylist()
-    found = transformed(array, transform)
+    found = apply_transform(array, transform)
     apply = model.transform(kind)
     assert found.to_pylist() == [apply(value) for value in plain]
 
 
 def test_truncated_decimals_keep_their_order() -> None:
     array = pa.array([Decimal("10.65"), Decimal("-0.05"), None, Decimal("10.60")], pa.decimal128(9, 2))
-    assert transformed(array, "truncate[50]").to_pylist() == [Decimal(1050), Decimal(-50), None, Decimal(1050)]
+    assert apply_transform(array, "truncate[50]").to_pylist() == [Decimal(1050), Decimal(-50), None, Decimal(1050)]
 
 
 def test_what_cannot_be_sorted_by_is_said(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.bins import Bin, lake_field, local, read_back, read_by_duckdb
 
 from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
-from thermocline.parquet.deletes.row_map import moved_rows
+from thermocline.parquet.deletes.row_map import map_deleted_rows
 
 SCHEMA = pa.schema([lake_field("id", pa.int64(), 1, False), lake_field("name", pa.string(), 2)])
 WRITERS: list[dict[str, Any]] = [
@@ -96,7 +96,7 @@ def test_a_bin_above_the_target_is_cut_between_files(tmp_path: Path) -> None:
     size = lake.inputs[0].size_bytes
     result = lake.run(target_bytes=2 * size)
     assert [output.rows for output in result.outputs] == [4000] * 3
-    moved = moved_rows([m for m in result.row_maps if m.input_path == lake.inputs[3].path], np.array([0, 1999]))
+    moved = map_deleted_rows([m for m in result.row_maps if m.input_path == lake.inputs[3].path], np.array([0, 1999]))
     assert [(found.output, found.rows.tolist()) for found in moved] == [(1, [2000, 3999])]
 
 

@@ -20,7 +20,7 @@ from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.errors.maintenance import FolderInUse, PathSpellingsDiffer
 from thermocline.lake.files.delete_files import delete_file, move_aside, move_back
 from thermocline.lake.files.delete_trees import DeletableTree, delete_tree, judge_tree, may_be_below
-from thermocline.lake.files.deletion_check import Compared, Deletable, NeededFiles
+from thermocline.lake.files.deletion_check import Deletable, DeletionVerdict, NeededFiles
 
 pytestmark = pytest.mark.unit
 
@@ -34,11 +34,11 @@ def listed(path: str) -> ListedFile:
     return ListedFile(path=path, size_bytes=1, modified=None)
 
 
-def judged(needed: str, candidate: str, root: str, *, refuses: bool = False) -> Compared | None:
+def judged(needed: str, candidate: str, root: str, *, refuses: bool = False) -> DeletionVerdict | None:
     """What the comparison says of a candidate when this path is needed; None when it refuses."""
     files = NeededFiles("t", [root], refuses_other_spellings=refuses)
     files.need_paths([needed])
-    said: Compared | None = None
+    said: DeletionVerdict | None = None
     with suppress(PathSpellingsDiffer):
         said = files.judge([listed(candidate)])
     return said

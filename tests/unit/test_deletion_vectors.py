@@ -12,7 +12,7 @@ import pytest
 from thermocline.core.maintenance.debt import deleted_rows
 from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, unneeded_deletes
 from thermocline.parquet.deletes.deletion_vectors import write_vectors
-from thermocline.parquet.deletes.read_deleted_rows import read_vector
+from thermocline.parquet.deletes.read_deleted_rows import read_deletion_vector
 from thermocline.parquet.rewrite_task import DeleteSource
 
 
@@ -31,7 +31,9 @@ def test_vectors_of_several_files_are_read_back_from_one_puffin_file(tmp_path: P
             offset=vector.offset,
             length=vector.length,
         )
-        assert read_vector(source, lambda _, __: None).tolist() == sorted(set(places[vector.data_file].tolist()))
+        assert read_deletion_vector(source, lambda _, __: None).tolist() == sorted(
+            set(places[vector.data_file].tolist())
+        )
     data = (tmp_path / "data" / "x.puffin").read_bytes()
     length = struct.unpack("<i", data[-12:-8])[0]
     footer = json.loads(data[-12 - length : -12])

@@ -17,7 +17,7 @@ from tests.unit.check_parquet import check_parquet
 
 from thermocline.parquet.copy.byte_files import Source
 from thermocline.parquet.footer import footer as footers
-from thermocline.parquet.footer.footer import Alike, Footer, read_footer
+from thermocline.parquet.footer.footer import Footer, FooterPatterns, read_footer
 from thermocline.parquet.footer.row_group_bytes import RowGroup
 from thermocline.parquet.footer.row_group_pattern import learn_pattern
 from thermocline.parquet.thrift import compact_protocol as thrift
@@ -44,7 +44,7 @@ def rows(first: int, count: int, text: str = "row") -> pa.Table:
     return pa.table([list(ids), names, [[i] * (i % 3) for i in ids]], schema=SCHEMA)
 
 
-def _read(paths: list[Path], alike: Alike | None) -> list[Footer]:
+def _read(paths: list[Path], alike: FooterPatterns | None) -> list[Footer]:
     found = []
     for path in paths:
         with Source(f"file://{path}", lambda _read, _written: None) as source:
@@ -68,7 +68,7 @@ def test_a_pattern_gives_what_the_walk_gives(
     monkeypatch.setattr(footers, "_LEARN_AFTER", 1)
     tables = [rows(number * 10**k, 10 + number % 3) for k in (1, 3, 7) for number in range(1, 8)]
     paths = _write(tmp_path, tables, how)
-    alike = Alike(files=1000)
+    alike = FooterPatterns(files=1000)
     assert _read(paths, alike) == _read(paths, None)
     assert alike.known
     assert alike.walked < len(paths) / 2, "the pattern fitted too few to be of use"
@@ -83,7 +83,7 @@ def test_files_of_another_shape_are_walked_through_and_teach_their_own_pattern(
         (folder := tmp_path / str(at)).mkdir()
         paths += _write(folder, [rows(100 * number, 20) for number in range(1, 5)], how)
     mixed = paths[::2] + paths[1::2]
-    alike = Alike(files=1000)
+    alike = FooterPatterns(files=1000)
     assert _read(mixed, alike) == _read(mixed, None)
     assert 1 < len(alike.known) <= footers._MOST_PATTERNS
 
@@ -91,7 +91,7 @@ def test_files_of_another_shape_are_walked_through_and_teach_their_own_pattern(
 def test_texts_longer_than_any_pattern_are_still_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(footers, "_LEARN_AFTER", 1)
     paths = _write(tmp_path, [rows(1, 5), rows(1, 5, "x" * 40), rows(1, 5, "x" * 300), rows(9, 5)], {})
-    assert _read(paths, Alike(files=1000)) == _read(paths, None)
+    assert _read(paths, FooterPatterns(files=1000)) == _read(paths, None)
 
 
 def test_some_hundred_small_files_are_spliced_by_what_one_of_them_taught(tmp_path: Path) -> None:

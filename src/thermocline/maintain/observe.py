@@ -49,7 +49,7 @@ def check_format(head: LakeHead) -> None:
 
 
 def format_version(head: LakeHead) -> int:
-    return int(head.told.get("format-version", 1))
+    return int(head.metadata.get("format-version", 1))
 
 
 def _check_paths(seen: TableSeen) -> None:
@@ -93,7 +93,7 @@ def read_order(head: LakeHead, policy: Policy) -> Order:
         )
     if odd := next((term for term in terms if not _SORTABLE.fullmatch(term.transform)), None):
         return Order(note=f"rows cannot be sorted by {odd.transform}({odd.column}), so files are packed as they are")
-    order_id = int(head.told.get("default-sort-order-id", 0)) if terms == own else 0
+    order_id = int(head.metadata.get("default-sort-order-id", 0)) if terms == own else 0
     return Order(clustering=Clustering(kind="sort", terms=terms, order_id=order_id))
 
 
@@ -109,9 +109,11 @@ def _space_filling(kind: str, policy: Policy, head: LakeHead, columns: Mapping[s
 
 def _schema(head: LakeHead) -> Mapping[str, Any]:
     """The current schema; the first format version may keep it under another name."""
-    if "schemas" not in head.told:
-        return dict(head.told["schema"])
-    return dict(next(found for found in head.told["schemas"] if found["schema-id"] == head.told["current-schema-id"]))
+    if "schemas" not in head.metadata:
+        return dict(head.metadata["schema"])
+    return dict(
+        next(found for found in head.metadata["schemas"] if found["schema-id"] == head.metadata["current-schema-id"])
+    )
 
 
 def _schema_with_missing(head: LakeHead) -> dict[str, Any]:
@@ -134,8 +136,10 @@ def _columns(head: LakeHead) -> dict[str, int]:
 
 def _own_terms(head: LakeHead, columns: Mapping[str, int]) -> tuple[OrderTerm, ...]:
     """The table's own sort order."""
-    wanted = head.told.get("default-sort-order-id", 0)
-    found = next((order for order in head.told.get("sort-orders", ()) if order["order-id"] == wanted), {"fields": ()})
+    wanted = head.metadata.get("default-sort-order-id", 0)
+    found = next(
+        (order for order in head.metadata.get("sort-orders", ()) if order["order-id"] == wanted), {"fields": ()}
+    )
     names = {field_id: name for name, field_id in columns.items()}
     return tuple(
         OrderTerm(
@@ -256,7 +260,7 @@ def _sort_fields(clustering: Clustering | None) -> tuple[SortField, ...]:
 def _constants(head: LakeHead, group: tuple[int, Values]) -> dict[int, object]:
     """Values of identity partition columns, which files of other writers may leave out."""
     spec = next(
-        (found for found in head.told.get("partition-specs", ()) if found["spec-id"] == group[0]), {"fields": ()}
+        (found for found in head.metadata.get("partition-specs", ()) if found["spec-id"] == group[0]), {"fields": ()}
     )
     return {
         part["source-id"]: value

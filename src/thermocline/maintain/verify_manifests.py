@@ -38,7 +38,7 @@ from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.pg import connect
 from thermocline.runtime.settings import Settings
 from thermocline.spark.jobs.tasks import run_tasks
-from thermocline.spark.kernels.verify_entry import CheckTask, EntryCheck, check_entries
+from thermocline.spark.kernels.verify_entry import EntryCheck, EntryCheckTask, check_entries
 
 _FILES_PER_TASK = 64
 _ON_SPARK_BYTES = 4 << 30
@@ -92,11 +92,11 @@ def _check(
     return [check for task in tasks for check in check_entries(task)]
 
 
-def _tasks(entries: Sequence[FileEntry], told: Mapping[str, Any]) -> Iterator[CheckTask]:
+def _tasks(entries: Sequence[FileEntry], told: Mapping[str, Any]) -> Iterator[EntryCheckTask]:
     schema, modes = current_schema(told), plan_metrics_modes(told)
     for first in range(0, len(entries), _FILES_PER_TASK):
         part = tuple(entries[first : first + _FILES_PER_TASK])
-        yield CheckTask(number=first // _FILES_PER_TASK, entries=part, schema=schema, modes=modes)
+        yield EntryCheckTask(number=first // _FILES_PER_TASK, entries=part, schema=schema, modes=modes)
 
 
 def verify_lake_table(dsn: str, name: TableName) -> ManifestReport:

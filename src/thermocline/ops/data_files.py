@@ -7,19 +7,19 @@ from thermocline.core.names import TableName
 from thermocline.errors import LakeLayoutUnsupported
 from thermocline.lake.commit.commit import LakeHead
 from thermocline.lake.read.table_metadata import LakeFile, read_lake_table
-from thermocline.spark.kernels.fold_range import FileSeen
+from thermocline.spark.kernels.fold_range import CandidateFile
 
 _PATH_FIELD_ID = 2_147_483_546
 
 
-def read_files(head: LakeHead, tier_key_id: int) -> tuple[FileSeen, ...]:
+def read_files(head: LakeHead, tier_key_id: int) -> tuple[CandidateFile, ...]:
     """The files of a head."""
     return list_files(head.metadata_location, head.snapshot_id, head.name, tier_key_id)
 
 
 def list_files(
     metadata_location: str, snapshot_id: int | None, name: TableName, tier_key_id: int
-) -> tuple[FileSeen, ...]:
+) -> tuple[CandidateFile, ...]:
     """The files of a snapshot; none when there is none."""
     if snapshot_id is None:
         return ()
@@ -31,7 +31,7 @@ def list_files(
     ]:
         raise LakeLayoutUnsupported(f"The lake table of {name} has deletes that folding cannot read: {odd[0]}.")
     return tuple(
-        FileSeen(
+        CandidateFile(
             path=file.path,
             lower_key=_end(name, file, file.lower.get(tier_key_id)),
             upper_key=_end(name, file, file.upper.get(tier_key_id)),

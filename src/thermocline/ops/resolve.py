@@ -116,7 +116,7 @@ def adopt_head(conn: Connection, registered: RegisteredTable, head: LakeHead, cu
 def _replacements_since(head: LakeHead, published: int | None) -> int | None:
     """How many snapshots lie between S and the head; None when one of them did more than replace files, or S is none of
     their ancestors."""
-    told = {snapshot["snapshot-id"]: snapshot for snapshot in head.told.get("snapshots", ())}
+    told = {snapshot["snapshot-id"]: snapshot for snapshot in head.metadata.get("snapshots", ())}
     at, count = head.snapshot_id, 0
     while at != published:
         snapshot = told.get(at)

@@ -34,7 +34,7 @@ from thermocline.runtime.settings import Settings
 from thermocline.seam.retention import raise_line, read_line
 from thermocline.spark.jobs.expire import delete_rows
 from thermocline.spark.kernels.expire_rows import ExpireTask
-from thermocline.spark.kernels.fold_range import FileSeen
+from thermocline.spark.kernels.fold_range import CandidateFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class RetentionRun:
     dsn: str = field(repr=False)
     registered: RegisteredTable
     head: LakeHead
-    files: tuple[FileSeen, ...]
+    files: tuple[CandidateFile, ...]
     plan: RetentionPlan
 
 

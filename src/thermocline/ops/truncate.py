@@ -128,7 +128,9 @@ def _report(conn: Connection, table: SpanningTable, head: LakeHead) -> TruncateR
 def _lake_totals(head: LakeHead) -> tuple[int, int]:
     """Rows and data files of the head, by its own summary; rows that position deletes hide are not subtracted."""
     summaries = (
-        found.get("summary", {}) for found in head.told.get("snapshots", ()) if found["snapshot-id"] == head.snapshot_id
+        found.get("summary", {})
+        for found in head.metadata.get("snapshots", ())
+        if found["snapshot-id"] == head.snapshot_id
     )
     summary: Mapping[str, str] = next(summaries, {})
     return int(summary.get("total-records", 0)), int(summary.get("total-data-files", 0))

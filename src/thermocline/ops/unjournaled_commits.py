@@ -17,7 +17,7 @@ from thermocline.catalog.maintenance.lake_tables import Maintained, read_maintai
 from thermocline.core.op_stamp import OP_KEY
 from thermocline.errors import LakeFileUnreadable, LakeNewerThanDatabase
 from thermocline.lake.read.metadata_file import read_metadata_file
-from thermocline.lake.read.newer_metadata import LaterVersion, current_snapshot_of, read_later_versions, snapshots_of
+from thermocline.lake.read.newer_metadata import NewerMetadata, current_snapshot_of, read_newer_metadata, snapshots_of
 from thermocline.runtime.pg import Connection
 
 _VERSIONS_LOOKED_AT = 16
@@ -28,7 +28,7 @@ class UnjournaledCommit:
     """A lake table with commits above the one its catalog points at."""
 
     table: Maintained
-    newest: LaterVersion
+    newest: NewerMetadata
     snapshot_id: int | None
     op_id: str | None
 
@@ -58,7 +58,7 @@ def read_unjournaled_commits(conn: Connection) -> tuple[UnjournaledCommit, ...]:
 
 
 def _read_ahead(conn: Connection, table: Maintained) -> UnjournaledCommit | None:
-    if table.metadata_location is None or not (later := read_later_versions(table.metadata_location)):
+    if table.metadata_location is None or not (later := read_newer_metadata(table.metadata_location)):
         return None
     try:
         known = set(snapshots_of(read_metadata_file(table.metadata_location)))

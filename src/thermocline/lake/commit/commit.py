@@ -76,7 +76,7 @@ class LakeHead:
     snapshot_id: int | None
     ops: Mapping[str, int]
     properties: Mapping[str, str]
-    told: Mapping[str, Any] = field(repr=False, compare=False)
+    metadata: Mapping[str, Any] = field(repr=False, compare=False)
     table: Any = field(repr=False, compare=False)
     base: Any = field(repr=False, compare=False)
     spark: SparkSession = field(repr=False, compare=False)
@@ -85,7 +85,7 @@ class LakeHead:
     def partition(self) -> LakePartition | None:
         """The one field a registered table is partitioned by; other Iceberg tables may have more, which nobody asks
         for."""
-        return _partition_of(self.told)
+        return _partition_of(self.metadata)
 
 
 def load_table(spark: SparkSession, name: TableName) -> LakeHead:
@@ -97,20 +97,20 @@ def load_table(spark: SparkSession, name: TableName) -> LakeHead:
             java_class(jvm, "org.apache.iceberg.catalog.TableIdentifier").of(space, name.table)
         )
         base = table.operations().current()
-        told = _metadata_of(jvm, base)
+        metadata = _metadata_of(jvm, base)
     except Py4JJavaError as problem:
         if _java_class(problem).endswith(("NoSuchTableException", "NotFoundException", "NoSuchNamespaceException")):
             raise LakeTableMissing(f"The lake table of {name} is not there: {_java_sentence(problem)}.") from None
         raise
-    current = told.get("current-snapshot-id")
+    current = metadata.get("current-snapshot-id")
     return LakeHead(
         name=name,
-        location=told["location"],
+        location=metadata["location"],
         metadata_location=base.metadataFileLocation(),
         snapshot_id=None if current in (None, -1) else current,
-        ops=_ops_of(told),
-        properties=told.get("properties", {}),
-        told=told,
+        ops=_ops_of(metadata),
+        properties=metadata.get("properties", {}),
+        metadata=metadata,
         table=table,
         base=base,
         spark=spark,
@@ -120,10 +120,10 @@ def load_table(spark: SparkSession, name: TableName) -> LakeHead:
 def _metadata_of(jvm: Any, base: Any) -> dict[str, Any]:
     """A table's metadata. Squeezed on its way here: an answer beyond one buffer waits 40 ms for the acknowledgement of
     its first part."""
-    squeezed = java_class(jvm, "org.apache.iceberg.inmemory.InMemoryOutputFile")("told.gz.metadata.json")
-    java_class(jvm, "org.apache.iceberg.TableMetadataParser").overwrite(base, squeezed)
-    told: dict[str, Any] = json.loads(gzip.decompress(squeezed.toByteArray()))
-    return told
+    gzipped = java_class(jvm, "org.apache.iceberg.inmemory.InMemoryOutputFile")("table.gz.metadata.json")
+    java_class(jvm, "org.apache.iceberg.TableMetadataParser").overwrite(base, gzipped)
+    metadata: dict[str, Any] = json.loads(gzip.decompress(gzipped.toByteArray()))
+    return metadata
 
 
 def _strings(spark: SparkSession, *values: str) -> Any:
@@ -240,7 +240,7 @@ def settle(spark: SparkSession, name: TableName, op_id: str, attempts: int = 10)
     for _ in range(attempts):
         head = load_table(spark, name)
         if (done := find_op(head, op_id)) is not None:
-            return flushed(head, done)
+            return flush_snapshot(head, done)
         if head.properties.get(FENCE_PROPERTY) == op_id:
             return None
         try:
@@ -265,26 +265,26 @@ def commit_snapshot(head: LakeHead, update: Any, op_id: str) -> int:
     except Py4JJavaError as problem:
         after = load_after_failure(head, problem)
         if (done := find_op(after, op_id)) is not None:
-            return flushed(after, done)
+            return flush_snapshot(after, done)
         if after.metadata_location != head.metadata_location:
-            raise lost_race(head, after, metadata) from None
+            raise clean_up_lost_race(head, after, metadata) from None
         return _settle_failed(head, op_id, problem)
 
 
-def flushed(head: LakeHead, snapshot_id: int) -> int:
+def flush_snapshot(head: LakeHead, snapshot_id: int) -> int:
     """The snapshot, once what its commit wrote, and the newest metadata, will outlive a power cut."""
-    for told in head.told.get("snapshots", ()):
-        if told["snapshot-id"] == snapshot_id and "manifest-list" in told:
-            flush_commit(told["manifest-list"])
+    for snapshot in head.metadata.get("snapshots", ()):
+        if snapshot["snapshot-id"] == snapshot_id and "manifest-list" in snapshot:
+            flush_commit(snapshot["manifest-list"])
     return snapshot_id
 
 
-def lost_race(head: LakeHead, after: LakeHead, metadata: Any) -> LostRace:
+def clean_up_lost_race(head: LakeHead, after: LakeHead, metadata: Any) -> LostRace:
     """The error of a commit that can no longer arrive, because the table moved; the metadata file written for it is
     removed."""
     if metadata is not None:
         jvm: Any = head.spark._jvm
-        named = {after.metadata_location, *(entry["metadata-file"] for entry in after.told.get("metadata-log", ()))}
+        named = {after.metadata_location, *(entry["metadata-file"] for entry in after.metadata.get("metadata-log", ()))}
         remove_staged_metadata(
             head.metadata_location, named, jvm.org.apache.iceberg.TableMetadataParser.toJson(metadata)
         )
@@ -333,7 +333,7 @@ def _data_files(head: LakeHead, files: Sequence[LakeFile]) -> list[Any]:
     iceberg = jvm.org.apache.iceberg
     # Every step of a dotted name is a round trip to the JVM, so names are looked up once and not for each file.
     builder_of, spec, parquet = iceberg.DataFiles.builder, head.table.spec(), iceberg.FileFormat.PARQUET
-    schema, modes = current_schema(head.told), plan_metrics_modes(head.told)
+    schema, modes = current_schema(head.metadata), plan_metrics_modes(head.metadata)
     made = []
     for file in files:
         facts = read_footer_facts(file.path, schema)
@@ -393,23 +393,23 @@ def _partition_struct(head: LakeHead, value: PartitionValue) -> Any:
     return builder.withRecordCount(0).withPartitionValues([value.text]).build().partition()
 
 
-def _ops_of(told: Mapping[str, Any]) -> dict[str, int]:
+def _ops_of(metadata: Mapping[str, Any]) -> dict[str, int]:
     stamped = (
-        (snapshot.get("summary", {}).get(OP_KEY), snapshot["snapshot-id"]) for snapshot in told.get("snapshots", ())
+        (snapshot.get("summary", {}).get(OP_KEY), snapshot["snapshot-id"]) for snapshot in metadata.get("snapshots", ())
     )
     return {op_id: snapshot_id for op_id, snapshot_id in stamped if op_id}
 
 
-def _partition_of(told: Mapping[str, Any]) -> LakePartition | None:
-    spec = next(spec for spec in told["partition-specs"] if spec["spec-id"] == told["default-spec-id"])
+def _partition_of(metadata: Mapping[str, Any]) -> LakePartition | None:
+    spec = next(spec for spec in metadata["partition-specs"] if spec["spec-id"] == metadata["default-spec-id"])
     fields = [part for part in spec["fields"] if part["transform"] != "void"]
     if not fields:
         return None
-    schema = next(schema for schema in told["schemas"] if schema["schema-id"] == told["current-schema-id"])
+    schema = next(schema for schema in metadata["schemas"] if schema["schema-id"] == metadata["current-schema-id"])
     names = {column["id"]: column["name"] for column in schema["fields"]}
     if len(fields) > 1:
         raise LakeLayoutUnsupported(
-            f"The lake table at {told['location']} is partitioned by {len(fields)} fields; one is supported."
+            f"The lake table at {metadata['location']} is partitioned by {len(fields)} fields; one is supported."
         )
     return LakePartition(
         field=fields[0]["name"], transform=fields[0]["transform"], source=names[fields[0]["source-id"]]

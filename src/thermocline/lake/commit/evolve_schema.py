@@ -26,17 +26,22 @@ from thermocline.runtime.file_io import flush_written, open_location
 _VERSION = re.compile(r"^(\d+)-")
 
 
-def fields_of(told: Mapping[str, Any]) -> tuple[SchemaField, ...]:
+def fields_of(metadata: Mapping[str, Any]) -> tuple[SchemaField, ...]:
     """The fields of the current schema."""
-    schema = next(schema for schema in told["schemas"] if schema["schema-id"] == told["current-schema-id"])
+    schema = next(schema for schema in metadata["schemas"] if schema["schema-id"] == metadata["current-schema-id"])
     return tuple(SchemaField(field_id=f["id"], name=f["name"], lake_type=str(f["type"])) for f in schema["fields"])
 
 
 def write_evolved(
-    told: Mapping[str, Any], location: str, columns: Sequence[LakeColumn], missing: Mapping[int, str], *, now_ms: int
+    metadata: Mapping[str, Any],
+    location: str,
+    columns: Sequence[LakeColumn],
+    missing: Mapping[int, str],
+    *,
+    now_ms: int,
 ) -> str:
     """Write the successor of a metadata file with these columns as its schema; its location."""
-    schema_id = max(schema["schema-id"] for schema in told["schemas"]) + 1
+    schema_id = max(schema["schema-id"] for schema in metadata["schemas"]) + 1
     schema = {
         "type": "struct",
         "schema-id": schema_id,
@@ -45,30 +50,30 @@ def write_evolved(
     }
     names = {column.name for column in columns}
     changed = {
-        **told,
-        "last-updated-ms": max(now_ms, told["last-updated-ms"]),
-        "last-column-id": max(told["last-column-id"], *(column.field_id for column in columns)),
-        "schemas": [*told["schemas"], schema],
+        **metadata,
+        "last-updated-ms": max(now_ms, metadata["last-updated-ms"]),
+        "last-column-id": max(metadata["last-column-id"], *(column.field_id for column in columns)),
+        "schemas": [*metadata["schemas"], schema],
         "current-schema-id": schema_id,
-        "partition-specs": [_without_clashes(spec, names) for spec in told["partition-specs"]],
+        "partition-specs": [_without_clashes(spec, names) for spec in metadata["partition-specs"]],
         "properties": {
-            **told.get("properties", {}),
+            **metadata.get("properties", {}),
             **{missing_property(number): text for number, text in missing.items()},
         },
         "metadata-log": [
-            *told.get("metadata-log", ()),
-            {"metadata-file": location, "timestamp-ms": told["last-updated-ms"]},
+            *metadata.get("metadata-log", ()),
+            {"metadata-file": location, "timestamp-ms": metadata["last-updated-ms"]},
         ],
     }
     folder, _, name = location.rpartition("/")
     return write_metadata(changed, folder, int(found[1]) + 1 if (found := _VERSION.match(name)) else 1)
 
 
-def write_metadata(told: Mapping[str, Any], folder: str, version: int) -> str:
+def write_metadata(metadata: Mapping[str, Any], folder: str, version: int) -> str:
     """Write a metadata file under a new name with this version; its location. No catalog points at it yet."""
     successor = f"{folder}/{version:05d}-{uuid.uuid4()}.metadata.json"
     try:
-        _write(successor, json.dumps(told).encode())
+        _write(successor, json.dumps(metadata).encode())
     except OSError as problem:
         raise LakeNotWritable(f"The lake's metadata {successor} cannot be written: {problem}.") from problem
     return successor
@@ -76,9 +81,9 @@ def write_metadata(told: Mapping[str, Any], folder: str, version: int) -> str:
 
 def remove_evolved(location: str, head_location: str) -> None:
     """Take away a metadata file that no catalog points at; one that the table's head or its log names stays."""
-    told = read_metadata_file(head_location)
-    needed = NeededFiles(told["location"], None)
-    needed.need_paths([head_location, *(entry["metadata-file"] for entry in told.get("metadata-log", ()))])
+    metadata = read_metadata_file(head_location)
+    needed = NeededFiles(metadata["location"], None)
+    needed.need_paths([head_location, *(entry["metadata-file"] for entry in metadata.get("metadata-log", ()))])
     for file in needed.judge([ListedFile(path=location, size_bytes=0, modified=None)]).deletable:
         delete_file(file)
 

@@ -11,7 +11,7 @@ from thermocline.lake.commit.commit import LakeHead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewritten:
+class ActionResult:
     """What an action replaced by what."""
 
     before: int
@@ -21,9 +21,9 @@ class Rewritten:
     failed: int = 0
 
 
-def rewrite_data_files(
+def run_rewrite_data_files(
     head: LakeHead, strategy: Literal["binpack", "sort", "zorder"], columns: Sequence[str], options: Mapping[str, str]
-) -> Rewritten:
+) -> ActionResult:
     action = _actions(head).rewriteDataFiles(head.table)
     match strategy:
         case "binpack":
@@ -35,7 +35,7 @@ def rewrite_data_files(
     for name, value in options.items():
         action = action.option(name, value)
     result = action.execute()
-    return Rewritten(
+    return ActionResult(
         before=result.rewrittenDataFilesCount(),
         after=result.addedDataFilesCount(),
         bytes=result.rewrittenBytesCount(),
@@ -44,21 +44,23 @@ def rewrite_data_files(
     )
 
 
-def rewrite_position_deletes(head: LakeHead, options: Mapping[str, str]) -> Rewritten:
+def run_rewrite_position_deletes(head: LakeHead, options: Mapping[str, str]) -> ActionResult:
     action = _actions(head).rewritePositionDeletes(head.table)
     for name, value in options.items():
         action = action.option(name, value)
     result = action.execute()
-    return Rewritten(
+    return ActionResult(
         before=result.rewrittenDeleteFilesCount(),
         after=result.addedDeleteFilesCount(),
         bytes=result.rewrittenBytesCount(),
     )
 
 
-def rewrite_manifests(head: LakeHead) -> Rewritten:
+def run_rewrite_manifests(head: LakeHead) -> ActionResult:
     result = _actions(head).rewriteManifests(head.table).execute()
-    return Rewritten(before=sum(1 for _ in result.rewrittenManifests()), after=sum(1 for _ in result.addedManifests()))
+    return ActionResult(
+        before=sum(1 for _ in result.rewrittenManifests()), after=sum(1 for _ in result.addedManifests())
+    )
 
 
 def _actions(head: LakeHead) -> Any:

@@ -21,7 +21,7 @@ _BOUNDS = {"lower": "lower-bounds", "upper": "upper-bounds"}
 def java_metrics(jvm: Any, metrics: FileMetrics) -> Any:
     """Iceberg's Metrics. The maps are read by Iceberg's own parser of files: one by one, each of their values would be
     a call."""
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "spec-id": 0,
         "content": "data",
         "file-path": "none",
@@ -30,12 +30,12 @@ def java_metrics(jvm: Any, metrics: FileMetrics) -> Any:
         "file-size-in-bytes": 1,
         "record-count": metrics.rows,
     }
-    told |= {said: _map(getattr(metrics, name)) for name, said in _COUNTS.items()}
-    told |= {
-        said: _map({key: bound.hex().upper() for key, bound in getattr(metrics, name).items()})
-        for name, said in _BOUNDS.items()
+    document |= {key: _map(getattr(metrics, name)) for name, key in _COUNTS.items()}
+    document |= {
+        key: _map({key: bound.hex().upper() for key, bound in getattr(metrics, name).items()})
+        for name, key in _BOUNDS.items()
     }
-    tree = java_class(jvm, "org.apache.iceberg.util.JsonUtil").mapper().readTree(json.dumps(told))
+    tree = java_class(jvm, "org.apache.iceberg.util.JsonUtil").mapper().readTree(json.dumps(document))
     unpartitioned = java_class(jvm, "org.apache.iceberg.PartitionSpec").unpartitioned()
     read = java_class(jvm, "org.apache.iceberg.ContentFileParser").fromJson(tree, unpartitioned)
     return java_class(jvm, "org.apache.iceberg.Metrics")(
@@ -51,8 +51,8 @@ def java_metrics(jvm: Any, metrics: FileMetrics) -> Any:
 
 def read_bounds(jvm: Any, file: Any, spec: Any) -> tuple[dict[int, bytes], dict[int, bytes]]:
     """The lower and the upper bounds of a file that Iceberg holds, by field id."""
-    told = json.loads(java_class(jvm, "org.apache.iceberg.ContentFileParser").toJson(file, spec))
-    lower, upper = (told.get(said) or {"keys": [], "values": []} for said in _BOUNDS.values())
+    document = json.loads(java_class(jvm, "org.apache.iceberg.ContentFileParser").toJson(file, spec))
+    lower, upper = (document.get(key) or {"keys": [], "values": []} for key in _BOUNDS.values())
     return _bytes(lower), _bytes(upper)
 
 
@@ -60,5 +60,5 @@ def _map(values: Mapping[int, object]) -> dict[str, Sequence[object]]:
     return {"keys": list(values), "values": list(values.values())}
 
 
-def _bytes(told: Mapping[str, Sequence[Any]]) -> dict[int, bytes]:
-    return {int(key): bytes.fromhex(value) for key, value in zip(told["keys"], told["values"], strict=True)}
+def _bytes(columns: Mapping[str, Sequence[Any]]) -> dict[int, bytes]:
+    return {int(key): bytes.fromhex(value) for key, value in zip(columns["keys"], columns["values"], strict=True)}

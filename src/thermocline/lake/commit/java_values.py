@@ -36,7 +36,7 @@ def list_of_longs(jvm: Any, numbers: Sequence[int]) -> Any:
     return java_class(jvm, f"{_GUAVA}.collect.Lists").transform(texts, as_longs)
 
 
-def text_of(jvm: Any, loader: Any, class_name: str, method: str) -> Any:
+def string_getter(jvm: Any, loader: Any, class_name: str, method: str) -> Any:
     """A Guava function from an object of that class to the text one of its methods gives."""
     holder, text = loader.loadClass(class_name), loader.loadClass("java.lang.String")
     function = loader.loadClass("org.apache.iceberg.relocated.com.google.common.base.Function")
@@ -45,19 +45,19 @@ def text_of(jvm: Any, loader: Any, class_name: str, method: str) -> Any:
     return java_class(jvm, "java.lang.invoke.MethodHandleProxies").asInterfaceInstance(function, handle)
 
 
-def those(jvm: Any, objects: Any, predicate: Any) -> Any:
+def filter_in_jvm(jvm: Any, objects: Any, predicate: Any) -> Any:
     """A java.util.Set of the objects that a predicate holds for, chosen in the JVM."""
     return java_class(jvm, f"{_GUAVA}.collect.Sets").newHashSet(
         java_class(jvm, f"{_GUAVA}.collect.Iterables").filter(objects, predicate)
     )
 
 
-def by_text(jvm: Any, objects: Any, text: Any) -> Any:
+def index_by(jvm: Any, objects: Any, text: Any) -> Any:
     """A java.util.Map to the objects from what the function `text` gives of each."""
     return java_class(jvm, f"{_GUAVA}.collect.Maps").uniqueIndex(objects, text)
 
 
-def is_among(jvm: Any, texts: Iterable[str], text: Any) -> Any:
+def is_in_set(jvm: Any, texts: Iterable[str], text: Any) -> Any:
     """A predicate on objects: whether what the function `text` gives of one is among these."""
     predicates = java_class(jvm, f"{_GUAVA}.base.Predicates")
     return predicates.compose(getattr(predicates, "in")(set_of_strings(jvm, texts)), text)

@@ -9,7 +9,13 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from thermocline.errors import CommitFailed
-from thermocline.lake.commit.commit import LakeHead, flushed, load_after_failure, lost_race, swap_metadata
+from thermocline.lake.commit.commit import (
+    LakeHead,
+    clean_up_lost_race,
+    flush_snapshot,
+    load_after_failure,
+    swap_metadata,
+)
 from thermocline.lake.commit.java_values import set_of_longs
 
 
@@ -28,13 +34,13 @@ def remove_snapshots(head: LakeHead, snapshots: Sequence[int], refs: Sequence[st
     try:
         swap_metadata(head, metadata)
         if head.snapshot_id is not None:
-            flushed(head, head.snapshot_id)
+            flush_snapshot(head, head.snapshot_id)
     except Py4JJavaError as problem:
         after = load_after_failure(head, problem)
-        left = {told["snapshot-id"] for told in after.told.get("snapshots", ())} & set(snapshots)
-        left_refs = set(after.told.get("refs", {})) & set(refs)
+        left = {one["snapshot-id"] for one in after.metadata.get("snapshots", ())} & set(snapshots)
+        left_refs = set(after.metadata.get("refs", {})) & set(refs)
         if not left and not left_refs:
             return  # the answer was lost, not the commit
         if after.metadata_location != head.metadata_location:
-            raise lost_race(head, after, metadata) from None
+            raise clean_up_lost_race(head, after, metadata) from None
         raise CommitFailed(f"The snapshots of {head.name} stay: {problem.java_exception.getMessage()}.") from None

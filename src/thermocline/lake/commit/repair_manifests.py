@@ -15,12 +15,12 @@ from thermocline.errors import LostRace
 from thermocline.lake.commit.commit import LakeHead, OpStamp, commit_snapshot, find_op
 from thermocline.lake.commit.java_metrics import java_metrics
 from thermocline.lake.commit.java_values import java_class, list_of_longs
-from thermocline.lake.commit.rewrite_files import kept_summary
-from thermocline.spark.kernels.verify_entry import RightEntry
+from thermocline.lake.commit.rewrite_files import carried_summary
+from thermocline.spark.kernels.verify_entry import CorrectEntry
 
 
 def repair_manifests(
-    head: LakeHead, right: Mapping[str, Sequence[RightEntry]], added_by: Mapping[str, int], stamp: OpStamp
+    head: LakeHead, right: Mapping[str, Sequence[CorrectEntry]], added_by: Mapping[str, int], stamp: OpStamp
 ) -> int:
     """Write these manifests again with entries put right; the new snapshot. `added_by` is the snapshot that added each
     file.
@@ -36,7 +36,7 @@ def repair_manifests(
     for path, manifest in old.items():
         update.deleteManifest(manifest)
         update.addManifest(_write(head, manifest, {entry.path: entry for entry in right[path]}, added_by))
-    for key, value in (kept_summary(head) | stamp.summary()).items():
+    for key, value in (carried_summary(head) | stamp.summary()).items():
         update.set(key, value)
     return commit_snapshot(head, update, stamp.op_id)
 
@@ -46,14 +46,14 @@ def _manifests(head: LakeHead, paths: Any) -> dict[str, Any]:
     return {path: found.get(at) for at in range(found.size()) if (path := str(found.get(at).path())) in paths}
 
 
-def _write(head: LakeHead, manifest: Any, right: Mapping[str, RightEntry], added_by: Mapping[str, int]) -> Any:
+def _write(head: LakeHead, manifest: Any, right: Mapping[str, CorrectEntry], added_by: Mapping[str, int]) -> Any:
     """A manifest beside the table's others, as Iceberg itself names and leaves them: one that no snapshot names is an
     orphan."""
     jvm: Any = head.spark._jvm
     files, io, specs = java_class(jvm, "org.apache.iceberg.ManifestFiles"), head.table.io(), head.table.specs()
     spec = specs.get(manifest.partitionSpecId())
     path = head.table.operations().metadataFileLocation(f"{uuid.uuid4()}-m0.avro")
-    writer = files.write(head.told.get("format-version", 1), spec, io.newOutputFile(path), None)
+    writer = files.write(head.metadata.get("format-version", 1), spec, io.newOutputFile(path), None)
     entries = files.read(manifest, io, specs)
     try:
         found = entries.iterator()
@@ -68,7 +68,7 @@ def _write(head: LakeHead, manifest: Any, right: Mapping[str, RightEntry], added
     return writer.toManifestFile()
 
 
-def _put_right(head: LakeHead, spec: Any, file: Any, right: RightEntry) -> Any:
+def _put_right(head: LakeHead, spec: Any, file: Any, right: CorrectEntry) -> Any:
     jvm: Any = head.spark._jvm
     builder = java_class(jvm, "org.apache.iceberg.DataFiles").builder(spec).copy(file)
     builder = builder.withMetrics(java_metrics(jvm, right.metrics)).withFileSizeInBytes(right.size_bytes)

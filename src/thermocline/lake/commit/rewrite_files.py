@@ -20,16 +20,23 @@ from thermocline.core.metrics_modes import MetricsMode, current_schema, plan_met
 from thermocline.errors import CommitInconsistent
 from thermocline.lake.commit.commit import LakeHead, OpStamp, check_rows, commit_snapshot, find_op
 from thermocline.lake.commit.java_metrics import java_metrics, read_bounds
-from thermocline.lake.commit.java_values import by_text, is_among, java_class, list_of_longs, text_of, those
+from thermocline.lake.commit.java_values import (
+    filter_in_jvm,
+    index_by,
+    is_in_set,
+    java_class,
+    list_of_longs,
+    string_getter,
+)
 from thermocline.parquet.footer.metrics import (
     CopiedInput,
     FooterFacts,
     KnownEnds,
-    copied_ends,
+    fields_without_bounds,
+    merge_input_bounds,
     plan_metrics,
     position_delete_metrics,
     read_footer_facts,
-    unvouched_fields,
 )
 
 _FOOTERS_AT_ONCE = 4
@@ -76,7 +83,7 @@ class CarriedDelete:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PickedData:
+class ManifestEntries:
     """The table's own entries of data files, as a Java list, picked while there was time. Manifests never change, so
     neither do they."""
 
@@ -86,7 +93,7 @@ class PickedData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class NewFileFooter:
     """What a new file's footer says of the columns of a schema, read while there was time."""
 
     schema_id: int
@@ -104,9 +111,9 @@ class Rewrite:
     new_deletes: Sequence[NewDelete] = ()
     carried: Sequence[CarriedDelete] = ()
     sequence_number: int | None = None
-    picked: PickedData | None = None
+    picked: ManifestEntries | None = None
     """Entries of data files that were picked before."""
-    measured: Mapping[str, Future[Measured]] = field(default_factory=dict)
+    measured: Mapping[str, Future[NewFileFooter]] = field(default_factory=dict)
     """Metrics of new data files, by path, that were begun before."""
 
     @property
@@ -134,7 +141,7 @@ def rewrite_files(head: LakeHead, rewrite: Rewrite, stamp: OpStamp) -> int:
     by_path = {like.path: _partition_of(found, deletes, like) for like in {like.path: like for like in likes}.values()}
     added, new_deletes = (java_class(jvm, "java.util.HashSet")() for _ in range(2))
     adding = _Adding(
-        head=head, modes=plan_metrics_modes(head.told), found=found, partitions=by_path, begun=rewrite.measured
+        head=head, modes=plan_metrics_modes(head.metadata), found=found, partitions=by_path, begun=rewrite.measured
     )
     with ThreadPoolExecutor(_FOOTERS_AT_ONCE, thread_name_prefix="footers") as pool:
         for made in pool.map(adding.data_file, rewrite.added):
@@ -145,9 +152,9 @@ def rewrite_files(head: LakeHead, rewrite: Rewrite, stamp: OpStamp) -> int:
     update.validateFromSnapshot(head.snapshot_id)
     for copy in rewrite.carried:
         update.addFile(_carried_file(head, copy, deletes), copy.original.sequence_number)
-    if rewrite.sequence_number is not None and rewrite.added and head.told.get("format-version", 1) > 1:
+    if rewrite.sequence_number is not None and rewrite.added and head.metadata.get("format-version", 1) > 1:
         update.dataSequenceNumber(rewrite.sequence_number)
-    for key, value in (kept_summary(head) | stamp.summary()).items():
+    for key, value in (carried_summary(head) | stamp.summary()).items():
         update.set(key, value)
     return commit_snapshot(head, update, stamp.op_id)
 
@@ -159,22 +166,24 @@ _ITS_OWN = re.compile(
 """Keys of a snapshot's summary that tell of that one commit."""
 
 
-def kept_summary(head: LakeHead) -> dict[str, str]:
+def carried_summary(head: LakeHead) -> dict[str, str]:
     """What writers noted for themselves in the head's summary, as how far a stream was read; a rewrite says it too."""
-    told = [
-        found.get("summary", {}) for found in head.told.get("snapshots", ()) if found["snapshot-id"] == head.snapshot_id
+    summaries = [
+        found.get("summary", {})
+        for found in head.metadata.get("snapshots", ())
+        if found["snapshot-id"] == head.snapshot_id
     ]
-    return {key: value for summary in told for key, value in summary.items() if not _ITS_OWN.fullmatch(key)}
+    return {key: value for summary in summaries for key, value in summary.items() if not _ITS_OWN.fullmatch(key)}
 
 
-def pick_data(head: LakeHead, files: Sequence[DataSeen]) -> PickedData:
+def read_data_entries(head: LakeHead, files: Sequence[DataSeen]) -> ManifestEntries:
     """Entries that a rewrite will need, picked now."""
-    return PickedData(
+    return ManifestEntries(
         files=frozenset((file.manifest, file.path) for file in files), entries=_pick(head, files, deletes=False)
     )
 
 
-def _picked_or_pick(head: LakeHead, files: Sequence[DataSeen], picked: PickedData | None) -> Any:
+def _picked_or_pick(head: LakeHead, files: Sequence[DataSeen], picked: ManifestEntries | None) -> Any:
     if picked is not None and all((file.manifest, file.path) in picked.files for file in files):
         return picked.entries
     return _pick(head, files, deletes=False)
@@ -203,7 +212,7 @@ def _pick(head: LakeHead, files: Iterable[DataSeen | DeleteSeen], *, deletes: bo
             continue
         entries = (manifest_files.readDeleteManifest if deletes else manifest_files.read)(manifest, io, specs)
         try:
-            found.addAll(those(jvm, entries, is_among(jvm, paths, location)))
+            found.addAll(filter_in_jvm(jvm, entries, is_in_set(jvm, paths, location)))
         finally:
             entries.close()
     return found
@@ -211,14 +220,14 @@ def _pick(head: LakeHead, files: Iterable[DataSeen | DeleteSeen], *, deletes: bo
 
 def _location_function(head: LakeHead) -> Any:
     """A Java function from a file to its location."""
-    return text_of(
+    return string_getter(
         head.spark._jvm, head.table.getClass().getClassLoader(), "org.apache.iceberg.ContentFile", "location"
     )
 
 
 def _among(head: LakeHead, files: Any, paths: set[str]) -> Any:
     """The files of these paths as a Java set, chosen in the JVM."""
-    chosen = those(head.spark._jvm, files, is_among(head.spark._jvm, paths, _location_function(head)))
+    chosen = filter_in_jvm(head.spark._jvm, files, is_in_set(head.spark._jvm, paths, _location_function(head)))
     if chosen.size() != len(paths):
         raise CommitInconsistent(f"{len(paths) - chosen.size()} files to be replaced are not in the lake table.")
     return chosen
@@ -226,7 +235,7 @@ def _among(head: LakeHead, files: Any, paths: set[str]) -> Any:
 
 def _by_location(head: LakeHead, files: Any) -> Any:
     """A Java map from location to file; asked for single files, and never walked through from here."""
-    return by_text(head.spark._jvm, files, _location_function(head))
+    return index_by(head.spark._jvm, files, _location_function(head))
 
 
 def _among_deletes(head: LakeHead, files: Any, wanted: Sequence[DeleteSeen]) -> Any:
@@ -249,16 +258,22 @@ def _partition_of(data: Any, deletes: Any, like: DataSeen | DeleteSeen) -> Any:
     return next(file.partition() for file in deletes if str(file.location()) == like.path)
 
 
-def measure(head: LakeHead, path: str) -> Measured:
+def read_new_file_footer(head: LakeHead, path: str) -> NewFileFooter:
     """Read the footer of a new data file."""
-    return Measured(schema_id=head.told["current-schema-id"], facts=read_footer_facts(path, current_schema(head.told)))
+    return NewFileFooter(
+        schema_id=head.metadata["current-schema-id"], facts=read_footer_facts(path, current_schema(head.metadata))
+    )
 
 
-def _measured_or_measure(head: LakeHead, file: NewData, begun: Mapping[str, Future[Measured]]) -> FooterFacts:
+def _measured_or_measure(head: LakeHead, file: NewData, begun: Mapping[str, Future[NewFileFooter]]) -> FooterFacts:
     found = begun.get(file.path)
-    if found is not None and found.exception() is None and found.result().schema_id == head.told["current-schema-id"]:
+    if (
+        found is not None
+        and found.exception() is None
+        and found.result().schema_id == head.metadata["current-schema-id"]
+    ):
         return found.result().facts
-    return measure(head, file.path).facts
+    return read_new_file_footer(head, file.path).facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +284,7 @@ class _Adding:
     modes: Mapping[int, MetricsMode]
     found: Any
     partitions: Mapping[str, Any]
-    begun: Mapping[str, Future[Measured]]
+    begun: Mapping[str, Future[NewFileFooter]]
 
     def data_file(self, file: NewData) -> Any:
         jvm: Any = self.head.spark._jvm
@@ -296,15 +311,15 @@ class _Adding:
     def _copied_ends(self, file: NewData, facts: FooterFacts) -> dict[int, KnownEnds]:
         """What a copy's inputs know of columns that the copied statistics do not vouch for. Few files have any, so it
         may take time."""
-        if not file.copied or not (field_ids := unvouched_fields(facts)):
+        if not file.copied or not (field_ids := fields_without_bounds(facts)):
             return {}
-        inputs, schema = [], current_schema(self.head.told)
+        inputs, schema = [], current_schema(self.head.metadata)
         for copied in file.copied:
             lower, upper = read_bounds(
                 self.head.spark._jvm, self.found.get(copied.path), self.head.table.specs().get(copied.spec_id)
             )
             inputs.append(CopiedInput(facts=read_footer_facts(copied.path, schema), lower=lower, upper=upper))
-        return copied_ends(inputs, field_ids)
+        return merge_input_bounds(inputs, field_ids)
 
 
 def _carried_file(head: LakeHead, copy: CarriedDelete, deletes: Any) -> Any:

@@ -13,12 +13,12 @@ from typing import Any
 
 from thermocline.errors import LostRace
 from thermocline.lake.commit.commit import LakeHead, OpStamp, find_op, load_table
-from thermocline.lake.commit.java_values import is_among, text_of
-from thermocline.lake.commit.rewrite_files import kept_summary
+from thermocline.lake.commit.java_values import is_in_set, string_getter
+from thermocline.lake.commit.rewrite_files import carried_summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewritten:
+class RewrittenManifests:
     """The last snapshot made, and how many manifests became how many."""
 
     snapshot_id: int
@@ -28,16 +28,16 @@ class Rewritten:
 
 def rewrite_manifests(
     head: LakeHead, spec_id: int, paths: Sequence[str], stamp: OpStamp, target_bytes: int
-) -> Rewritten:
+) -> RewrittenManifests:
     """Write these data manifests of one spec again, few, of about this size, and clustered by partition."""
     jvm: Any = head.spark._jvm
-    path = text_of(jvm, head.table.getClass().getClassLoader(), "org.apache.iceberg.ManifestFile", "path")
+    path = string_getter(jvm, head.table.getClass().getClassLoader(), "org.apache.iceberg.ManifestFile", "path")
     action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(head.spark._jsparkSession).rewriteManifests(
         head.table
     )
-    action = action.specId(spec_id).rewriteIf(is_among(jvm, paths, path))
+    action = action.specId(spec_id).rewriteIf(is_in_set(jvm, paths, path))
     _set_target(action, target_bytes)
-    for key, value in (kept_summary(head) | stamp.summary()).items():
+    for key, value in (carried_summary(head) | stamp.summary()).items():
         action = action.snapshotProperty(key, value)
     done = action.execute()
     after = load_table(head.spark, head.name)
@@ -45,7 +45,7 @@ def rewrite_manifests(
     if snapshot is None:
         raise LostRace(f"The manifests of {head.name} were not rewritten.")
     size = jvm.org.apache.iceberg.relocated.com.google.common.collect.Iterables.size
-    return Rewritten(
+    return RewrittenManifests(
         snapshot_id=snapshot, before=int(size(done.rewrittenManifests())), after=int(size(done.addedManifests()))
     )
 

@@ -8,7 +8,13 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from thermocline.errors import CommitFailed, ForeignLakeCommit
-from thermocline.lake.commit.commit import LakeHead, flushed, load_after_failure, lost_race, swap_metadata
+from thermocline.lake.commit.commit import (
+    LakeHead,
+    clean_up_lost_race,
+    flush_snapshot,
+    load_after_failure,
+    swap_metadata,
+)
 from thermocline.lake.commit.java_values import set_of_longs
 
 
@@ -16,7 +22,7 @@ def undo_commit(head: LakeHead, snapshot: int, base: int | None) -> None:
     """Set the table back to `base`, on exactly this head; its newest snapshot must be the one to take back. The files
     are the janitor's."""
     named = [
-        name for name, ref in head.told.get("refs", {}).items() if ref["snapshot-id"] == snapshot and name != "main"
+        name for name, ref in head.metadata.get("refs", {}).items() if ref["snapshot-id"] == snapshot and name != "main"
     ]
     if head.snapshot_id != snapshot or named:
         raise ForeignLakeCommit(
@@ -34,13 +40,13 @@ def undo_commit(head: LakeHead, snapshot: int, base: int | None) -> None:
     try:
         swap_metadata(head, metadata)
         if base is not None:
-            flushed(head, base)
+            flush_snapshot(head, base)
     except Py4JJavaError as problem:
         after = load_after_failure(head, problem)
-        if snapshot not in {told["snapshot-id"] for told in after.told.get("snapshots", ())}:
+        if snapshot not in {one["snapshot-id"] for one in after.metadata.get("snapshots", ())}:
             return  # the answer was lost, not the commit
         if after.metadata_location != head.metadata_location:
-            raise lost_race(head, after, metadata) from None
+            raise clean_up_lost_race(head, after, metadata) from None
         raise CommitFailed(
             f"Snapshot {snapshot} of {head.name} stays: {problem.java_exception.getMessage()}."
         ) from None

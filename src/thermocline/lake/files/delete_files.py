@@ -25,7 +25,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deleted:
+class DeletionResult:
     """What went, and what would not go."""
 
     files: tuple[Deletable, ...]
@@ -37,13 +37,13 @@ def delete_file(file: Deletable) -> None:
     _remove(file.path)
 
 
-def delete_files(files: Iterable[Deletable]) -> Iterator[Deleted]:
-    """Delete file by file, a batch at a time; a failure is told and does not stop the others."""
+def delete_files(files: Iterable[Deletable]) -> Iterator[DeletionResult]:
+    """Delete file by file, a batch at a time; a failure is reported and does not stop the others."""
     left = iter(files)
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="delete") as pool:
         while batch := list(islice(left, _BATCH)):
             answers = list(zip(batch, pool.map(_try_delete, batch), strict=True))
-            yield Deleted(
+            yield DeletionResult(
                 files=tuple(file for file, problem in answers if problem is None),
                 failed=tuple((file, problem) for file, problem in answers if problem is not None),
             )

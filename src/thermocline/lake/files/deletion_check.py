@@ -51,7 +51,7 @@ class Deletable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class DeletionVerdict:
     """The files that may go, and how many stay because they lie outside the table's folders or have a name that is not
     safe to delete."""
 
@@ -107,7 +107,7 @@ class NeededFiles:
     def need_paths(self, paths: Collection[str]) -> None:
         self.need(lambda: paths)
 
-    def judge(self, files: Sequence[ListedFile]) -> Compared:
+    def judge(self, files: Sequence[ListedFile]) -> DeletionVerdict:
         """Which of the files may go; refuses all of them when one of them may be a needed file under another
         spelling."""
         deletable, outside = list[Deletable](), 0
@@ -134,7 +134,7 @@ class NeededFiles:
                 outside += 1
             else:
                 deletable.append(Deletable(path=file.path, size_bytes=file.size_bytes, seal=_SEAL))
-        return Compared(deletable=tuple(deletable), outside=outside, needed=tuple(needed))
+        return DeletionVerdict(deletable=tuple(deletable), outside=outside, needed=tuple(needed))
 
     def names(self, paths: Sequence[str]) -> list[bool]:
         """For each path whether somebody needs it under this very spelling."""

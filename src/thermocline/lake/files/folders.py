@@ -1,4 +1,4 @@
-"""Where a table has its files, as its metadata file says: its location, and the folders it was told to write to."""
+"""Where a table has its files, as its metadata file says: its location, and the folders it writes to."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class TableFolders:
 @lru_cache(maxsize=4096)
 def read_folders(metadata_location: str) -> TableFolders:
     """From the metadata file alone, which never changes; manifests are not looked at."""
-    told = read_metadata_file(metadata_location)
+    metadata = read_metadata_file(metadata_location)
     try:
-        said = told.get("properties") or {}
+        said = metadata.get("properties") or {}
         others = [said[key] for key in (*PATH_PROPERTIES, *_OLD_PATH_PROPERTIES) if said.get(key)]
-        location = told["location"].rstrip("/")
-        others += _former_locations(told, metadata_location, location)
+        location = metadata["location"].rstrip("/")
+        others += _former_locations(metadata, metadata_location, location)
         return TableFolders(
-            uuid=told.get("table-uuid"), location=location, others=tuple(place.rstrip("/") for place in others)
+            uuid=metadata.get("table-uuid"), location=location, others=tuple(place.rstrip("/") for place in others)
         )
     except (ValueError, KeyError, AttributeError) as problem:
         raise LakeFileUnreadable(f"Lake metadata {metadata_location} cannot be read: {problem}.") from problem
@@ -57,11 +57,13 @@ def folders_or_guess(metadata_location: str) -> TableFolders:
         return TableFolders(uuid=None, location=folder.removesuffix("/metadata"), others=(folder,))
 
 
-def _former_locations(told: dict[str, Any], metadata_location: str, location: str) -> list[str]:
+def _former_locations(metadata: dict[str, Any], metadata_location: str, location: str) -> list[str]:
     """Where the table was before: its older metadata and manifest lists tell, and its older files are still there."""
     named = [metadata_location]
-    named += [entry["metadata-file"] for entry in told.get("metadata-log") or ()]
-    named += [snapshot["manifest-list"] for snapshot in told.get("snapshots") or () if snapshot.get("manifest-list")]
+    named += [entry["metadata-file"] for entry in metadata.get("metadata-log") or ()]
+    named += [
+        snapshot["manifest-list"] for snapshot in metadata.get("snapshots") or () if snapshot.get("manifest-list")
+    ]
     folders = {path.rpartition("/")[0] for path in named}
     places = {folder.removesuffix("/metadata") for folder in folders if folder.endswith("/metadata")} | folders
     return sorted(place for place in places if place and not f"{place}/".startswith(f"{location}/"))

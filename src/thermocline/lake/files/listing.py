@@ -29,7 +29,7 @@ _LOCAL_AT_ONCE, _STORE_AT_ONCE = 2, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ListedPart:
     """Some files of a folder. With its last part comes its name: every folder up to `finished` is listed, in order."""
 
     files: tuple[ListedFile, ...] = ()
@@ -51,7 +51,7 @@ def list_folder(folder: str) -> Iterator[ListedFile]:
         yield from part.files
 
 
-def list_parts(root: str, leave_out: Sequence[str] = (), after: str | None = None) -> Iterator[Part]:
+def list_parts(root: str, leave_out: Sequence[str] = (), after: str | None = None) -> Iterator[ListedPart]:
     """The files below a location in parts; those of folders that come after `after`, which is named relative to the
     location."""
     reading = _Reading(root.rstrip("/"), leave_out)
@@ -68,9 +68,9 @@ def list_parts(root: str, leave_out: Sequence[str] = (), after: str | None = Non
                     raise found.problem
                 below += found.folders
                 if is_new and found.files:
-                    yield Part(files=found.files)
+                    yield ListedPart(files=found.files)
             if is_new:
-                yield Part(finished=name)
+                yield ListedPart(finished=name)
             waiting.extendleft(
                 sorted((child for child in below if not _is_finished(child, after)), key=_place, reverse=True)
             )

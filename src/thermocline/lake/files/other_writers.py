@@ -43,15 +43,15 @@ def find_other_writer(metadata: TableMetadata, head_location: str) -> str | None
         is_newer = written is not None and file.modified is not None and file.modified > written
         if not is_newer and number < oldest:
             continue
-        if (told := _read_version(file, metadata)) is None:
+        if (version := _read_version(file, metadata)) is None:
             continue
-        followed = [base_name(entry.get("metadata-file", "")) for entry in told.get("metadata-log") or ()][-1:]
+        followed = [base_name(entry.get("metadata-file", "")) for entry in version.get("metadata-log") or ()][-1:]
         if number >= oldest and (is_newer or any(name not in known and number_of(name) >= oldest for name in followed)):
             return file.path
         # Whoever goes on from an earlier version gives numbers that left our log long ago. In a folder that was copied,
         # times in the store mean nothing, and our own old versions tell by the time they hold that they are none of
         # these.
-        if number < oldest and told.get("last-updated-ms", 0) > metadata.last_updated_ms - _CLOCKS_DIFFER_MS:
+        if number < oldest and version.get("last-updated-ms", 0) > metadata.last_updated_ms - _CLOCKS_DIFFER_MS:
             return file.path
     return None
 
@@ -72,7 +72,7 @@ def number_of(name: str) -> int:
 def _read_version(file: ListedFile, metadata: TableMetadata) -> dict[str, Any] | None:
     """What the file says, when it is a version of this table."""
     try:
-        told = read_metadata_file(file.path)
+        version = read_metadata_file(file.path)
     except (LakeFileUnreadable, OSError):
         return None
-    return told if told.get("table-uuid") == str(metadata.table_uuid) else None
+    return version if version.get("table-uuid") == str(metadata.table_uuid) else None

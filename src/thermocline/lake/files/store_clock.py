@@ -1,4 +1,4 @@
-"""What time it is where the files are: their ages are told by the store, and no other clock may judge them."""
+"""What time it is where the files are: their ages come from the store, and no other clock may judge them."""
 
 from __future__ import annotations
 

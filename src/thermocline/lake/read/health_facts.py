@@ -84,8 +84,8 @@ def _operation(snapshot: Snapshot) -> Operation | None:
 
 def _is_compaction(snapshot: Snapshot) -> bool:
     """Whether data files were rewritten; a rewrite of manifests or of delete files alone is a replacement too."""
-    told = snapshot.summary.additional_properties if snapshot.summary is not None else {}
-    return _operation(snapshot) is Operation.REPLACE and int(told.get("deleted-data-files", 0)) > 0
+    summary = snapshot.summary.additional_properties if snapshot.summary is not None else {}
+    return _operation(snapshot) is Operation.REPLACE and int(summary.get("deleted-data-files", 0)) > 0
 
 
 def _manifests(snapshot: Snapshot) -> list[ManifestFile]:
@@ -134,15 +134,15 @@ def _decoded(encoded: bytes | None, kind: str) -> int | bytes | None:
 
 def _foreign(metadata: TableMetadata, published: int | None) -> tuple[str, ...]:
     """Snapshots between S and the head that are not ours and not a rewrite, newest first."""
-    told: list[str] = []
+    foreign: list[str] = []
     at = metadata.current_snapshot_id if published is not None else None
-    while at is not None and at != published and len(told) < _MOST_FOREIGN:
+    while at is not None and at != published and len(foreign) < _MOST_FOREIGN:
         snapshot = metadata.snapshot_by_id(at)
         if snapshot is None:
             break
         said = snapshot.summary.additional_properties if snapshot.summary is not None else {}
         operation = _operation(snapshot)
         if OP_KEY not in said and operation is not Operation.REPLACE:
-            told.append(f"snapshot {at} ({operation.value if operation else 'unknown'})")
+            foreign.append(f"snapshot {at} ({operation.value if operation else 'unknown'})")
         at = snapshot.parent_snapshot_id
-    return tuple(told)
+    return tuple(foreign)

@@ -19,9 +19,9 @@ def read_metadata_file(location: str) -> dict[str, Any]:
     with closing(LakeReader().new_input(location).open()) as stream:
         held = stream.read()
     try:
-        told = json.loads(gzip.decompress(held) if held.startswith(_GZIP) else held)
+        metadata = json.loads(gzip.decompress(held) if held.startswith(_GZIP) else held)
     except (ValueError, OSError, EOFError, zlib.error) as problem:
         raise LakeFileUnreadable(f"Lake metadata {location} cannot be read: {problem}") from problem
-    if not isinstance(told, dict):
+    if not isinstance(metadata, dict):
         raise LakeFileUnreadable(f"Lake metadata {location} cannot be read: it is no JSON object")
-    return told
+    return metadata

@@ -11,7 +11,7 @@ import pyarrow.fs as fs
 
 from thermocline.errors import LakeFileUnreadable
 from thermocline.lake.read.reachable import ManifestIndex
-from thermocline.lake.read.storage import LakeReader, local_path, whole_path
+from thermocline.lake.read.storage import LakeReader, absolute_path, readable_local_path
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.runtime.file_io import open_location
 from thermocline.runtime.object_store import is_object_location
@@ -37,12 +37,12 @@ def find_missing(metadata_location: str, snapshot_id: int) -> tuple[MissingFile,
         reached = ManifestIndex(LakeReader(base)).reach([snapshot])
     except LakeFileUnreadable:
         return (MissingFile(path=snapshot.manifest_list or f"the manifest list of snapshot {snapshot_id}"),)
-    manifests = [whole_path(path, base) for path in reached.manifests]
+    manifests = [absolute_path(path, base) for path in reached.manifests]
     if gone := [path for path, size in zip(manifests, read_sizes(manifests), strict=True) if size is None]:
         return tuple(MissingFile(path=path) for path in gone)
     files = table.files(snapshot_id)
-    data = [(whole_path(file.path, base), file.size_bytes, file.record_count) for file in files.data]
-    named = data + [(whole_path(file.path, base), file.size_bytes, 0) for file in files.deletes]
+    data = [(absolute_path(file.path, base), file.size_bytes, file.record_count) for file in files.data]
+    named = data + [(absolute_path(file.path, base), file.size_bytes, 0) for file in files.deletes]
     sizes = read_sizes([path for path, _, _ in named])
     return tuple(
         MissingFile(path=path, rows=rows)
@@ -62,7 +62,7 @@ def read_sizes(locations: Sequence[str]) -> tuple[int | None, ...]:
 
 def _local_size(location: str) -> int | None:
     try:
-        return os.stat(local_path(location)).st_size
+        return os.stat(readable_local_path(location)).st_size
     except FileNotFoundError:
         return None
 

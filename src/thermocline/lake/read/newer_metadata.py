@@ -20,7 +20,7 @@ _VERSIONED = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaterVersion:
+class NewerMetadata:
     """One metadata file above the head."""
 
     version: int
@@ -33,7 +33,7 @@ def version_of(metadata_location: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def read_later_versions(head_location: str) -> tuple[LaterVersion, ...]:
+def read_newer_metadata(head_location: str) -> tuple[NewerMetadata, ...]:
     """The metadata files above this one in its folder, newest first."""
     head = version_of(head_location)
     if head is None:
@@ -46,18 +46,18 @@ def read_later_versions(head_location: str) -> tuple[LaterVersion, ...]:
         if found.type == fs.FileType.File
     ]
     later = [
-        LaterVersion(version=number, location=f"{folder}/{name}")
+        NewerMetadata(version=number, location=f"{folder}/{name}")
         for name in names
         if (number := version_of(name) or 0) > head
     ]
     return tuple(sorted(later, key=lambda found: (-found.version, found.location)))
 
 
-def snapshots_of(told: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
+def snapshots_of(metadata: Mapping[str, Any]) -> dict[int, Mapping[str, Any]]:
     """A metadata file's snapshots by id."""
-    return {snapshot["snapshot-id"]: snapshot for snapshot in told.get("snapshots", ())}
+    return {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
 
 
-def current_snapshot_of(told: Mapping[str, Any]) -> int | None:
-    current = told.get("current-snapshot-id")
+def current_snapshot_of(metadata: Mapping[str, Any]) -> int | None:
+    current = metadata.get("current-snapshot-id")
     return None if current in (None, -1) else current

@@ -26,7 +26,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 
 from thermocline.errors import LakeFileUnreadable
-from thermocline.lake.read.storage import LakeReader, whole_path
+from thermocline.lake.read.storage import LakeReader, absolute_path
 
 _VERSION_HINT = "version-hint.text"
 _PATH, _SIZE = (
@@ -119,9 +119,9 @@ def every_path(metadata: TableMetadata, location: str, io: FileIO | None = None)
     reader, base = io or LakeReader(metadata.location), metadata.location
     reached = ManifestIndex(reader).reach(metadata.snapshots)
     for path in (*reached.lists, *reached.manifests):
-        yield whole_path(path, base)
+        yield absolute_path(path, base)
     for files in live_files(reached.manifests.values(), reader):
-        yield from (whole_path(path, base) for path, _ in files)
+        yield from (absolute_path(path, base) for path, _ in files)
 
 
 def _readable(path: str, read: Callable[[], list[Found]]) -> list[Found]:

@@ -26,7 +26,7 @@ _PATTERN_CHARACTERS = frozenset("*?[")
 
 def readable_path(location: str) -> str:
     """The location as DuckDB opens it: a path on this machine, or the object's URI."""
-    return _checked_object(location) if is_object_location(location) else local_path(location)
+    return _checked_object(location) if is_object_location(location) else readable_local_path(location)
 
 
 def _checked_object(location: str) -> str:
@@ -37,7 +37,7 @@ def _checked_object(location: str) -> str:
     return location
 
 
-def local_path(location: str) -> str:
+def readable_local_path(location: str) -> str:
     """The path on this machine of a `file:` location."""
     path = without_file_scheme(location)
     if "://" in path or not path.startswith("/"):
@@ -54,13 +54,13 @@ class LakeInput(InputFile):
         if is_object_location(self.location):
             filesystem, path = open_location(self.location)
             return int(filesystem.get_file_info(path).size or 0)
-        return os.path.getsize(local_path(self.location))
+        return os.path.getsize(readable_local_path(self.location))
 
     def exists(self) -> bool:
         if is_object_location(self.location):
             filesystem, path = open_location(self.location)
             return bool(filesystem.get_file_info(path).is_file)
-        return os.path.exists(local_path(self.location))
+        return os.path.exists(readable_local_path(self.location))
 
     def open(self, seekable: bool = True) -> InputStream:
         try:
@@ -68,13 +68,13 @@ class LakeInput(InputFile):
                 filesystem, path = open_location(self.location)
                 stream: InputStream = filesystem.open_input_file(path)
                 return stream
-            return open(local_path(self.location), "rb")
+            return open(readable_local_path(self.location), "rb")
         except OSError as problem:
             reason = problem.strerror or str(problem).splitlines()[0]
             raise LakeFileUnreadable(f"Lake file {self.location} cannot be read: {reason}.") from problem
 
 
-def whole_path(path: str, base: str) -> str:
+def absolute_path(path: str, base: str) -> str:
     """A path as it was written; one that some writer wrote relative, below the table's location."""
     return f"{base.rstrip('/')}/{path}" if base and is_relative(path) else path
 
@@ -87,7 +87,7 @@ class LakeReader(FileIO):
         self.base = base
 
     def new_input(self, location: str) -> InputFile:
-        return LakeInput(whole_path(location, self.base))
+        return LakeInput(absolute_path(location, self.base))
 
     def new_output(self, location: str) -> OutputFile:
         raise PermissionError("the lake is read-only here")

@@ -372,11 +372,11 @@ def _name_of(metadata: TableMetadata, field_id: int) -> str:
 def _texts(metadata: TableMetadata, groups: Iterable[tuple[int, Values]]) -> dict[tuple[int, Values], dict[str, str]]:
     """Partition values as people write them."""
     specs, types = {spec.spec_id: spec for spec in metadata.partition_specs}, _types(metadata)
-    told = {}
+    texts = {}
     for spec_id, values in groups:
         fields = specs[spec_id].fields
-        told[spec_id, values] = {
+        texts[spec_id, values] = {
             part.name: part.transform.to_human_string(types.get(part.source_id, StringType()), value)
             for part, value in zip(fields, values, strict=False)
         }
-    return told
+    return texts

@@ -17,7 +17,7 @@ from pyiceberg.types import BinaryType, DecimalType, FixedType, IcebergType, Nes
 
 from thermocline.errors import LakeFileUnreadable
 from thermocline.errors.maintenance import FormatVersionUnsupported, LakeTypeUnknown
-from thermocline.lake.read.storage import LakeReader, whole_path
+from thermocline.lake.read.storage import LakeReader, absolute_path
 
 _READER = LakeReader()
 FORMAT_VERSIONS = (1, 2, 3)
@@ -119,20 +119,20 @@ def _check_known(location: str) -> None:
     """Say by name what of a table's metadata this build does not know, if that is why it cannot be read."""
     try:
         with closing(_READER.new_input(location).open()) as source:
-            told = json.loads(source.read())
+            metadata = json.loads(source.read())
     except (LakeFileUnreadable, ValueError):
         return
-    if (version := told.get("format-version")) not in FORMAT_VERSIONS:
+    if (version := metadata.get("format-version")) not in FORMAT_VERSIONS:
         raise FormatVersionUnsupported(
-            f"Lake table {told.get('location')} is of format version {version}; versions 1 to 3 are known."
+            f"Lake table {metadata.get('location')} is of format version {version}; versions 1 to 3 are known."
         )
-    for schema in told.get("schemas", ()):
+    for schema in metadata.get("schemas", ()):
         for column in schema["fields"]:
             try:
                 Schema.model_validate({"type": "struct", "fields": [column]})
             except Exception as problem:
                 raise LakeTypeUnknown(
-                    f"Column {column['name']} of lake table {told.get('location')} is {column['type']}."
+                    f"Column {column['name']} of lake table {metadata.get('location')} is {column['type']}."
                 ) from problem
 
 
@@ -196,7 +196,7 @@ _MAX_CACHED_MANIFESTS = 4096
 
 
 def _read_manifest(manifest: ManifestFile, reader: LakeReader) -> tuple[LakeFile, ...]:
-    path = whole_path(manifest.manifest_path, reader.base)
+    path = absolute_path(manifest.manifest_path, reader.base)
     known = _MANIFESTS.get(path)
     if known is None:
         entries = manifest.fetch_manifest_entry(reader, discard_deleted=True)

@@ -18,12 +18,12 @@ from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.policy.policy import Policy
 from thermocline.core.policy.procedure_keys import find_not_honoured
 from thermocline.errors.maintenance import EngineUnsuitable
-from thermocline.lake.commit.commit import LakeHead, flushed, load_table
+from thermocline.lake.commit.commit import LakeHead, flush_snapshot, load_table
 from thermocline.lake.commit.iceberg_actions import (
-    Rewritten,
-    rewrite_data_files,
-    rewrite_manifests,
-    rewrite_position_deletes,
+    ActionResult,
+    run_rewrite_data_files,
+    run_rewrite_manifests,
+    run_rewrite_position_deletes,
 )
 from thermocline.lake.read.added_files import read_added_files
 from thermocline.lake.read.manifest_list import read_manifest_facts
@@ -62,7 +62,7 @@ def run_procedure(operation: Operation, context: PassContext) -> Outcome:
                 "target-file-size-bytes": str(context.policy.delete_target_bytes),
                 "max-file-group-size-bytes": str(context.policy.delete_max_group_bytes),
             }
-            done = _publishing(context, lambda head: rewrite_position_deletes(head, options))
+            done = _publishing(context, lambda head: run_rewrite_position_deletes(head, options))
             counters = {
                 "delete_files_rewritten": done.before,
                 "delete_files_written": done.after,
@@ -100,18 +100,18 @@ def _rewrite_manifests(context: PassContext, head: LakeHead) -> Outcome:
     plan = plan_manifests(facts, min_manifests=policy.manifest_rewrite_min_manifests, target_bytes=target)
     if plan.skip is not None:
         return Outcome(operation="rewrite_manifests", status="skipped", sentence=plan.skip, details=plan.details)
-    done = _publishing(context, rewrite_manifests)
+    done = _publishing(context, run_rewrite_manifests)
     counters = {"manifests_rewritten": done.before, "manifests_written": done.after}
     sentence = f"rewrote {done.before} manifests into {done.after}"
     return _told("rewrite_manifests", sentence, counters, "Iceberg's procedure found no manifests worth rewriting")
 
 
-def _compact(head: LakeHead, policy: Policy) -> Rewritten:
+def _compact(head: LakeHead, policy: Policy) -> ActionResult:
     strategy: Literal["binpack", "sort", "zorder"] = "binpack"
     if policy.rewrite_strategy == "zorder":
         strategy = "zorder"
     elif policy.rewrite_strategy == "sort" or (
-        policy.rewrite_strategy == "auto" and int(head.told.get("default-sort-order-id", 0)) > 0
+        policy.rewrite_strategy == "auto" and int(head.metadata.get("default-sort-order-id", 0)) > 0
     ):
         strategy = "sort"
     options = {
@@ -129,10 +129,10 @@ def _compact(head: LakeHead, policy: Policy) -> Rewritten:
         "remove-dangling-deletes": "true",
         "use-starting-sequence-number": "true",
     }
-    return rewrite_data_files(head, strategy, policy.zorder_columns, options)
+    return run_rewrite_data_files(head, strategy, policy.zorder_columns, options)
 
 
-def _publishing(context: PassContext, rewrite: Callable[[LakeHead], Rewritten]) -> Rewritten:
+def _publishing(context: PassContext, rewrite: Callable[[LakeHead], ActionResult]) -> ActionResult:
     """Run a rewrite that commits by itself, and publish what it made."""
     registered = context.target.registered
     with writer_lock(context):
@@ -155,14 +155,14 @@ def _publishing(context: PassContext, rewrite: Callable[[LakeHead], Rewritten]) 
 
 def _flush_new(before: LakeHead, after: LakeHead) -> None:
     """Flush what Iceberg's own writers left to the system, before it is published."""
-    known = {told["snapshot-id"] for told in before.told.get("snapshots", ())}
-    for told in after.told.get("snapshots", ()):
+    known = {told["snapshot-id"] for told in before.metadata.get("snapshots", ())}
+    for told in after.metadata.get("snapshots", ()):
         if told["snapshot-id"] not in known:
             flush_recent(read_added_files(after, told["snapshot-id"]), time.time())
-            flushed(after, told["snapshot-id"])
+            flush_snapshot(after, told["snapshot-id"])
 
 
-def _told_compaction(done: Rewritten) -> Outcome:
+def _told_compaction(done: ActionResult) -> Outcome:
     counters = {
         "files_merged": done.before,
         "files_written": done.after,

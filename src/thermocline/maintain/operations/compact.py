@@ -16,7 +16,7 @@ from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction, r
 from thermocline.core.maintenance.outcome import Outcome, Status
 from thermocline.errors import ThermoclineError
 from thermocline.lake.commit.commit import LakeHead, load_table
-from thermocline.lake.commit.rewrite_files import measure, pick_data
+from thermocline.lake.commit.rewrite_files import read_data_entries, read_new_file_footer
 from thermocline.lake.read.table_files import TableFiles
 from thermocline.maintain.commit import settle_lake_ops
 from thermocline.maintain.context import PassContext
@@ -108,7 +108,7 @@ def _rewrite(
         if plan.bins:
             leaving = [file for made in plan.bins for file in made.files]
             if len(leaving) <= _MOST_PICKED:
-                replacing.picking = pool.submit(pick_data, head, leaving)
+                replacing.picking = pool.submit(read_data_entries, head, leaving)
             _run_bins(context, head, plan, staging, replacing, progress, pool)
         fault_point("compact-bins-written")
         if progress.pending or (plan.dangling and not replacing.commits):
@@ -154,7 +154,9 @@ def _run_bins(
             continue
         fault_point("compact-bin")
         progress.pending.append(Finished(bin=bins[result.number], result=result))
-        replacing.measuring |= {file.path: pool.submit(measure, head, file.path) for file in result.outputs}
+        replacing.measuring |= {
+            file.path: pool.submit(read_new_file_footer, head, file.path) for file in result.outputs
+        }
         waiting = sum(found.bin.size_bytes for found in progress.pending)
         if done < total and waiting >= share and time.monotonic() - progress.last_commit >= _COMMIT_EVERY_SECONDS:
             replacing.commit(progress.pending)

@@ -26,7 +26,7 @@ from thermocline.lake.files.delete_files import delete_files, with_sizes
 from thermocline.lake.files.deletion_check import Deletable, NeededFiles
 from thermocline.lake.read.reachable import ManifestIndex, named_by_metadata
 from thermocline.lake.read.reachable import live_files as read_live_files
-from thermocline.lake.read.storage import LakeReader, whole_path
+from thermocline.lake.read.storage import LakeReader, absolute_path
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.neighbour_tables import check_is_one_table
 from thermocline.maintain.safety import (
@@ -145,7 +145,7 @@ def _find_candidates(version: LakeVersion, expiring: set[int], seen: _Manifests)
     }
     named = [path for path in named_by_metadata(metadata, version.head.metadata_location) if path not in theirs]
     base = metadata.location
-    seen.needed.need_paths((*named, *(whole_path(path, base) for path in (*kept.lists, *kept.manifests))))
+    seen.needed.need_paths((*named, *(absolute_path(path, base) for path in (*kept.lists, *kept.manifests))))
     for path in kept.manifests.keys() - seen.kept:
         seen.needed.need(lambda manifest=kept.manifests[path]: _read_and_flush(manifest, base))  # type: ignore[misc]
         seen.kept.add(path)
@@ -159,14 +159,14 @@ def _find_candidates(version: LakeVersion, expiring: set[int], seen: _Manifests)
     candidates |= {manifest.manifest_path: manifest.manifest_length for manifest in only_gone}
     candidates |= {path: size for manifest in only_gone for path, size in seen.files[manifest.manifest_path]} | theirs
     return [
-        ListedFile(path=whole_path(path, base), size_bytes=size, modified=None) for path, size in candidates.items()
+        ListedFile(path=absolute_path(path, base), size_bytes=size, modified=None) for path, size in candidates.items()
     ]
 
 
 def _read_and_flush(manifest: ManifestFile, base: str) -> Iterator[str]:
     """The files of a manifest that stays. What replaced the files that go must be on disk before they do."""
     for files in read_live_files([manifest], LakeReader(base)):
-        paths = [whole_path(path, base) for path, _ in files]
+        paths = [absolute_path(path, base) for path, _ in files]
         flush_recent(paths, time.time())
         yield from paths
 

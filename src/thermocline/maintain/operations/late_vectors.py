@@ -10,13 +10,13 @@ import numpy as np
 from thermocline.core.maintenance.files import DataSeen, DeleteSeen
 from thermocline.lake.commit.rewrite_files import NewDelete
 from thermocline.maintain.observe import delete_source
-from thermocline.parquet.deletes.deletion_vectors import VectorFile, write_vectors
-from thermocline.parquet.deletes.read_deleted_rows import read_vector
+from thermocline.parquet.deletes.deletion_vectors import DeletionVectorFile, write_vectors
+from thermocline.parquet.deletes.read_deleted_rows import read_deletion_vector
 from thermocline.parquet.deletes.row_map import Positions
 
 
 def positions_in(vector: DeleteSeen) -> Positions:
-    return read_vector(delete_source(vector), lambda _, __: None)
+    return read_deletion_vector(delete_source(vector), lambda _, __: None)
 
 
 def holds_all(later: DeleteSeen, earlier: DeleteSeen) -> bool:
@@ -40,7 +40,7 @@ def write_moved(
     )
 
 
-def new_vectors(made: VectorFile, likes: Mapping[str, DataSeen]) -> list[NewDelete]:
+def new_vectors(made: DeletionVectorFile, likes: Mapping[str, DataSeen]) -> list[NewDelete]:
     """The vectors of a file as the commit adds them."""
     return [
         NewDelete(

@@ -34,10 +34,10 @@ from thermocline.errors import LostRace
 from thermocline.lake.commit.commit import LakeHead, OpStamp, load_table
 from thermocline.lake.commit.rewrite_files import (
     CarriedDelete,
-    Measured,
+    ManifestEntries,
     NewData,
     NewDelete,
-    PickedData,
+    NewFileFooter,
     Rewrite,
     rewrite_files,
 )
@@ -48,7 +48,7 @@ from thermocline.maintain.observe import format_version, read_seen
 from thermocline.maintain.operations.late_vectors import holds_all, positions_in, write_moved
 from thermocline.maintain.writer_lock import back_off
 from thermocline.parquet.deletes.position_deletes import DeleteTarget, write_deletes
-from thermocline.parquet.deletes.row_map import Positions, moved_rows
+from thermocline.parquet.deletes.row_map import Positions, map_deleted_rows
 from thermocline.parquet.footer.dictionary_columns import open_with_dictionaries
 from thermocline.parquet.rewrite_task import BinResult, RowMap
 from thermocline.runtime.file_io import copy_file, open_location
@@ -96,9 +96,9 @@ class Replacing:
     kind: str = "compact"
     last: int
     """The snapshot the next commit expects, for policies that do not rebase."""
-    picking: Future[PickedData] | None = None
+    picking: Future[ManifestEntries] | None = None
     """The files that leave, being picked while their bins run."""
-    measuring: dict[str, Future[Measured]] = field(default_factory=dict)
+    measuring: dict[str, Future[NewFileFooter]] = field(default_factory=dict)
     """Files of finished bins, whose footers are being read while other bins run."""
     committed: list[Finished] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
@@ -191,7 +191,7 @@ class Replacing:
         later = [_as_seen(found, self.plan.seen.sequence_number, path) for found in kept for path in found.paths]
         unneeded = unneeded_deletes(seen, [file.path for file in removed], later) if kept or dangling else ()
         dropped = {delete.key: delete for delete in (*unneeded, *moved)}
-        last = int(head.told.get("last-sequence-number", 0))
+        last = int(head.metadata.get("last-sequence-number", 0))
         endangered = endangered_deletes(seen, [file.path for file in removed], dropped.values(), last) if kept else ()
         rewrite = Rewrite(
             removed=removed,
@@ -205,7 +205,7 @@ class Replacing:
         )
         return Prepared(rewrite=rewrite, finished=tuple(kept), moved=moved)
 
-    def _picked(self) -> PickedData | None:
+    def _picked(self) -> ManifestEntries | None:
         """What could not be picked is looked for again by the commit, which says why it cannot."""
         return self.picking.result() if self.picking is not None and self.picking.exception() is None else None
 
@@ -238,7 +238,7 @@ class Replacing:
                 if (file := live.get(plain_path(path))) is None or file.sequence_number > delete.sequence_number:
                     continue  # a file that is gone, or that came back after the delete
                 if (move := moves.get(plain_path(path))) is not None:
-                    for part in moved_rows(move[1], rows):
+                    for part in map_deleted_rows(move[1], rows):
                         positions.setdefault(move[0].paths[part.output], []).append(part.rows)
                 else:
                     positions.setdefault(path, []).append(rows)
@@ -265,7 +265,7 @@ class Replacing:
         live, likes = {file.path: file for file in seen.data}, dict[str, DataSeen]()
         for vector in late:
             found, maps = moves[plain_path(vector.referenced_file or "")]
-            for part in moved_rows(maps, positions_in(vector)):
+            for part in map_deleted_rows(maps, positions_in(vector)):
                 positions.setdefault(found.paths[part.output], []).append(part.rows)
                 likes[found.paths[part.output]] = live[found.bin.files[0].path]
         path = f"{head.location.rstrip('/')}/data/{self.staging.pass_id}-{uuid.uuid4().hex[:8]}-deletes.puffin"

@@ -8,7 +8,7 @@ from thermocline.core.maintenance.manifests import ManifestGroup, plan_manifests
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.errors import LostRace
 from thermocline.lake.commit.commit import LakeHead, OpStamp, load_table
-from thermocline.lake.commit.rewrite_manifests import Rewritten, rewrite_manifests
+from thermocline.lake.commit.rewrite_manifests import RewrittenManifests, rewrite_manifests
 from thermocline.lake.read.manifest_list import read_manifest_facts
 from thermocline.maintain.commit import commit_and_publish
 from thermocline.maintain.context import PassContext
@@ -55,13 +55,13 @@ def run_rewrite_manifests(context: PassContext) -> Outcome:
     )
 
 
-def _rewrite(context: PassContext, group: ManifestGroup) -> Rewritten:
+def _rewrite(context: PassContext, group: ManifestGroup) -> RewrittenManifests:
     """One commit; when the table moved, with the manifests of that spec which are there then."""
     attempts = max(context.policy.max_commit_retries, 1)
     for attempt in range(attempts):
-        made: list[Rewritten] = []
+        made: list[RewrittenManifests] = []
 
-        def commit(head: LakeHead, stamp: OpStamp, made: list[Rewritten] = made) -> int:
+        def commit(head: LakeHead, stamp: OpStamp, made: list[RewrittenManifests] = made) -> int:
             there = [
                 fact.path
                 for fact in read_manifest_facts(head.metadata_location)

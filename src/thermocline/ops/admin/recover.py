@@ -31,9 +31,9 @@ from thermocline.lake.commit.evolve_schema import write_metadata
 from thermocline.lake.read.metadata_file import read_metadata_file
 from thermocline.lake.read.missing_files import MissingFile, find_missing, read_sizes
 from thermocline.lake.read.newer_metadata import (
-    LaterVersion,
+    NewerMetadata,
     current_snapshot_of,
-    read_later_versions,
+    read_newer_metadata,
     snapshots_of,
     version_of,
 )
@@ -98,7 +98,7 @@ class _Seen:
     told: dict[str, dict[str, Any]]
     """Metadata files that can be read, by location: the pointer's own first, then later ones, newest first, then its
     predecessor."""
-    later: tuple[LaterVersion, ...]
+    later: tuple[NewerMetadata, ...]
     wanted: tuple[int | None, ...]
     """The snapshots that agree with the database, the one to prefer first; none when nobody knows which."""
     published: int | None
@@ -160,7 +160,7 @@ def _lock(conn: Connection, table: Maintained) -> Iterator[None]:
 
 
 def _observe(conn: Connection, table: Maintained, head: str) -> _Seen:
-    later = read_later_versions(head)
+    later = read_newer_metadata(head)
     told: dict[str, dict[str, Any]] = {}
     for location in (head, *(version.location for version in later), table.previous_location):
         if location is not None and location not in told:

@@ -22,8 +22,8 @@ from thermocline.errors import ChecksumMismatch, SpillNotCaptured, WrittenDuring
 from thermocline.lake.catalogs.select import lake_catalog
 from thermocline.ops.data_files import list_files
 from thermocline.ops.spanning_table import SpanningTable
-from thermocline.parquet.deletes.position_deletes import KnownDeletes
-from thermocline.parquet.values.row_checksum import sum_of
+from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
+from thermocline.parquet.values.row_checksum import sum_hashes
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection
 from thermocline.seam import restore_rows as heap_side
@@ -115,17 +115,17 @@ def _check(conn: Connection, table: SpanningTable, part: RestoreRange, filled: F
     pending = sql.SQL("x._folded is null and {}").format(key_between(seam, part.lo, part.hi, "x"))
     corrected = _read_hashes(conn, seam.objects.delta, shape, pending)[:, 1]
     upserts = _read_hashes(conn, seam.objects.delta, shape, sql.SQL("x._op = 0 and {}").format(pending))[:, 0]
-    held = sum_of(upserts.copy())
+    held = sum_hashes(upserts.copy())
     tier_key_id = next(column.field_id for column in registered.columns if column.name == registered.tier_key)
     metadata = lake_catalog().read_metadata_location(conn, registered.lake)
     assert metadata is not None
-    known = KnownDeletes()
+    known = PositionDeleteCache()
     for file in list_files(metadata, snapshot, registered.name, tier_key_id):
         if file.lower_key < part.hi and file.upper_key >= part.lo:
             rows = read_file_rows(file.path, shape, file.deletes, known)
             live = (rows.places >= part.lo) & (rows.places < part.hi) & ~np.isin(rows.ids, corrected.view(np.uint64))
-            held += sum_of(rows.rows[live])
-    found = sum_of(_read_hashes(conn, filled.table, shape, sql.SQL("true"))[:, 0].copy())
+            held += sum_hashes(rows.rows[live])
+    found = sum_hashes(_read_hashes(conn, filled.table, shape, sql.SQL("true"))[:, 0].copy())
     if found != held:
         raise ChecksumMismatch(
             f"{_render(table, part)}: {found.rows:,} rows were brought back, the lake and the delta hold {held.rows:,},"

@@ -24,9 +24,9 @@ from thermocline.seam.exported_snapshot import ExportedSnapshot
 from thermocline.spark.jobs.copy import CopyResult, plan_block_ranges
 from thermocline.spark.jobs.expire import delete_rows
 from thermocline.spark.jobs.tasks import run_tasks
-from thermocline.spark.kernels.checksum_ranges import HeapSumTask, LakeSumTask, sum_rows
+from thermocline.spark.kernels.checksum_ranges import HeapChecksumTask, LakeChecksumTask, checksum_rows
 from thermocline.spark.kernels.expire_rows import ExpireTask
-from thermocline.spark.kernels.fold_range import FileSeen
+from thermocline.spark.kernels.fold_range import CandidateFile
 from thermocline.spark.kernels.verify_rows import LakeShape
 
 _DELETES_FROM = 90_000_000  # task numbers of the deletes, beyond those of any partition's copy
@@ -80,12 +80,12 @@ def _sums(
     dsn: str,
     registered: RegisteredTable,
     partition: PartitionObservation,
-    files: Sequence[FileSeen],
+    files: Sequence[CandidateFile],
     snapshot: ExportedSnapshot,
 ) -> tuple[RowSum, RowSum]:
     shape = LakeShape(columns=registered.columns, key=registered.pk, tier_key=registered.tier_key)
-    tasks: list[HeapSumTask | LakeSumTask] = [
-        HeapSumTask(
+    tasks: list[HeapChecksumTask | LakeChecksumTask] = [
+        HeapChecksumTask(
             dsn=dsn,
             partition=partition.name,
             snapshot_name=snapshot.name,
@@ -96,11 +96,11 @@ def _sums(
         for lo, hi in plan_block_ranges(snapshot.sizes[partition.name], head.spark.sparkContext.defaultParallelism)
     ]
     tasks += [
-        LakeSumTask(file=file, shape=shape, low=partition.lo, high=partition.hi)
+        LakeChecksumTask(file=file, shape=shape, low=partition.lo, high=partition.hi)
         for file in files
         if file.lower_key < partition.hi and file.upper_key >= partition.lo
     ]
-    sums = run_tasks(head.spark, tasks, sum_rows, f"Comparing {partition.name} with the lake")
+    sums = run_tasks(head.spark, tasks, checksum_rows, f"Comparing {partition.name} with the lake")
     return (
         sum((rows for is_heap, rows in sums if is_heap), RowSum()),
         sum((rows for is_heap, rows in sums if not is_heap), RowSum()),

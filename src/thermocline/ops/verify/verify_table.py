@@ -38,14 +38,21 @@ from thermocline.lake.read.scan import may_apply
 from thermocline.lake.read.table_metadata import LakeFile, read_lake_table
 from thermocline.maintain.verify_manifests import check_manifests, verify_lake_table
 from thermocline.ops.spanning_table import SpanningTable, read_spanning
-from thermocline.parquet.deletes.position_deletes import KnownDeletes
-from thermocline.parquet.values.row_checksum import HASH_VERSION, RowSum, sum_of
+from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
+from thermocline.parquet.values.row_checksum import HASH_VERSION, RowSum, sum_hashes
 from thermocline.runtime.pg import Connection, connect, load_queries
 from thermocline.seam.partitions import note_compared, note_spill_compared, read_watched
 from thermocline.seam.spill import count_uncaptured
 from thermocline.seam.templates import key_between
 from thermocline.spark.kernels.verify_query import plan_hash_query, plan_key_query
-from thermocline.spark.kernels.verify_rows import U64, FileRows, LakeShape, read_file_rows, read_keys, why_not_whole
+from thermocline.spark.kernels.verify_rows import (
+    U64,
+    FileRows,
+    LakeShape,
+    read_file_rows,
+    read_key_texts,
+    why_not_intact,
+)
 
 _QUERIES = load_queries("thermocline.ops", "queries/verify.sql")
 _BATCH_ROWS = 50_000
@@ -61,7 +68,7 @@ class _Rows:
 
     @property
     def sum(self) -> RowSum:
-        return sum_of(self.rows)
+        return sum_hashes(self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +181,7 @@ def _read_lake(
     tier_key_id = next(column.field_id for column in registered.columns if column.name == registered.tier_key)
     data = tuple(file for file in files.data if part is None or _may_hold(file, tier_key_id, part))
     deletes = files.deletes if part is None else tuple(delete for delete in files.deletes if may_apply(delete, data))
-    problems = [why for file in (*data, *deletes) if (why := why_not_whole(file.path, file.size_bytes))]
+    problems = [why for file in (*data, *deletes) if (why := why_not_intact(file.path, file.size_bytes))]
     if problems:
         return _Lake(files={}, problems=tuple(problems))
     return _read_files(data, deletes, shape)
@@ -199,7 +206,7 @@ def _may_hold(file: LakeFile, field_id: int, part: CheckedRange) -> bool:
 
 
 def _read_files(data: tuple[LakeFile, ...], deletes: tuple[LakeFile, ...], shape: LakeShape) -> _Lake:
-    known, read, problems = KnownDeletes(), {}, []
+    known, read, problems = PositionDeleteCache(), {}, []
     for file in data:
         applied = [delete.path for delete in deletes if may_apply(delete, (file,))]
         try:
@@ -407,5 +414,5 @@ def _render_keys(work: _VerifyRun, relation: TableName, part: CheckedRange, ids:
     hidden = np.setdiff1d(ids, np.array([row[0] for row in shown], dtype=np.int64).view(np.uint64))
     for path, file in work.lake.files.items():
         if len(found) < MAX_KEYS and np.isin(file.ids, hidden).any():
-            found += read_keys(path, work.shape, hidden)
+            found += read_key_texts(path, work.shape, hidden)
     return tuple(found)[:MAX_KEYS]

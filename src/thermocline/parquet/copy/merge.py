@@ -20,19 +20,25 @@ from thermocline.parquet.copy.merge_plan import (
     may_copy,
     needs_dictionary,
 )
-from thermocline.parquet.copy.reencode_column import ColumnPart, EncodedChunk, encode_again, moved_chunk
-from thermocline.parquet.copy.splice import check_output, common_pairs, copied_result, maker_of, output_path
+from thermocline.parquet.copy.reencode_column import ColumnPart, EncodedChunk, reencode_column, shift_chunk
+from thermocline.parquet.copy.splice import (
+    check_output,
+    choose_created_by,
+    common_key_values,
+    make_copy_result,
+    output_path,
+)
 from thermocline.parquet.footer.column_chunks import (
     CannotMerge,
     ChunkFacts,
     GroupFacts,
-    Written,
+    WrittenChunk,
     merge_chunks,
     render_row_group,
 )
 from thermocline.parquet.footer.footer import MAGIC, Footer, render_footer
 from thermocline.parquet.footer.leaf_columns import DISPUTED, Column, Leaf
-from thermocline.parquet.footer.page_indexes import PagesMoved, merge_column_indexes, merge_offset_indexes
+from thermocline.parquet.footer.page_indexes import ShiftedPages, merge_column_indexes, merge_offset_indexes
 from thermocline.parquet.rewrite_errors import damaged
 from thermocline.parquet.rewrite_task import BinResult, BinTask, OutputFile, RowMap
 from thermocline.parquet.thrift.structs import read_struct
@@ -59,8 +65,8 @@ def merge(
         maps.extend(_row_maps(task, footers, planned, len(outputs)))
         outputs.append(finished)
         again.update(dict.fromkeys(output.again))
-    told = note + (f"; encoded again: {', '.join(sorted(again))}" if again else "")
-    return copied_result(task, "merge", footers, outputs, maps, told)
+    note += f"; encoded again: {', '.join(sorted(again))}" if again else ""
+    return make_copy_result(task, "merge", footers, outputs, maps, note)
 
 
 def _sink(task: BinTask, number: int, register: Register, pace: Pace) -> Sink:
@@ -75,7 +81,7 @@ def _row_maps(task: BinTask, footers: Sequence[Footer], planned: PlannedOutput, 
 
 
 @dataclass(slots=True)
-class _Opened:
+class _OpenRowGroup:
     """A row group to take pages from; from a store it is read at once, and kept."""
 
     group: GroupFacts
@@ -100,9 +106,9 @@ class _Opened:
         else:
             sink.copy(self.source, begin, end - begin)
 
-    def pages_of(self, chunk: ChunkFacts, shift: int) -> PagesMoved:
+    def pages_of(self, chunk: ChunkFacts, shift: int) -> ShiftedPages:
         read = self.source.read_at
-        return PagesMoved(
+        return ShiftedPages(
             offset_index=read(*chunk.offset_index) if chunk.offset_index[0] else b"",
             column_index=read(*chunk.column_index) if chunk.column_index[0] else b"",
             begin=chunk.data_page,
@@ -113,7 +119,7 @@ class _Opened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Merged:
+class _MergedChunk:
     """A chunk of the output and its page indexes, still to be written."""
 
     facts: ChunkFacts
@@ -142,19 +148,21 @@ class _Output:
             for number, ((count, _), chunks) in enumerate(zip(groups, placed, strict=True))
         ]
         self.sink.write(
-            render_footer(self.footers[0], rendered, rows, common_pairs(self.footers), maker_of(self.footers))
+            render_footer(
+                self.footers[0], rendered, rows, common_key_values(self.footers), choose_created_by(self.footers)
+            )
         )
         self.sink.close()
         return check_output(self.sink.path, rows, len(rendered))
 
-    def _write_group(self, together: Sequence[GroupInput]) -> list[_Merged]:
+    def _write_group(self, together: Sequence[GroupInput]) -> list[_MergedChunk]:
         with ExitStack() as stack:
             opened = self._open(together, stack)
             return [chunk for column in self.columns for chunk in self._write_column(column, together, opened)]
 
-    def _open(self, together: Sequence[GroupInput], stack: ExitStack) -> list[_Opened]:
+    def _open(self, together: Sequence[GroupInput], stack: ExitStack) -> list[_OpenRowGroup]:
         sources: dict[int, Source] = {}
-        found: list[_Opened] = []
+        found: list[_OpenRowGroup] = []
         first_row = 0
         for one in together:
             if one.file not in sources:
@@ -163,12 +171,14 @@ class _Output:
                 if source.size_bytes - footer.size_bytes - 8 != footer.data_end:
                     raise damaged(path, "it changed while it was read")
                 source.tail()
-            found.append(_Opened(group=one.facts, source=sources[one.file], first_row=first_row))
+            found.append(_OpenRowGroup(group=one.facts, source=sources[one.file], first_row=first_row))
             found[-1].hold()
             first_row += one.facts.rows
         return found
 
-    def _write_column(self, column: Column, together: Sequence[GroupInput], opened: Sequence[_Opened]) -> list[_Merged]:
+    def _write_column(
+        self, column: Column, together: Sequence[GroupInput], opened: Sequence[_OpenRowGroup]
+    ) -> list[_MergedChunk]:
         """All chunks of a column: pages copied where they can be, else encoded again."""
         by_leaf = list(zip(*(chunks_of(column, one.group) for one in opened), strict=True))
         dictionaries: list[bytes] | None = [b""] * len(by_leaf)
@@ -182,7 +192,9 @@ class _Output:
         leaves = zip(column.leaves, by_leaf, dictionaries, strict=True)
         return [self._copy(leaf, chunks, dictionary, opened) for leaf, chunks, dictionary in leaves]
 
-    def _copy(self, leaf: Leaf, chunks: Sequence[ChunkFacts], dictionary: bytes, opened: Sequence[_Opened]) -> _Merged:
+    def _copy(
+        self, leaf: Leaf, chunks: Sequence[ChunkFacts], dictionary: bytes, opened: Sequence[_OpenRowGroup]
+    ) -> _MergedChunk:
         begin = self.sink.at
         if dictionary:
             self.sink.write(dictionary)
@@ -197,29 +209,29 @@ class _Output:
         plain = sum(chunk.plain_bytes for chunk in chunks) - (
             repeated * _dictionary_plain_bytes(dictionary) if repeated else 0
         )
-        written = Written(
+        written = WrittenChunk(
             data_page=data_page,
             dictionary_page=begin if data_page > begin else 0,
             size_bytes=self.sink.at - begin,
             plain_bytes=plain,
         )
-        return _merged(leaf, merge_chunks(leaf, chunks, written), moved)
+        return _merge_chunk(leaf, merge_chunks(leaf, chunks, written), moved)
 
-    def _encode(self, column: Column, opened: Sequence[_Opened]) -> list[_Merged]:
+    def _encode(self, column: Column, opened: Sequence[_OpenRowGroup]) -> list[_MergedChunk]:
         parts = []
         for one in opened:
             chunks = chunks_of(column, one.group)
             data = tuple(one.read(chunk.start, chunk.end) for chunk in chunks)
             parts.append(ColumnPart(rows=one.group.rows, chunks=chunks, data=data))
-        encoded = encode_again(
-            column, parts, maker_of(self.footers), self.task.compression_level, self.task.memory_bytes // 3
+        encoded = reencode_column(
+            column, parts, choose_created_by(self.footers), self.task.compression_level, self.task.memory_bytes // 3
         )
         return [self._place(leaf, chunk) for leaf, chunk in zip(column.leaves, encoded, strict=True)]
 
-    def _place(self, leaf: Leaf, chunk: EncodedChunk) -> _Merged:
+    def _place(self, leaf: Leaf, chunk: EncodedChunk) -> _MergedChunk:
         shift = self.sink.at - chunk.facts.start
         self.sink.write(chunk.data)
-        pages = PagesMoved(
+        pages = ShiftedPages(
             offset_index=chunk.offset_index,
             column_index=chunk.column_index,
             begin=chunk.facts.data_page,
@@ -227,9 +239,9 @@ class _Output:
             shift=shift,
             first_row=0,
         )
-        return _merged(leaf, moved_chunk(chunk.facts, shift), [pages])
+        return _merge_chunk(leaf, shift_chunk(chunk.facts, shift), [pages])
 
-    def _write_indexes(self, groups: Sequence[Sequence[_Merged]]) -> list[tuple[ChunkFacts, ...]]:
+    def _write_indexes(self, groups: Sequence[Sequence[_MergedChunk]]) -> list[tuple[ChunkFacts, ...]]:
         """All page indexes at once; the chunks of each row group, with where theirs are."""
         at, parts = self.sink.at, []
         places: dict[tuple[int, int, int], tuple[int, int]] = {}
@@ -250,16 +262,18 @@ class _Output:
         ]
 
 
-def _merged(leaf: Leaf, facts: ChunkFacts, pages: Sequence[PagesMoved]) -> _Merged:
+def _merge_chunk(leaf: Leaf, facts: ChunkFacts, pages: Sequence[ShiftedPages]) -> _MergedChunk:
     try:
         offset_index, counts = merge_offset_indexes(pages)
         column_index = b"" if leaf.order in DISPUTED else merge_column_indexes(pages, counts)
     except (IndexError, KeyError, TypeError, ValueError, RecursionError) as problem:
         raise CannotMerge("a page index that is damaged") from problem
-    return _Merged(facts=facts, offset_index=offset_index, column_index=column_index)
+    return _MergedChunk(facts=facts, offset_index=offset_index, column_index=column_index)
 
 
-def _common_dictionaries(by_leaf: Sequence[Sequence[ChunkFacts]], opened: Sequence[_Opened]) -> list[bytes] | None:
+def _common_dictionaries(
+    by_leaf: Sequence[Sequence[ChunkFacts]], opened: Sequence[_OpenRowGroup]
+) -> list[bytes] | None:
     """The one dictionary that all chunks of each leaf share (empty: they have none); None when they differ."""
     found = []
     for chunks in by_leaf:

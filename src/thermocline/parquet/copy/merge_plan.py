@@ -17,7 +17,7 @@ from thermocline.parquet.copy.reencode_column import CODECS
 from thermocline.parquet.copy.splice import TRUSTED, is_full_before
 from thermocline.parquet.footer.column_chunks import CannotMerge, ChunkFacts, GroupFacts, may_share_chunk, read_group
 from thermocline.parquet.footer.footer import Footer
-from thermocline.parquet.footer.leaf_columns import DISPUTED, Column, Leaf, Order, read_columns
+from thermocline.parquet.footer.leaf_columns import DISPUTED, Column, Leaf, ValueOrder, read_columns
 from thermocline.parquet.rewrite_task import BinTask
 
 GROUP_BYTES = 64 << 20
@@ -95,11 +95,14 @@ def why_bounds_mislead(footers: Sequence[Footer]) -> str | None:
     try:
         leaves = [leaf for column in read_columns(footers[0].schema) for leaf in column.leaves]
         for footer in footers:
-            orders = {Order.UUID} if _KNOWS_NAN.match(footer.created_by) else DISPUTED
+            orders = {ValueOrder.UUID} if _KNOWS_NAN.match(footer.created_by) else DISPUTED
             places = [place for place, leaf in enumerate(leaves) if leaf.order in orders]
             for group in footer.groups if places else ():
                 chunks = read_group(group).chunks
-                if any((told := chunks[place].statistics) is not None and (told.ends or told.old) for place in places):
+                if any(
+                    (statistics := chunks[place].statistics) is not None and (statistics.ends or statistics.old)
+                    for place in places
+                ):
                     return reason
     except (CannotMerge, *_DAMAGED):
         return reason  # nobody can tell

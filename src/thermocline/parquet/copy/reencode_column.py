@@ -16,19 +16,19 @@ import pyarrow.parquet as pq
 from thermocline.parquet.encode.lake_writer import statistics_columns
 from thermocline.parquet.footer.column_chunks import CannotMerge, ChunkFacts, GroupFacts, group_facts, render_row_group
 from thermocline.parquet.footer.footer import MAGIC, Footer, render_footer
-from thermocline.parquet.footer.leaf_columns import Column, Leaf, Physical, read_columns, render_schema
+from thermocline.parquet.footer.leaf_columns import Column, Leaf, PhysicalType, read_columns, render_schema
 from thermocline.parquet.thrift import compact_protocol as thrift
 from thermocline.parquet.thrift.structs import read_struct
 
 CODECS = {0: "none", 1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4"}
 _LEVELLED = frozenset(("zstd", "gzip", "brotli"))
 _WIDTHS = {
-    Physical.BOOLEAN: 1,
-    Physical.INT32: 4,
-    Physical.FLOAT: 4,
-    Physical.INT64: 8,
-    Physical.DOUBLE: 8,
-    Physical.INT96: 12,
+    PhysicalType.BOOLEAN: 1,
+    PhysicalType.INT32: 4,
+    PhysicalType.FLOAT: 4,
+    PhysicalType.INT64: 8,
+    PhysicalType.DOUBLE: 8,
+    PhysicalType.INT96: 12,
 }
 _DICTIONARY_BYTES = 2 << 20
 """As large as Iceberg's own writer lets a dictionary grow."""
@@ -53,7 +53,7 @@ class EncodedChunk:
     column_index: bytes
 
 
-def encode_again(
+def reencode_column(
     column: Column, parts: Sequence[ColumnPart], made_by: bytes, level: int, most_bytes: int
 ) -> tuple[EncodedChunk, ...]:
     """The column's chunks, one for each leaf, with the values of all parts; `most_bytes` is what they may take
@@ -67,7 +67,7 @@ def encode_again(
     try:
         table = _decode(column, parts, made_by)
         with_dictionary = any(chunk.dictionary_page for chunk in chunks)
-        whole_numbers = all(leaf.kind != Physical.FIXED_LEN_BYTE_ARRAY for leaf in column.leaves)
+        whole_numbers = all(leaf.kind != PhysicalType.FIXED_LEN_BYTE_ARRAY for leaf in column.leaves)
         sink = pa.BufferOutputStream()
         pq.write_table(
             table,
@@ -83,14 +83,14 @@ def encode_again(
             write_page_index=True,
             write_statistics=statistics_columns(table.schema),
         )
-        return _taken_out(column, chunks, sink.getvalue().to_pybytes(), table.num_rows)
+        return _read_encoded_chunks(column, chunks, sink.getvalue().to_pybytes(), table.num_rows)
     except (pa.ArrowException, OSError, IndexError, KeyError, ValueError) as problem:
         raise CannotMerge(f"column {column.name} cannot be encoded alone: {problem}") from problem
 
 
 def _check_size(leaf: Leaf, chunks: Sequence[ChunkFacts], most_bytes: int) -> None:
     values = sum(chunk.values for chunk in chunks)
-    width = _WIDTHS.get(Physical(leaf.kind), leaf.length or 4)
+    width = _WIDTHS.get(PhysicalType(leaf.kind), leaf.length or 4)
     if values * width > most_bytes or sum(chunk.plain_bytes for chunk in chunks) > most_bytes:
         raise CannotMerge(f"a column of {values} values in one row group")
 
@@ -101,7 +101,7 @@ def _decode(column: Column, parts: Sequence[ColumnPart], made_by: bytes) -> pa.T
     for part in parts:
         moved = []
         for chunk, data in zip(part.chunks, part.data, strict=True):
-            moved.append(moved_chunk(chunk, at - chunk.start))
+            moved.append(shift_chunk(chunk, at - chunk.start))
             pieces.append(data)
             at += len(data)
         groups.append(render_row_group(GroupFacts(rows=part.rows, chunks=tuple(moved))))
@@ -110,7 +110,7 @@ def _decode(column: Column, parts: Sequence[ColumnPart], made_by: bytes) -> pa.T
     first = [part.chunks[0] for part in parts]
     is_text = (
         len(first[0].path) == 1
-        and first[0].kind == Physical.BYTE_ARRAY
+        and first[0].kind == PhysicalType.BYTE_ARRAY
         and all(chunk.may_be_dictionary for chunk in first)
     )
     # Below lists and structs Arrow cannot read dictionaries of several row groups.
@@ -120,7 +120,7 @@ def _decode(column: Column, parts: Sequence[ColumnPart], made_by: bytes) -> pa.T
     return table.unify_dictionaries() if texts else table
 
 
-def moved_chunk(chunk: ChunkFacts, shift: int) -> ChunkFacts:
+def shift_chunk(chunk: ChunkFacts, shift: int) -> ChunkFacts:
     """The chunk at another place, without its page indexes."""
     dictionary = chunk.dictionary_page + shift if chunk.dictionary_page else 0
     return replace(
@@ -128,7 +128,9 @@ def moved_chunk(chunk: ChunkFacts, shift: int) -> ChunkFacts:
     )
 
 
-def _taken_out(column: Column, before: Sequence[ChunkFacts], data: bytes, rows: int) -> tuple[EncodedChunk, ...]:
+def _read_encoded_chunks(
+    column: Column, before: Sequence[ChunkFacts], data: bytes, rows: int
+) -> tuple[EncodedChunk, ...]:
     """The chunks of a file in memory that has this column alone; they must be of the same make as the table's."""
     size = struct.unpack("<I", data[-8:-4])[0]
     footer = read_struct(data[-8 - size : -8])[0]

@@ -14,22 +14,22 @@ import pyarrow.parquet as pq
 
 from thermocline.errors import LakeInputUnreadable
 from thermocline.parquet.copy.byte_files import Pace, Register, Sink, Source
-from thermocline.parquet.decode.input_reader import naming
+from thermocline.parquet.decode.input_reader import naming_file
 from thermocline.parquet.decode.row_lineage import carries_lineage
 from thermocline.parquet.encode.lake_writer import open_location
 from thermocline.parquet.footer.footer import (
     MAGIC,
-    Alike,
     Footer,
+    FooterPatterns,
     bloom_size,
     has_field_ids,
-    moved_offset_index,
     read_footer,
     render_footer,
     render_group,
+    shift_offset_index,
 )
 from thermocline.parquet.footer.metrics import group_offset
-from thermocline.parquet.footer.row_group_bytes import Place, RowGroup
+from thermocline.parquet.footer.row_group_bytes import OffsetKind, RowGroup
 from thermocline.parquet.rewrite_errors import damaged
 from thermocline.parquet.rewrite_task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
 
@@ -46,7 +46,7 @@ TRUSTED = re.compile(
 def read_footers(task: BinTask, pace: Pace) -> list[Footer]:
     """The footers of all inputs, checked against what the table says of them."""
     found: list[Footer] = []
-    alike = Alike(files=len(task.inputs))
+    alike = FooterPatterns(files=len(task.inputs))
     for file in task.inputs:
         with Source(file.path, pace) as source:
             footer = read_footer(source, alike)
@@ -98,8 +98,8 @@ def why_too_small(task: BinTask, footers: Sequence[Footer]) -> str | None:
 
 def splice(task: BinTask, footers: Sequence[Footer], register: Register, pace: Pace) -> BinResult:
     """The outputs of a bin whose inputs fit together."""
-    pairs = common_pairs(footers)
-    made_by = maker_of(footers)
+    pairs = common_key_values(footers)
+    made_by = choose_created_by(footers)
     outputs: list[OutputFile] = []
     maps: list[RowMap] = []
     current: _Output | None = None
@@ -118,10 +118,10 @@ def splice(task: BinTask, footers: Sequence[Footer], register: Register, pace: P
         if current is not None:
             current.sink.abandon()
         raise
-    return copied_result(task, "splice", footers, outputs, maps)
+    return make_copy_result(task, "splice", footers, outputs, maps)
 
 
-def copied_result(
+def make_copy_result(
     task: BinTask,
     kernel: Kernel,
     footers: Sequence[Footer],
@@ -148,7 +148,7 @@ def output_path(task: BinTask, number: int) -> str:
     return f"{task.directory.rstrip('/')}/{task.name_prefix}-{number}.parquet"
 
 
-def maker_of(footers: Sequence[Footer]) -> bytes:
+def choose_created_by(footers: Sequence[Footer]) -> bytes:
     """Who the outputs say has written them: the inputs' writer when they have one."""
     makers = {footer.created_by for footer in footers}
     return makers.pop() if len(makers) == 1 else _MADE_BY
@@ -159,7 +159,7 @@ def is_full_before(size_bytes: int, next_bytes: int, target_bytes: int) -> bool:
     return size_bytes >= 0.75 * target_bytes and size_bytes + next_bytes > 1.05 * target_bytes
 
 
-def common_pairs(footers: Sequence[Footer]) -> dict[bytes, bytes | None]:
+def common_key_values(footers: Sequence[Footer]) -> dict[bytes, bytes | None]:
     """Key-value metadata that all files agree on. The newest schema stands for all: readers go by field ids."""
     last = footers[-1].pairs
     return {
@@ -170,7 +170,7 @@ def common_pairs(footers: Sequence[Footer]) -> dict[bytes, bytes | None]:
 
 
 @dataclass(slots=True)
-class _Carried:
+class _CopiedRowGroup:
     """A row group in the output: how far its data moved, where its bloom filters went, and its page indexes, still to
     be written."""
 
@@ -186,7 +186,7 @@ class _Output:
     sink: Sink
     rows: int = 0
     data_bytes: int = 0
-    groups: list[_Carried] = field(default_factory=list)
+    groups: list[_CopiedRowGroup] = field(default_factory=list)
 
     def add(self, file: InputFile, footer: Footer, pace: Pace) -> None:
         """Copy all row groups of a file."""
@@ -207,8 +207,8 @@ class _Output:
             for group in footer.groups:
                 self.groups.append(self._carry(source, group, shift))
 
-    def _carry(self, source: Source, group: RowGroup, shift: int) -> _Carried:
-        carried = _Carried(group=group, shift=shift, blooms=[], column_indexes=[], offset_indexes=[])
+    def _carry(self, source: Source, group: RowGroup, shift: int) -> _CopiedRowGroup:
+        carried = _CopiedRowGroup(group=group, shift=shift, blooms=[], column_indexes=[], offset_indexes=[])
         for chunk in group.chunks:
             offset, size = chunk.bloom
             if offset > 0:
@@ -220,7 +220,7 @@ class _Output:
             carried.column_indexes.append(source.read_at(*chunk.column_index) if chunk.column_index[0] else b"")
             found = source.read_at(*chunk.offset_index) if chunk.offset_index[0] else b""
             try:
-                carried.offset_indexes.append(moved_offset_index(found, shift) if found else b"")
+                carried.offset_indexes.append(shift_offset_index(found, shift) if found else b"")
             except (IndexError, ValueError, RecursionError) as problem:
                 raise damaged(source.path, "its page index is damaged") from problem
         return carried
@@ -228,8 +228,8 @@ class _Output:
     def finish(self, like: Footer, pairs: dict[bytes, bytes | None], made_by: bytes) -> OutputFile:
         """Write page indexes and the footer; the file is read back before it counts."""
         places = {
-            Place.COLUMN_INDEX: self._write_indexes("column_indexes"),
-            Place.OFFSET_INDEX: self._write_indexes("offset_indexes"),
+            OffsetKind.COLUMN_INDEX: self._write_indexes("column_indexes"),
+            OffsetKind.OFFSET_INDEX: self._write_indexes("offset_indexes"),
         }
         groups = [_render(carried, number, places) for number, carried in enumerate(self.groups)]
         self.sink.write(render_footer(like, groups, self.rows, pairs, made_by))
@@ -251,22 +251,22 @@ class _Output:
         return places
 
 
-def _render(carried: _Carried, number: int, places: dict[Place, list[list[int]]]) -> bytes:
+def _render(carried: _CopiedRowGroup, number: int, places: dict[OffsetKind, list[list[int]]]) -> bytes:
     shift, blooms, grown = carried.shift, carried.blooms, carried.offset_indexes
-    column_indexes, offset_indexes = places[Place.COLUMN_INDEX][number], places[Place.OFFSET_INDEX][number]
+    column_indexes, offset_indexes = places[OffsetKind.COLUMN_INDEX][number], places[OffsetKind.OFFSET_INDEX][number]
     moved = []
     for place, value, chunk in carried.group.numbers:
-        if place is Place.DATA:
+        if place is OffsetKind.DATA:
             moved.append(value + shift if value > 0 else value)
-        elif place is Place.COLUMN_INDEX:
+        elif place is OffsetKind.COLUMN_INDEX:
             moved.append(column_indexes[chunk])
-        elif place is Place.OFFSET_INDEX:
+        elif place is OffsetKind.OFFSET_INDEX:
             moved.append(offset_indexes[chunk])
-        elif place is Place.OFFSET_INDEX_LENGTH:
+        elif place is OffsetKind.OFFSET_INDEX_LENGTH:
             # Larger offsets take more bytes, so an index grows as its pages move.
             moved.append(len(grown[chunk]))
         else:
-            moved.append(number if place is Place.ORDINAL else blooms[chunk])
+            moved.append(number if place is OffsetKind.ORDINAL else blooms[chunk])
     return render_group(carried.group, moved)
 
 
@@ -280,7 +280,7 @@ def _bloom_size(source: Source, offset: int) -> int:
 def check_output(path: str, rows: int, groups: int) -> OutputFile:
     """What the commit needs to know of a finished file, read from the file itself."""
     filesystem, inner = open_location(path)
-    with naming(path), filesystem.open_input_file(inner) as source:
+    with naming_file(path), filesystem.open_input_file(inner) as source:
         size = source.size()
         metadata = pq.ParquetFile(source).metadata
     if metadata.num_rows != rows or metadata.num_row_groups != groups:

@@ -34,10 +34,10 @@ def open_parquet(path: str, read_dictionary: Collection[str] = ()) -> Iterator[p
     Columns named in `read_dictionary` come as dictionaries where the file holds them so.
     """
     filesystem, inner = open_location(path)
-    with naming(path):
+    with naming_file(path):
         source = filesystem.open_input_file(inner)
     try:
-        with naming(path):
+        with naming_file(path):
             size = source.size()
             if size < 12 or source.read_at(4, size - 4) != _MAGIC:
                 raise not_parquet(path, bytes(source.read_at(min(8, size), 0)))
@@ -53,7 +53,7 @@ def open_parquet(path: str, read_dictionary: Collection[str] = ()) -> Iterator[p
 
 
 @contextmanager
-def naming(path: str) -> Iterator[None]:
+def naming_file(path: str) -> Iterator[None]:
     """What Arrow says of a file, said with the file's name."""
     try:
         yield
@@ -63,7 +63,7 @@ def naming(path: str) -> Iterator[None]:
         raise damaged(path, getattr(problem, "strerror", None) or problem) from problem
 
 
-def batches_of(
+def read_batches(
     file: pq.ParquetFile,
     path: str,
     columns: Sequence[str],
@@ -75,11 +75,11 @@ def batches_of(
     least."""
     metadata = file.metadata
     rows = _batch_rows(metadata, row_bytes)
-    with naming(path):
+    with naming_file(path):
         found = iter(file.iter_batches(batch_size=rows, row_groups=groups, columns=list(columns), use_threads=False))
     share = _compressed_bytes(metadata, frozenset(columns)) / max(1, metadata.num_rows)
     while True:
-        with naming(path):
+        with naming_file(path):
             batch = next(found, None)
         if batch is None:
             return
@@ -124,14 +124,14 @@ class InputReader:
     def read(self, file: InputFile) -> Iterator[tuple[Projection, pa.RecordBatch]]:
         """The file's batches as they are in it, with what brings them into the table's schema."""
         with self._open(file) as (opened, projection):
-            for batch in batches_of(opened, file.path, projection.columns, self.row_bytes, self.pace):
+            for batch in read_batches(opened, file.path, projection.columns, self.row_bytes, self.pace):
                 yield projection, batch
 
     def read_first(self, file: InputFile, rows: int) -> pa.RecordBatch | None:
         """So many of the file's first rows, or fewer that are wide, in the table's schema; None when it has none."""
         with self._open(file) as (opened, projection):
             rows = min(rows, _batch_rows(opened.metadata, self.row_bytes))
-            with naming(file.path):
+            with naming_file(file.path):
                 batch = next(
                     opened.iter_batches(batch_size=rows, columns=list(projection.columns), use_threads=False), None
                 )
@@ -151,7 +151,7 @@ class InputReader:
 
     def projection_of(self, opened: pq.ParquetFile, path: str) -> Projection:
         """How this file's columns become the table's."""
-        with naming(path):
+        with naming_file(path):
             return self._plan(opened, path)
 
     def _wanted_dictionaries(self, path: str) -> list[str]:

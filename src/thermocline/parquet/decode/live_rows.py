@@ -9,18 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from thermocline.parquet.copy.byte_files import Pace
-from thermocline.parquet.decode.input_reader import InputReader, batches_of, open_parquet
+from thermocline.parquet.decode.input_reader import InputReader, open_parquet, read_batches
 from thermocline.parquet.decode.projection import Projection, find_field
 from thermocline.parquet.decode.row_lineage import with_lineage
 from thermocline.parquet.deletes.equality_deletes import KeyPlan, KeySet, key_columns, passes_for, read_key_set
-from thermocline.parquet.deletes.read_deleted_rows import read_positions
+from thermocline.parquet.deletes.read_deleted_rows import read_deleted_rows
 from thermocline.parquet.deletes.row_map import Positions
 from thermocline.parquet.rewrite_task import BinTask
 from thermocline.parquet.values.key_words import Mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Kept:
+class LiveBatch:
     """Rows of one batch in the table's schema; `removed` are the places in the input of those that went."""
 
     number: int
@@ -37,7 +37,7 @@ class RowFilter:
         self._reader = reader
         self._plans = plans
         self._sets: list[tuple[KeyPlan, KeySet]] = []
-        self._positions = read_positions(task, pace)
+        self._positions = read_deleted_rows(task, pace)
         parts = passes_for(task, self._plans)
         if parts == 1:
             self._sets = [(plan, read_key_set(task, plan, 0, 1, pace)) for plan in self._plans]
@@ -76,14 +76,14 @@ class RowFilter:
             schema = self._reader.projection_of(opened, path).file_schema
             ways = [way for field_id in plan.ids if (way := find_field(schema, field_id))]
             names = sorted({schema.field(way[0]).name for way in ways}) or [schema.field(0).name]
-            for batch in batches_of(opened, path, names, 1.0, pace):
+            for batch in read_batches(opened, path, names, 1.0, pace):
                 gone = keys.deleted(number, self._keys(plan, schema, batch))
                 if gone is not None:
                     yield np.flatnonzero(gone) + first_row
                 first_row += batch.num_rows
 
 
-def read_kept(task: BinTask, reader: InputReader, rows: RowFilter) -> Generator[Kept, None, None]:
+def read_live_batches(task: BinTask, reader: InputReader, rows: RowFilter) -> Generator[LiveBatch, None, None]:
     """Every input's rows that live on, in order."""
     for number, file in enumerate(task.inputs):
         first_row = 0
@@ -95,5 +95,5 @@ def read_kept(task: BinTask, reader: InputReader, rows: RowFilter) -> Generator[
                 projected = with_lineage(projected, file, first_row)
             if gone is not None:
                 projected = projected.filter(pa.array(~gone))
-            yield Kept(number=number, rows_read=batch.num_rows, batch=projected, removed=removed)
+            yield LiveBatch(number=number, rows_read=batch.num_rows, batch=projected, removed=removed)
             first_row += batch.num_rows

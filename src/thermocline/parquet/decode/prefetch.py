@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 Item = TypeVar("Item")
 
 
-def work_ahead(
+def prefetch(
     source: Generator[Item, None, None], size_of: Callable[[Item], int], most_bytes: int
 ) -> Generator[Item, None, None]:
     """The items of `source`, in order; so many bytes of them wait at most, or a single item. What it fails with is
@@ -22,7 +22,7 @@ def work_ahead(
 
     Whoever may stop early closes it: that ends the thread.
     """
-    line: _Line[Item] = _Line(most_bytes)
+    line: _BoundedQueue[Item] = _BoundedQueue(most_bytes)
     thread = Thread(target=line.fill, args=(source, size_of), name="work ahead", daemon=True)
     thread.start()
     try:
@@ -32,7 +32,7 @@ def work_ahead(
         thread.join()
 
 
-class _Line(Generic[Item]):
+class _BoundedQueue(Generic[Item]):
     """Items that wait, with their sizes."""
 
     def __init__(self, most_bytes: int) -> None:

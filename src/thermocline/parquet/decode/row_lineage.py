@@ -18,14 +18,16 @@ from thermocline.errors import RewriteUnsupported
 from thermocline.parquet.decode.input_reader import open_parquet
 from thermocline.parquet.decode.projection import field_id_of
 from thermocline.parquet.rewrite_task import BinTask, InputFile
-from thermocline.parquet.values.lake_schema import LakeField, LakeSchema, read_lake_schema
+from thermocline.parquet.values.lake_schema import LakeSchema, SchemaField, read_lake_schema
 
-ROW_ID = LakeField(field_id=2_147_483_540, name="_row_id", kind=pa.int64(), required=False)
-LAST_UPDATED = LakeField(field_id=2_147_483_539, name="_last_updated_sequence_number", kind=pa.int64(), required=False)
+ROW_ID = SchemaField(field_id=2_147_483_540, name="_row_id", kind=pa.int64(), required=False)
+LAST_UPDATED = SchemaField(
+    field_id=2_147_483_539, name="_last_updated_sequence_number", kind=pa.int64(), required=False
+)
 _IDS = (ROW_ID.field_id, LAST_UPDATED.field_id)
 
 
-def written_schema(task: BinTask) -> LakeSchema:
+def output_schema_json(task: BinTask) -> LakeSchema:
     """The schema of the task's outputs: the table's, and the columns of lineage where it is kept."""
     lake = read_lake_schema(task.schema_json)
     if not task.keep_lineage:
@@ -46,9 +48,9 @@ def _is_complete(path: str) -> bool:
         metadata = opened.metadata
         places = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in names]
         chunks = [metadata.row_group(group).column(at) for group in range(metadata.num_row_groups) for at in places]
-    told = [chunk.statistics for chunk in chunks]
+    statistics = [chunk.statistics for chunk in chunks]
     return len(places) == len(_IDS) and all(
-        found is not None and found.has_null_count and found.null_count == 0 for found in told
+        found is not None and found.has_null_count and found.null_count == 0 for found in statistics
     )
 
 
@@ -67,6 +69,6 @@ def with_lineage(batch: pa.RecordBatch, file: InputFile, first_row: int) -> pa.R
     return _put(_put(batch, ROW_ID, ids), LAST_UPDATED, numbers)
 
 
-def _put(batch: pa.RecordBatch, field: LakeField, array: pa.Array) -> pa.RecordBatch:
+def _put(batch: pa.RecordBatch, field: SchemaField, array: pa.Array) -> pa.RecordBatch:
     place = batch.schema.get_field_index(field.name)
     return batch.set_column(place, batch.schema.field(place), array)

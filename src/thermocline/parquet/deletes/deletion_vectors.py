@@ -27,7 +27,7 @@ _POSITION_FIELD = 2_147_483_645
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vector:
+class DeletionVector:
     """One vector in the file: the data file whose rows it takes away, how many, and where it lies."""
 
     data_file: str
@@ -37,21 +37,23 @@ class Vector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorFile:
+class DeletionVectorFile:
     path: str
     size_bytes: int
-    vectors: tuple[Vector, ...]
+    vectors: tuple[DeletionVector, ...]
 
 
 def write_vectors(
     path: str, positions: Mapping[str, npt.NDArray[np.int64]], register: Callable[[str], None]
-) -> VectorFile:
+) -> DeletionVectorFile:
     """One Puffin file with a vector for each data file. It is registered before it is made."""
     body, vectors = bytearray(_MAGIC), []
     for data_file in sorted(positions):
         blob = render_vector(positions[data_file])
         vectors.append(
-            Vector(data_file=data_file, rows=len(np.unique(positions[data_file])), offset=len(body), length=len(blob))
+            DeletionVector(
+                data_file=data_file, rows=len(np.unique(positions[data_file])), offset=len(body), length=len(blob)
+            )
         )
         body += blob
     body += _footer(vectors)
@@ -64,7 +66,7 @@ def write_vectors(
         flush_written(filesystem, inner)
     except OSError as problem:
         raise not_written(path, problem) from problem
-    return VectorFile(path=path, size_bytes=len(body), vectors=tuple(vectors))
+    return DeletionVectorFile(path=path, size_bytes=len(body), vectors=tuple(vectors))
 
 
 def render_vector(positions: npt.NDArray[np.int64]) -> bytes:
@@ -73,7 +75,7 @@ def render_vector(positions: npt.NDArray[np.int64]) -> bytes:
     return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 
-def _footer(vectors: list[Vector]) -> bytes:
+def _footer(vectors: list[DeletionVector]) -> bytes:
     blobs = [
         {
             "type": "deletion-vector-v1",

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thermocline.parquet.copy.byte_files import Pace
-from thermocline.parquet.decode.input_reader import batches_of, open_parquet
+from thermocline.parquet.decode.input_reader import open_parquet, read_batches
 from thermocline.parquet.decode.projection import constant_array, find_field, value_at, with_mapped_ids
 from thermocline.parquet.rewrite_errors import damaged
 from thermocline.parquet.rewrite_task import BinTask
@@ -25,12 +25,12 @@ from thermocline.parquet.values.key_words import (
     Mask,
     Words,
     as_bytes,
-    combined,
+    combine_words,
     exact_words,
+    hash_words,
     is_exact,
-    mixed,
+    mix_words,
     null_mask,
-    words_of,
 )
 from thermocline.parquet.values.lake_schema import LakeSchema, default_scalar
 
@@ -256,7 +256,7 @@ def _longest_run(words: Words) -> int:
 def key_words(plan: KeyPlan, columns: list[pa.Array]) -> Words:
     """One word per row; of a single short column the values themselves, so that rows in order are looked up in
     order."""
-    return exact_words(columns[0]) if plan.is_exact else combined([words_of(column) for column in columns])
+    return exact_words(columns[0]) if plan.is_exact else combine_words([hash_words(column) for column in columns])
 
 
 def read_key_set(task: BinTask, plan: KeyPlan, part: int, parts: int, pace: Pace) -> KeySet:
@@ -271,7 +271,7 @@ def read_key_set(task: BinTask, plan: KeyPlan, part: int, parts: int, pace: Pace
                 found = [keys[0].drop_null()]
             mine = key_words(plan, found)
             if parts > 1:
-                chosen = np.flatnonzero(mixed(mine) % np.uint64(parts) == part)
+                chosen = np.flatnonzero(mix_words(mine) % np.uint64(parts) == part)
                 mine, found = mine[chosen], [column.take(pa.array(chosen)) for column in found]
             words.append(mine)
             levels.append(np.full(len(mine), level, dtype=np.int32))
@@ -292,7 +292,7 @@ def _delete_keys(task: BinTask, plan: KeyPlan, delete: int, pace: Pace) -> Itera
                 source.path, f"it lacks one of its own equality columns, fields {', '.join(map(str, plan.ids))}"
             )
         names = sorted({schema.field(way[0]).name for way in ways})
-        for batch in batches_of(file, source.path, names, 1.0, pace):
+        for batch in read_batches(file, source.path, names, 1.0, pace):
             tops = [batch.column(batch.schema.get_field_index(schema.field(way[0]).name)) for way in ways]
             yield [
                 _in_kind(value_at(top, way[1:]), kind) for top, way, kind in zip(tops, ways, plan.kinds, strict=True)

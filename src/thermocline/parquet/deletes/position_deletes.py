@@ -85,7 +85,7 @@ def write_deletes(
     return DeleteFile(path=path, rows=table.num_rows, size_bytes=size, partition=partition, data_files=tuple(paths))
 
 
-class KnownDeletes:
+class PositionDeleteCache:
     """The rows of data files that earlier position deletes took away; each delete file is read once."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from thermocline.parquet.copy.byte_files import Pace, Source
-from thermocline.parquet.decode.input_reader import batches_of, open_parquet
+from thermocline.parquet.decode.input_reader import open_parquet, read_batches
 from thermocline.parquet.decode.projection import field_id_of
 from thermocline.parquet.deletes.deletion_vectors import VECTOR_MAGIC
 from thermocline.parquet.deletes.row_map import Positions
@@ -25,12 +25,12 @@ _PATH_ID, _POSITION_ID = 2_147_483_546, 2_147_483_545
 _S3 = re.compile(r"^s3[an]?://")
 
 
-def same_place(location: str) -> str:
+def normalise_location(location: str) -> str:
     """A location in the one spelling that others are compared in."""
     return _S3.sub("s3://", without_file_scheme(location))
 
 
-def read_positions(task: BinTask, pace: Pace) -> list[Positions]:
+def read_deleted_rows(task: BinTask, pace: Pace) -> list[Positions]:
     """For each input, the places that position deletes and deletion vectors name."""
     found: list[list[Positions]] = [[] for _ in task.inputs]
     users: dict[int, list[int]] = {}
@@ -40,7 +40,7 @@ def read_positions(task: BinTask, pace: Pace) -> list[Positions]:
     for delete, inputs in users.items():
         source = task.deletes[delete]
         if source.kind == "vector":
-            places = read_vector(source, pace)
+            places = read_deletion_vector(source, pace)
             for number in _referenced(task, source, inputs):
                 found[number].append(places)
         elif source.kind == "position":
@@ -52,18 +52,20 @@ def read_positions(task: BinTask, pace: Pace) -> list[Positions]:
 def _referenced(task: BinTask, source: DeleteSource, inputs: Sequence[int]) -> Iterator[int]:
     """A deletion vector belongs to one file."""
     for number in inputs:
-        if source.referenced_file is None or same_place(source.referenced_file) == same_place(task.inputs[number].path):
+        if source.referenced_file is None or normalise_location(source.referenced_file) == normalise_location(
+            task.inputs[number].path
+        ):
             yield number
 
 
 def _read_position_file(
     task: BinTask, source: DeleteSource, inputs: Sequence[int], pace: Pace
 ) -> Iterator[tuple[int, Positions]]:
-    known = {same_place(task.inputs[number].path): number for number in inputs}
+    known = {normalise_location(task.inputs[number].path): number for number in inputs}
     with open_parquet(source.path) as file:
         path_name, position_name = _column_names(file, source.path)
     with open_parquet(source.path, [path_name]) as file:
-        for batch in batches_of(file, source.path, [path_name, position_name], 1.0, pace):
+        for batch in read_batches(file, source.path, [path_name, position_name], 1.0, pace):
             paths = batch.column(path_name)
             if not pa.types.is_dictionary(paths.type):
                 paths = paths.dictionary_encode()
@@ -90,13 +92,13 @@ def _column_names(file: pq.ParquetFile, path: str) -> tuple[str, str]:
 
 def _input_of(text: str, known: dict[str, int]) -> int:
     """The input a delete file means, in whatever spelling; below zero when it is none of this bin's."""
-    place = same_place(text)
+    place = normalise_location(text)
     if place in known or place.startswith("/") or "://" in place:
         return known.get(place, -1)
     return next((number for path, number in known.items() if path.endswith("/" + place)), -1)
 
 
-def read_vector(source: DeleteSource, pace: Pace) -> Positions:
+def read_deletion_vector(source: DeleteSource, pace: Pace) -> Positions:
     """The places in a deletion vector: a Puffin blob of type `deletion-vector-v1`."""
     with Source(source.path, pace) as file:
         if source.offset < 0 or source.length < 12 or source.offset + source.length > file.size_bytes:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from thermocline.parquet.copy.byte_files import Pace, Register
-from thermocline.parquet.decode.input_reader import InputReader, batches_of, open_parquet
+from thermocline.parquet.decode.input_reader import InputReader, open_parquet, read_batches
 from thermocline.parquet.decode.projection import find_field
-from thermocline.parquet.deletes.deletion_vectors import VectorFile, write_vectors
+from thermocline.parquet.deletes.deletion_vectors import DeletionVectorFile, write_vectors
 from thermocline.parquet.deletes.equality_deletes import (
     KeyPlan,
     KeySet,
@@ -24,7 +24,7 @@ from thermocline.parquet.deletes.equality_deletes import (
     read_key_set,
 )
 from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, write_deletes
-from thermocline.parquet.deletes.read_deleted_rows import read_positions
+from thermocline.parquet.deletes.read_deleted_rows import read_deleted_rows
 from thermocline.parquet.deletes.row_map import Positions
 from thermocline.parquet.rewrite_task import BinTask
 from thermocline.parquet.values.lake_schema import read_lake_schema
@@ -36,7 +36,7 @@ class DeletesResult:
 
     number: int
     files: tuple[DeleteFile, ...] = ()
-    vectors: VectorFile | None = None
+    vectors: DeletionVectorFile | None = None
     """In place of files, from format version 3 on."""
 
     @property
@@ -69,7 +69,7 @@ def rewrite_deletes(
 
 def _places(task: BinTask, pace: Pace) -> list[Positions]:
     """For each input, the rows that are deleted."""
-    found = [[places] for places in read_positions(task, pace)]
+    found = [[places] for places in read_deleted_rows(task, pace)]
     lake = read_lake_schema(task.schema_json)
     plans = plan_keys(task, lake)
     reader = InputReader(
@@ -93,7 +93,7 @@ def _hits(
         schema = reader.projection_of(opened, path).file_schema
         ways = [way for field_id in plan.ids if (way := find_field(schema, field_id))]
         names = sorted({schema.field(way[0]).name for way in ways}) or [schema.field(0).name]
-        for batch in batches_of(opened, path, names, 1.0, pace):
+        for batch in read_batches(opened, path, names, 1.0, pace):
             gone = keys.deleted(number, key_columns(plan, schema, batch, reader.lake, task.partition_values or {}))
             if gone is not None:
                 yield np.flatnonzero(gone) + first_row

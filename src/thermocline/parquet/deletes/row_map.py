@@ -17,7 +17,7 @@ Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MovedRows:
+class DeletedRows:
     """Rows of one output, by their positions in it, sorted."""
 
     output: int
@@ -29,12 +29,12 @@ def removed_positions(row_map: RowMap) -> Positions:
     return np.frombuffer(row_map.removed, dtype="<i8").astype(np.int64, copy=False)
 
 
-def packed_positions(positions: Positions) -> bytes:
+def pack_positions(positions: Positions) -> bytes:
     """Sorted positions in the form a row map carries."""
     return positions.astype("<i8", copy=False).tobytes()
 
 
-def moved_rows(maps: Sequence[RowMap], positions: Positions) -> tuple[MovedRows, ...]:
+def map_deleted_rows(maps: Sequence[RowMap], positions: Positions) -> tuple[DeletedRows, ...]:
     """Where rows of one input are after the rewrite; `maps` are all row maps of that input. Rows that were removed
     already are left out."""
     if not maps or not len(positions):
@@ -50,5 +50,5 @@ def moved_rows(maps: Sequence[RowMap], positions: Positions) -> tuple[MovedRows,
     for part in maps:
         here = ranks[(ranks >= part.first_kept) & (ranks < part.first_kept + part.rows)]
         if len(here):
-            found.append(MovedRows(output=part.output, rows=here - part.first_kept + part.first_row))
+            found.append(DeletedRows(output=part.output, rows=here - part.first_kept + part.first_row))
     return tuple(found)

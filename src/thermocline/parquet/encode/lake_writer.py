@@ -31,7 +31,7 @@ from thermocline.parquet.values.partition_values import (
     ordinals,
     partition_value,
 )
-from thermocline.parquet.values.row_checksum import RowSum, sum_of_table
+from thermocline.parquet.values.row_checksum import RowSum, sum_table_rows
 from thermocline.runtime.file_io import flush_written, make_folder
 from thermocline.runtime.file_io import open_location as open_location
 
@@ -77,7 +77,7 @@ class FileTarget:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenFile:
     path: str
     value: PartitionValue | None
     sink: pa.NativeFile
@@ -109,7 +109,7 @@ class LakeWriter:
         self._key_type = self._schema.field(target.tier_key).type
         self._filesystem, self._root = open_location(target.directory)
         self._buffers: dict[int, _Buffer] = {}
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenFile] = {}
         self._count = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -174,7 +174,7 @@ class LakeWriter:
         elif len(self._open) > MAX_OPEN_FILES:
             self._finish(next(iter(self._open)))
 
-    def _opened(self, ordinal: int, sample: pa.Table) -> _Open:
+    def _opened(self, ordinal: int, sample: pa.Table) -> _OpenFile:
         if found := self._open.get(ordinal):
             return found
         value = partition_value(self._target.partition, ordinal, self._key_type) if self._target.partition else None
@@ -200,7 +200,7 @@ class LakeWriter:
             write_statistics=self._statistics,
             version="2.6",
         )
-        self._open[ordinal] = _Open(path=path, value=value, sink=sink, writer=writer, dictionaries=dictionaries)
+        self._open[ordinal] = _OpenFile(path=path, value=value, sink=sink, writer=writer, dictionaries=dictionaries)
         return self._open[ordinal]
 
     def _finish(self, ordinal: int) -> None:
@@ -235,7 +235,7 @@ class LakeWriter:
             size = source.size()
             file = pq.ParquetFile(source, read_dictionary=texts)
             for group in range(file.metadata.num_row_groups):
-                seen += sum_of_table(file.read_row_group(group, use_threads=False), self._target.columns)
+                seen += sum_table_rows(file.read_row_group(group, use_threads=False), self._target.columns)
             offsets = tuple(
                 group_offset(file.metadata.row_group(group)) for group in range(file.metadata.num_row_groups)
             )

@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from thermocline.parquet.copy.byte_files import Pace, Register
 from thermocline.parquet.decode.input_reader import InputReader
-from thermocline.parquet.decode.live_rows import Kept, RowFilter, read_kept
-from thermocline.parquet.decode.prefetch import work_ahead
-from thermocline.parquet.decode.row_lineage import ROW_ID, written_schema
+from thermocline.parquet.decode.live_rows import LiveBatch, RowFilter, read_live_batches
+from thermocline.parquet.decode.prefetch import prefetch
+from thermocline.parquet.decode.row_lineage import ROW_ID, output_schema_json
 from thermocline.parquet.deletes.equality_deletes import KeyPlan, plan_keys
-from thermocline.parquet.deletes.row_map import Positions, packed_positions
+from thermocline.parquet.deletes.row_map import Positions, pack_positions
 from thermocline.parquet.encode.memory_pool import choose_pool
-from thermocline.parquet.encode.output_writer import OutputWriter, dictionary_columns
+from thermocline.parquet.encode.output_writer import OutputWriter, choose_dictionary_columns
 from thermocline.parquet.rewrite_task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
 from thermocline.parquet.values.lake_schema import LakeSchema
 
@@ -30,17 +30,17 @@ Fewer where keys of equality deletes have taken their share of the memory.
 
 def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> BinResult:
     """The outputs of a bin, rows in the order of the inputs."""
-    lake = written_schema(task)
+    lake = output_schema_json(task)
     plans = plan_keys(task, lake)
     reader = open_reader(task, lake, plans, pace)
     rows = RowFilter(task, plans, reader, pace)
     pa.default_memory_pool().release_unused()
     writer = OutputWriter(task, lake, output_schema(lake, reader.dictionaries), reader.repeating, register, pace)
-    moves = [_Moves(file) for file in task.inputs]
+    moves = [_RowMapBuilder(file) for file in task.inputs]
     rows_read = 0
     try:
         ahead_bytes = _AHEAD_OF_KEYS_BYTES if plans else _AHEAD_BYTES
-        for kept in work_ahead(read_kept(task, reader, rows), lambda kept: kept.batch.nbytes, ahead_bytes):
+        for kept in prefetch(read_live_batches(task, reader, rows), lambda kept: kept.batch.nbytes, ahead_bytes):
             moves[kept.number].add(kept, *writer.add(kept.batch))
             rows_read += kept.rows_read
         outputs = writer.close()
@@ -60,7 +60,7 @@ def open_reader(task: BinTask, lake: LakeSchema, plans: Sequence[KeyPlan], pace:
     sample = _sample(task, reader)
     if sample is not None and sample.num_rows:
         reader.row_bytes = max(1.0, sample.nbytes / sample.num_rows)
-        reader.repeating = dictionary_columns(sample) - {ROW_ID.name}
+        reader.repeating = choose_dictionary_columns(sample) - {ROW_ID.name}
         reader.dictionaries = frozenset(
             name for name in reader.repeating if pa.types.is_string(sample.schema.field(name).type)
         )
@@ -107,7 +107,7 @@ def bin_result(
     )
 
 
-class _Moves:
+class _RowMapBuilder:
     """Where the rows of one input go, batch by batch."""
 
     def __init__(self, file: InputFile) -> None:
@@ -115,7 +115,7 @@ class _Moves:
         self._runs: list[tuple[int, int, int]] = []
         self._removed: list[Positions] = [np.zeros(0, dtype=np.int64)]
 
-    def add(self, kept: Kept, output: int, first_row: int) -> None:
+    def add(self, kept: LiveBatch, output: int, first_row: int) -> None:
         self._removed.append(kept.removed)
         rows = kept.batch.num_rows
         if not rows:
@@ -126,7 +126,7 @@ class _Moves:
         self._runs.append((output, first_row, rows))
 
     def row_maps(self) -> list[RowMap]:
-        removed, kept, found = packed_positions(np.concatenate(self._removed)), 0, []
+        removed, kept, found = pack_positions(np.concatenate(self._removed)), 0, []
         for output, first_row, rows in self._runs:
             found.append(
                 RowMap(

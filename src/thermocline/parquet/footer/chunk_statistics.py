@@ -11,12 +11,12 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from thermocline.parquet.footer.leaf_columns import DISPUTED, Leaf, Order, comparable
-from thermocline.parquet.thrift.structs import Fields, Part, render_struct, text, truth, whole
+from thermocline.parquet.footer.leaf_columns import DISPUTED, Leaf, ValueOrder, statistics_decoder
+from thermocline.parquet.thrift.structs import Fields, Part, bool_field, int_field, render_struct, string_field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ends:
+class MinMax:
     """The lowest and the highest value, as bytes, and whether each is a value of the column or one beyond; None: not
     said."""
 
@@ -31,20 +31,20 @@ class Statistics:
     """What a chunk says of its values; `old` is the deprecated pair of bounds."""
 
     nulls: int | None = None
-    ends: Ends | None = None
-    old: Ends | None = None
+    ends: MinMax | None = None
+    old: MinMax | None = None
 
     def render(self) -> bytes:
         """As the footer has it."""
         parts: list[Part] = []
         if self.old is not None:
-            parts += [text(1, self.old.high), text(2, self.old.low)]
+            parts += [string_field(1, self.old.high), string_field(2, self.old.low)]
         if self.nulls is not None:
-            parts.append(whole(3, self.nulls))
+            parts.append(int_field(3, self.nulls))
         if self.ends is not None:
-            parts += [text(5, self.ends.high), text(6, self.ends.low)]
-            parts += [] if self.ends.high_exact is None else [truth(7, self.ends.high_exact)]
-            parts += [] if self.ends.low_exact is None else [truth(8, self.ends.low_exact)]
+            parts += [string_field(5, self.ends.high), string_field(6, self.ends.low)]
+            parts += [] if self.ends.high_exact is None else [bool_field(7, self.ends.high_exact)]
+            parts += [] if self.ends.low_exact is None else [bool_field(8, self.ends.low_exact)]
         return render_struct(parts)
 
 
@@ -52,9 +52,9 @@ def read_statistics(found: Fields) -> Statistics:
     """Statistics from a footer."""
     ends = old = None
     if 5 in found and 6 in found:
-        ends = Ends(low=found[6], high=found[5], low_exact=found.get(8), high_exact=found.get(7))
+        ends = MinMax(low=found[6], high=found[5], low_exact=found.get(8), high_exact=found.get(7))
     if 1 in found and 2 in found:
-        old = Ends(low=found[2], high=found[1])
+        old = MinMax(low=found[2], high=found[1])
     return Statistics(nulls=found.get(3), ends=ends, old=old)
 
 
@@ -62,19 +62,19 @@ def merge_statistics(leaf: Leaf, chunks: Sequence[tuple[int, Statistics | None]]
     """What holds of all chunks, each given with how many values it has, NULL among them."""
     if len(chunks) == 1:
         return without_disputed(leaf, chunks[0][1])
-    told = [(values, found) for values, found in chunks if values]
-    known = [found for _, found in told if found is not None]
+    filled = [(values, found) for values, found in chunks if values]
+    known = [found for _, found in filled if found is not None]
     if not known:
         return None
     counts = [found.nulls for found in known if found.nulls is not None]
-    nulls = sum(counts) if len(counts) == len(told) else None
+    nulls = sum(counts) if len(counts) == len(filled) else None
     # A chunk that is NULL throughout has no bounds and needs none.
-    bounded = [found for values, found in told if found is None or found.nulls != values]
+    bounded = [found for values, found in filled if found is None or found.nulls != values]
     ends = _merge_ends(leaf, [found.ends if found is not None else None for found in bounded])
     # The old pair of bounds is always compared as signed.
     old = (
         _merge_ends(leaf, [found.old if found is not None else None for found in bounded])
-        if leaf.order is Order.SIGNED
+        if leaf.order is ValueOrder.SIGNED
         else None
     )
     return Statistics(nulls=nulls, ends=ends, old=old)
@@ -85,11 +85,11 @@ def without_disputed(leaf: Leaf, found: Statistics | None) -> Statistics | None:
     return Statistics(nulls=found.nulls) if found is not None and leaf.order in DISPUTED else found
 
 
-def _merge_ends(leaf: Leaf, all_ends: Sequence[Ends | None]) -> Ends | None:
+def _merge_ends(leaf: Leaf, all_ends: Sequence[MinMax | None]) -> MinMax | None:
     ends = [one for one in all_ends if one is not None]
-    if leaf.order is Order.NONE or leaf.order in DISPUTED or not ends or len(ends) < len(all_ends):
+    if leaf.order is ValueOrder.NONE or leaf.order in DISPUTED or not ends or len(ends) < len(all_ends):
         return None
-    key = comparable(leaf)
+    key = statistics_decoder(leaf)
     try:
         lows = [key(one.low) for one in ends]
         highs = [key(one.high) for one in ends]
@@ -98,7 +98,7 @@ def _merge_ends(leaf: Leaf, all_ends: Sequence[Ends | None]) -> Ends | None:
     low, high = min(lows), max(highs)
     lowest = [one for one, value in zip(ends, lows, strict=True) if value == low]
     highest = [one for one, value in zip(ends, highs, strict=True) if value == high]
-    return Ends(
+    return MinMax(
         low=lowest[0].low,
         high=highest[0].high,
         low_exact=_exact([one.low_exact for one in lowest]),
@@ -106,8 +106,8 @@ def _merge_ends(leaf: Leaf, all_ends: Sequence[Ends | None]) -> Ends | None:
     )
 
 
-def _exact(told: Sequence[bool | None]) -> bool | None:
+def _exact(flags: Sequence[bool | None]) -> bool | None:
     """One chunk that holds the value itself is enough."""
-    if any(told):
+    if any(flags):
         return True
-    return None if None in told else False
+    return None if None in flags else False

@@ -11,7 +11,15 @@ from thermocline.parquet.footer.footer import render_group
 from thermocline.parquet.footer.leaf_columns import Leaf
 from thermocline.parquet.footer.row_group_bytes import RowGroup
 from thermocline.parquet.thrift import compact_protocol as thrift
-from thermocline.parquet.thrift.structs import Fields, Part, listing, read_struct, render_struct, structure, whole
+from thermocline.parquet.thrift.structs import (
+    Fields,
+    Part,
+    int_field,
+    list_field,
+    read_struct,
+    render_struct,
+    struct_field,
+)
 
 _DICTIONARY_ENCODINGS = frozenset((2, 8))
 _PLAIN = 0
@@ -104,8 +112,8 @@ def _chunk_facts(chunk: Fields) -> ChunkFacts:
     counts: Counter[tuple[int, int]] | None = None
     if 13 in found:
         counts = Counter()
-        for told in found[13]:
-            counts[told[1], told[2]] += told[3]
+        for pages in found[13]:
+            counts[pages[1], pages[2]] += pages[3]
     facts = ChunkFacts(
         kind=found[1],
         encodings=tuple(found[2]),
@@ -137,7 +145,7 @@ def _check(facts: ChunkFacts, index_page: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenChunk:
     """A chunk of the output: where its pages went. `plain_bytes` leaves out dictionaries that were not repeated."""
 
     data_page: int
@@ -146,7 +154,7 @@ class Written:
     plain_bytes: int
 
 
-def merge_chunks(leaf: Leaf, chunks: Sequence[ChunkFacts], written: Written) -> ChunkFacts:
+def merge_chunks(leaf: Leaf, chunks: Sequence[ChunkFacts], written: WrittenChunk) -> ChunkFacts:
     """What the footer says of a chunk that holds the pages of all of these."""
     pages: Counter[tuple[int, int]] | None = Counter()
     for chunk in chunks:
@@ -199,41 +207,43 @@ def _turns_back(chunks: Sequence[ChunkFacts]) -> bool:
 def render_row_group(group: GroupFacts, number: int | None = None) -> bytes:
     """A row group for a footer; `number` is its place among them."""
     chunks = [_render_chunk(chunk) for chunk in group.chunks]
-    parts = [listing(1, thrift.STRUCT, chunks), whole(2, group.plain_bytes), whole(3, group.rows)]
-    parts += [whole(5, group.chunks[0].start if group.chunks else 0), whole(6, group.size_bytes)]
-    return render_struct(parts if number is None else [*parts, whole(7, number, thrift.I16)])
+    parts = [list_field(1, thrift.STRUCT, chunks), int_field(2, group.plain_bytes), int_field(3, group.rows)]
+    parts += [int_field(5, group.chunks[0].start if group.chunks else 0), int_field(6, group.size_bytes)]
+    return render_struct(parts if number is None else [*parts, int_field(7, number, thrift.I16)])
 
 
 def _render_chunk(chunk: ChunkFacts) -> bytes:
-    parts: list[Part] = [whole(2, chunk.start), structure(3, _render_metadata(chunk))]
+    parts: list[Part] = [int_field(2, chunk.start), struct_field(3, _render_metadata(chunk))]
     if chunk.offset_index[0]:
-        parts += [whole(4, chunk.offset_index[0]), whole(5, chunk.offset_index[1], thrift.I32)]
+        parts += [int_field(4, chunk.offset_index[0]), int_field(5, chunk.offset_index[1], thrift.I32)]
     if chunk.column_index[0]:
-        parts += [whole(6, chunk.column_index[0]), whole(7, chunk.column_index[1], thrift.I32)]
+        parts += [int_field(6, chunk.column_index[0]), int_field(7, chunk.column_index[1], thrift.I32)]
     return render_struct(parts)
 
 
 def _render_metadata(chunk: ChunkFacts) -> bytes:
     parts: list[Part] = [
-        whole(1, chunk.kind, thrift.I32),
-        listing(2, thrift.I32, [thrift.number(encoding) for encoding in chunk.encodings]),
-        listing(3, thrift.BINARY, [thrift.binary(name) for name in chunk.path]),
-        whole(4, chunk.codec, thrift.I32),
-        whole(5, chunk.values),
-        whole(6, chunk.plain_bytes),
-        whole(7, chunk.size_bytes),
-        whole(9, chunk.data_page),
+        int_field(1, chunk.kind, thrift.I32),
+        list_field(2, thrift.I32, [thrift.render_zigzag(encoding) for encoding in chunk.encodings]),
+        list_field(3, thrift.BINARY, [thrift.render_binary(name) for name in chunk.path]),
+        int_field(4, chunk.codec, thrift.I32),
+        int_field(5, chunk.values),
+        int_field(6, chunk.plain_bytes),
+        int_field(7, chunk.size_bytes),
+        int_field(9, chunk.data_page),
     ]
     if chunk.dictionary_page:
-        parts.append(whole(11, chunk.dictionary_page))
+        parts.append(int_field(11, chunk.dictionary_page))
     if chunk.statistics is not None:
-        parts.append(structure(12, chunk.statistics.render()))
+        parts.append(struct_field(12, chunk.statistics.render()))
     if chunk.pages is not None:
         parts.append(
-            listing(13, thrift.STRUCT, [_render_count(*key, count) for key, count in sorted(chunk.pages.items())])
+            list_field(13, thrift.STRUCT, [_render_count(*key, count) for key, count in sorted(chunk.pages.items())])
         )
     return render_struct(parts)
 
 
 def _render_count(page: int, encoding: int, count: int) -> bytes:
-    return render_struct([whole(1, page, thrift.I32), whole(2, encoding, thrift.I32), whole(3, count, thrift.I32)])
+    return render_struct(
+        [int_field(1, page, thrift.I32), int_field(2, encoding, thrift.I32), int_field(3, count, thrift.I32)]
+    )

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from thermocline.parquet.footer.leaf_columns import Physical
+from thermocline.parquet.footer.leaf_columns import PhysicalType
 from thermocline.parquet.thrift import compact_protocol as thrift
 from thermocline.parquet.thrift.structs import Fields, read_struct
-from thermocline.parquet.values.lake_schema import LakeField, LakeSchema
+from thermocline.parquet.values.lake_schema import LakeSchema, SchemaField
 
 _REPEATED = 2
 _STRING, _MAP, _LIST, _DECIMAL, _DATE, _TIME, _TIMESTAMP, _INTEGER, _UUID = 1, 2, 3, 5, 6, 7, 8, 10, 14
@@ -36,7 +36,7 @@ _LOGICAL_NAMES = {
     15: "float16",
 }
 _UNITS = {1: "ms", 2: "us", 3: "ns"}
-_BARE_INTEGERS = {Physical.INT32: 32, Physical.INT64: 64}
+_BARE_INTEGERS = {PhysicalType.INT32: 32, PhysicalType.INT64: 64}
 _CONVERTED = {
     0: _STRING,
     1: _MAP,
@@ -51,11 +51,11 @@ _CONVERTED = {
 }
 """Older writers' annotations, as the logical type they mean; those of milliseconds and unsigned numbers are not among
 them."""
-_PLAIN_KINDS: tuple[tuple[Callable[[pa.DataType], bool], Physical], ...] = (
-    (pa.types.is_boolean, Physical.BOOLEAN),
-    (pa.types.is_float32, Physical.FLOAT),
-    (pa.types.is_float64, Physical.DOUBLE),
-    (pa.types.is_binary, Physical.BYTE_ARRAY),
+_PLAIN_KINDS: tuple[tuple[Callable[[pa.DataType], bool], PhysicalType], ...] = (
+    (pa.types.is_boolean, PhysicalType.BOOLEAN),
+    (pa.types.is_float32, PhysicalType.FLOAT),
+    (pa.types.is_float64, PhysicalType.DOUBLE),
+    (pa.types.is_binary, PhysicalType.BYTE_ARRAY),
 )
 
 
@@ -101,7 +101,7 @@ class Element:
         if "type" not in _kind(self):
             return name or "a group"
         length = f"({self.fields[2]})" if self.fields.get(2) else ""
-        return f"{Physical(self.fields[1]).name}{length}" + (f" {name}" if name else " without annotation")
+        return f"{PhysicalType(self.fields[1]).name}{length}" + (f" {name}" if name else " without annotation")
 
 
 def _kind(element: Element) -> str:
@@ -131,7 +131,7 @@ def find_differences(lake: LakeSchema, root: Element) -> Iterator[str]:
     yield from _of_fields("", lake.fields, root.children)
 
 
-def _of_fields(above: str, wanted: Sequence[LakeField], found: Sequence[Element]) -> Iterator[str]:
+def _of_fields(above: str, wanted: Sequence[SchemaField], found: Sequence[Element]) -> Iterator[str]:
     ids = [element.field_id for element in found]
     by_id = dict(zip(ids, found, strict=True))
     for column in wanted:
@@ -147,7 +147,7 @@ def _of_fields(above: str, wanted: Sequence[LakeField], found: Sequence[Element]
             yield f"{above}{_name(element)} has field id {element.field_id}, which is none of the table's there"
 
 
-def _of_field(above: str, column: LakeField, element: Element) -> Iterator[str]:
+def _of_field(above: str, column: SchemaField, element: Element) -> Iterator[str]:
     path = f"{above}{column.name}"
     if element.fields.get(3) == _REPEATED:
         yield f"column {path} is repeated, and no list that readers know"
@@ -158,11 +158,11 @@ def _of_field(above: str, column: LakeField, element: Element) -> Iterator[str]:
             yield from _of_fields(f"{path}.", column.children, element.children)
     elif pa.types.is_list(column.kind) or pa.types.is_map(column.kind):
         yield from _of_repeated(path, column, element)
-    elif (told := _why_not_primitive(column.kind, element)) is not None:
-        yield f"column {path} is {element.render()} instead of {told}"
+    elif (expected := _why_not_primitive(column.kind, element)) is not None:
+        yield f"column {path} is {element.render()} instead of {expected}"
 
 
-def _of_repeated(path: str, column: LakeField, element: Element) -> Iterator[str]:
+def _of_repeated(path: str, column: SchemaField, element: Element) -> Iterator[str]:
     wanted, name = (_LIST, "list") if pa.types.is_list(column.kind) else (_MAP, "map")
     if element.logical[0] != wanted or len(element.children) != 1 or element.children[0].fields.get(3) != _REPEATED:
         yield f"column {path} is {element.render()} instead of a {name} of three levels"
@@ -182,28 +182,28 @@ def _why_not_primitive(kind: pa.DataType, element: Element) -> str | None:
     """What the column should be, when it is not; None where it is."""
     if _kind(element) != "type":
         return str(kind)
-    physical, length, (which, said) = Physical(element.fields[1]), element.fields.get(2, 0), element.logical
+    physical, length, (which, said) = PhysicalType(element.fields[1]), element.fields.get(2, 0), element.logical
     return None if _is_stored(kind, physical, length, which, said) else f"{kind}"
 
 
-def _is_stored(kind: pa.DataType, physical: Physical, length: int, which: int | None, said: Fields) -> bool:
+def _is_stored(kind: pa.DataType, physical: PhysicalType, length: int, which: int | None, said: Fields) -> bool:
     for check, plain in _PLAIN_KINDS:
         if check(kind):
             return physical is plain and which is None
     if pa.types.is_integer(kind):
-        is_same = physical is (Physical.INT32 if kind.bit_width == 32 else Physical.INT64)
+        is_same = physical is (PhysicalType.INT32 if kind.bit_width == 32 else PhysicalType.INT64)
         return is_same and (
             which is None or (which == _INTEGER and said.get(1) == kind.bit_width and bool(said.get(2, True)))
         )
     if pa.types.is_string(kind):
-        return physical is Physical.BYTE_ARRAY and which == _STRING
+        return physical is PhysicalType.BYTE_ARRAY and which == _STRING
     if pa.types.is_date(kind):
-        return physical is Physical.INT32 and which == _DATE
+        return physical is PhysicalType.INT32 and which == _DATE
     if pa.types.is_time(kind):
-        return physical is Physical.INT64 and which == _TIME and _unit(said) == kind.unit
+        return physical is PhysicalType.INT64 and which == _TIME and _unit(said) == kind.unit
     if pa.types.is_timestamp(kind):
         is_moment = bool(said.get(1)) == (kind.tz is not None)
-        return physical is Physical.INT64 and which == _TIMESTAMP and _unit(said) == kind.unit and is_moment
+        return physical is PhysicalType.INT64 and which == _TIMESTAMP and _unit(said) == kind.unit and is_moment
     if pa.types.is_decimal(kind):
         return (
             which == _DECIMAL
@@ -211,15 +211,15 @@ def _is_stored(kind: pa.DataType, physical: Physical, length: int, which: int | 
             and _holds(physical, length, kind.precision)
         )
     if isinstance(kind, pa.BaseExtensionType):
-        return physical is Physical.FIXED_LEN_BYTE_ARRAY and length == 16 and which == _UUID
-    return physical is Physical.FIXED_LEN_BYTE_ARRAY and length == kind.byte_width and which is None
+        return physical is PhysicalType.FIXED_LEN_BYTE_ARRAY and length == 16 and which == _UUID
+    return physical is PhysicalType.FIXED_LEN_BYTE_ARRAY and length == kind.byte_width and which is None
 
 
-def _holds(physical: Physical, length: int, digits: int) -> bool:
+def _holds(physical: PhysicalType, length: int, digits: int) -> bool:
     """Whether numbers of so many digits fit: readers make no more of narrower ones than they are."""
     if physical in _BARE_INTEGERS:
-        return digits <= (9 if physical is Physical.INT32 else 18)
-    return physical is Physical.FIXED_LEN_BYTE_ARRAY and 10**digits <= 1 << (8 * length - 1)
+        return digits <= (9 if physical is PhysicalType.INT32 else 18)
+    return physical is PhysicalType.FIXED_LEN_BYTE_ARRAY and 10**digits <= 1 << (8 * length - 1)
 
 
 def _unit(said: Fields) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from thermocline.parquet.copy.byte_files import Source
-from thermocline.parquet.footer.row_group_bytes import Chunk, Place, RowGroup
+from thermocline.parquet.footer.row_group_bytes import Chunk, OffsetKind, RowGroup
 from thermocline.parquet.footer.row_group_pattern import GroupPattern, learn_pattern
 from thermocline.parquet.rewrite_errors import damaged, not_parquet
 from thermocline.parquet.thrift import compact_protocol as thrift
@@ -40,7 +40,7 @@ class Footer:
 
 
 @dataclass(slots=True)
-class Alike:
+class FooterPatterns:
     """What files read before had in common, so that the next ones are read faster: their schema, and how a row group of
     theirs looks."""
 
@@ -52,7 +52,7 @@ class Alike:
     """Row groups that no pattern fitted."""
 
 
-def read_footer(source: Source, alike: Alike | None = None) -> Footer:
+def read_footer(source: Source, alike: FooterPatterns | None = None) -> Footer:
     """The footer of a Parquet file; files that are read with the same `alike` profit from each other."""
     tail = source.tail()
     if len(tail) < 12 or tail[-4:] not in (MAGIC, _ENCRYPTED_MAGIC):
@@ -64,7 +64,7 @@ def read_footer(source: Source, alike: Alike | None = None) -> Footer:
         raise not_parquet(source.path, source.head())
     data = tail[-8 - size : -8] if size + 8 <= len(tail) else source.read_at(source.size_bytes - 8 - size, size)
     try:
-        footer = _read_metadata(data, alike or Alike(files=1))
+        footer = _read_metadata(data, alike or FooterPatterns(files=1))
     except (IndexError, ValueError, RecursionError) as problem:
         raise damaged(source.path, "its footer is damaged") from problem
     footer.size_bytes = size
@@ -81,7 +81,7 @@ def read_footer(source: Source, alike: Alike | None = None) -> Footer:
     return footer
 
 
-def _read_metadata(data: bytes, alike: Alike) -> Footer:
+def _read_metadata(data: bytes, alike: FooterPatterns) -> Footer:
     footer, at, field_id = Footer(), 0, 0
     while True:
         kind, field_id, at = thrift.read_field(data, at, field_id)
@@ -89,13 +89,13 @@ def _read_metadata(data: bytes, alike: Alike) -> Footer:
             return footer
         begin = at
         if field_id == 1:
-            footer.version, at = thrift.read_number(data, at)
+            footer.version, at = thrift.read_zigzag(data, at)
         elif field_id == 2:
             same = alike.schema and data.startswith(alike.schema, at)
             at = at + len(alike.schema) if same else thrift.skip(data, at, kind)
             footer.schema = alike.schema = alike.schema if same else data[begin:at]
         elif field_id == 3:
-            footer.rows, at = thrift.read_number(data, at)
+            footer.rows, at = thrift.read_zigzag(data, at)
         elif field_id == 4:
             _, count, at = thrift.read_list_header(data, at)
             for _ in range(count):
@@ -118,7 +118,7 @@ _WORTH_FILES = 4 * _LEARN_AFTER
 _MOST_PATTERNS = 4
 
 
-def _read_alike(data: bytes, at: int, alike: Alike) -> tuple[RowGroup, int]:
+def _read_alike(data: bytes, at: int, alike: FooterPatterns) -> tuple[RowGroup, int]:
     """A row group by the first pattern that fits, or walked through; one that had to be walked teaches a pattern now
     and then."""
     for known in alike.known:
@@ -131,7 +131,7 @@ def _read_alike(data: bytes, at: int, alike: Alike) -> tuple[RowGroup, int]:
     return _read_group(data, at)
 
 
-class _Cut:
+class _RowGroupCutter:
     """Collects the stretches of one row group."""
 
     __slots__ = ("chunk", "data", "group", "left")
@@ -142,12 +142,12 @@ class _Cut:
         self.group = RowGroup()
         self.chunk = 0
 
-    def number(self, at: int, place: Place) -> tuple[int, int]:
-        value, after = thrift.read_number(self.data, at)
+    def number(self, at: int, place: OffsetKind) -> tuple[int, int]:
+        value, after = thrift.read_zigzag(self.data, at)
         self.take(at, after, place, value)
         return value, after
 
-    def take(self, at: int, after: int, place: Place, value: int) -> None:
+    def take(self, at: int, after: int, place: OffsetKind, value: int) -> None:
         """A number between two stretches."""
         if not 0 <= value < 1 << 62:
             raise IndexError
@@ -157,7 +157,7 @@ class _Cut:
 
 
 def _read_group(data: bytes, at: int) -> tuple[RowGroup, int]:
-    cut, field_id = _Cut(data, at), 0
+    cut, field_id = _RowGroupCutter(data, at), 0
     while True:
         kind, field_id, at = thrift.read_field(data, at, field_id)
         if kind == thrift.STOP:
@@ -168,16 +168,16 @@ def _read_group(data: bytes, at: int) -> tuple[RowGroup, int]:
             for _ in range(count):
                 at = _read_chunk(cut, at)
         elif field_id == 3:
-            cut.group.rows, at = thrift.read_number(data, at)
+            cut.group.rows, at = thrift.read_zigzag(data, at)
         elif field_id == 5:
-            _, at = cut.number(at, Place.DATA)
+            _, at = cut.number(at, OffsetKind.DATA)
         elif field_id == 7:
-            _, at = cut.number(at, Place.ORDINAL)
+            _, at = cut.number(at, OffsetKind.ORDINAL)
         else:
             at = thrift.skip(data, at, kind)
 
 
-def _read_chunk(cut: _Cut, at: int) -> int:
+def _read_chunk(cut: _RowGroupCutter, at: int) -> int:
     data, chunk, field_id = cut.data, Chunk(), 0
     offsets, lengths = [0, 0], [0, 0]
     while True:
@@ -188,23 +188,23 @@ def _read_chunk(cut: _Cut, at: int) -> int:
             cut.chunk += 1
             return at
         if field_id == 2:
-            _, at = cut.number(at, Place.DATA)
+            _, at = cut.number(at, OffsetKind.DATA)
         elif field_id == 3:
             at = _read_column(cut, chunk, at)
         elif field_id in (4, 6):
             offsets[(field_id - 4) // 2], at = cut.number(
-                at, Place.OFFSET_INDEX if field_id == 4 else Place.COLUMN_INDEX
+                at, OffsetKind.OFFSET_INDEX if field_id == 4 else OffsetKind.COLUMN_INDEX
             )
         elif field_id == 5:
-            lengths[0], at = cut.number(at, Place.OFFSET_INDEX_LENGTH)
+            lengths[0], at = cut.number(at, OffsetKind.OFFSET_INDEX_LENGTH)
         elif field_id == 7:
-            lengths[1], at = thrift.read_number(data, at)
+            lengths[1], at = thrift.read_zigzag(data, at)
         else:
             at = thrift.skip(data, at, kind)
             chunk.elsewhere = chunk.elsewhere or field_id in (1, 8, 9)
 
 
-def _read_column(cut: _Cut, chunk: Chunk, at: int) -> int:
+def _read_column(cut: _RowGroupCutter, chunk: Chunk, at: int) -> int:
     """Half of the work on a footer is done here: numbers are read without a call."""
     data, field_id, found = cut.data, 0, [0] * 16
     while True:
@@ -219,7 +219,7 @@ def _read_column(cut: _Cut, chunk: Chunk, at: int) -> int:
         if head > 0x0F:
             field_id += head >> 4
         else:
-            field_id, at = thrift.read_number(data, at)
+            field_id, at = thrift.read_zigzag(data, at)
         kind = head & 0x0F
         if kind not in _NUMBERS:
             at = thrift.skip(data, at, kind)
@@ -240,7 +240,7 @@ def _read_column(cut: _Cut, chunk: Chunk, at: int) -> int:
 
 
 _NUMBERS = (thrift.I64, thrift.I32, thrift.I16)
-_PLACES = {9: Place.DATA, 10: Place.DATA, 11: Place.DATA, 14: Place.BLOOM}
+_PLACES = {9: OffsetKind.DATA, 10: OffsetKind.DATA, 11: OffsetKind.DATA, 14: OffsetKind.BLOOM}
 """Fields of a column chunk's metadata that depend on the file."""
 
 
@@ -281,7 +281,7 @@ def render_group(group: RowGroup, moved: Sequence[int]) -> bytes:
     """The row group with each of its numbers replaced, in their order."""
     parts: list[bytes] = [b""] * (2 * len(moved) + 1)
     parts[::2] = group.stretches
-    parts[1::2] = map(thrift.number, moved)
+    parts[1::2] = map(thrift.render_zigzag, moved)
     return b"".join(parts)
 
 
@@ -289,18 +289,18 @@ def render_footer(
     like: Footer, groups: Sequence[bytes], rows: int, pairs: dict[bytes, bytes | None], created_by: bytes
 ) -> bytes:
     """A whole footer, its length and the closing mark included."""
-    parts = [b"\x15", thrift.number(like.version), b"\x19", like.schema, b"\x16", thrift.number(rows)]
-    parts += [b"\x19", thrift.list_header(thrift.STRUCT, len(groups)), *groups]
+    parts = [b"\x15", thrift.render_zigzag(like.version), b"\x19", like.schema, b"\x16", thrift.render_zigzag(rows)]
+    parts += [b"\x19", thrift.render_list_header(thrift.STRUCT, len(groups)), *groups]
     last = 4
     if pairs:
         parts += [
             b"\x19",
-            thrift.list_header(thrift.STRUCT, len(pairs)),
+            thrift.render_list_header(thrift.STRUCT, len(pairs)),
             *(_pair(key, value) for key, value in pairs.items()),
         ]
         last = 5
     if created_by:
-        parts += [bytes([(6 - last) << 4 | thrift.BINARY]), thrift.binary(created_by)]
+        parts += [bytes([(6 - last) << 4 | thrift.BINARY]), thrift.render_binary(created_by)]
         last = 6
     if like.column_orders:
         parts += [bytes([(7 - last) << 4 | thrift.LIST]), like.column_orders]
@@ -310,7 +310,12 @@ def render_footer(
 
 
 def _pair(key: bytes, value: bytes | None) -> bytes:
-    return b"\x18" + thrift.binary(key) + (b"" if value is None else b"\x18" + thrift.binary(value)) + b"\x00"
+    return (
+        b"\x18"
+        + thrift.render_binary(key)
+        + (b"" if value is None else b"\x18" + thrift.render_binary(value))
+        + b"\x00"
+    )
 
 
 _PAGE_LOCATION = re.compile(
@@ -319,7 +324,7 @@ _PAGE_LOCATION = re.compile(
 """A page's offset, size and first row, as all writers put them."""
 
 
-def moved_offset_index(data: bytes, shift: int) -> bytes:
+def shift_offset_index(data: bytes, shift: int) -> bytes:
     """A page index of offsets (OffsetIndex) with every page moved along."""
     parts, left, at, field_id = [], 0, 0, 0
     while True:
@@ -334,7 +339,7 @@ def moved_offset_index(data: bytes, shift: int) -> bytes:
         for _ in range(count):
             if (usual := _PAGE_LOCATION.match(data, at)) is not None:
                 begin, after = usual.span(1)
-                parts += [data[left:begin], thrift.number(thrift.read_number(data, begin)[0] + shift)]
+                parts += [data[left:begin], thrift.render_zigzag(thrift.read_zigzag(data, begin)[0] + shift)]
                 left, at = after, usual.end()
                 continue
             inner = 0
@@ -343,8 +348,8 @@ def moved_offset_index(data: bytes, shift: int) -> bytes:
                 if kind == thrift.STOP:
                     break
                 if inner == 1:
-                    value, after = thrift.read_number(data, at)
-                    parts += [data[left:at], thrift.number(value + shift)]
+                    value, after = thrift.read_zigzag(data, at)
+                    parts += [data[left:at], thrift.render_zigzag(value + shift)]
                     left = at = after
                 else:
                     at = thrift.skip(data, at, kind)
@@ -358,6 +363,6 @@ def bloom_size(header: bytes) -> int:
         if kind == thrift.STOP:
             return size + at
         if field_id == 1:
-            size, at = thrift.read_number(header, at)
+            size, at = thrift.read_zigzag(header, at)
         else:
             at = thrift.skip(header, at, kind)

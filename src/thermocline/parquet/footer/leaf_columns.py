@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from thermocline.parquet.thrift import compact_protocol as thrift
-from thermocline.parquet.thrift.structs import Fields, listing, read_struct, render_struct, text, whole
+from thermocline.parquet.thrift.structs import Fields, int_field, list_field, read_struct, render_struct, string_field
 
 
-class Physical(IntEnum):
+class PhysicalType(IntEnum):
     """Parquet's own types."""
 
     BOOLEAN = 0
@@ -25,7 +25,7 @@ class Physical(IntEnum):
     FIXED_LEN_BYTE_ARRAY = 7
 
 
-class Order(Enum):
+class ValueOrder(Enum):
     """How two values in statistics compare. NONE: nobody says, so that such statistics are not to be put together."""
 
     UUID = "uuid"
@@ -37,7 +37,7 @@ class Order(Enum):
     NONE = "none"
 
 
-DISPUTED = frozenset((Order.FLOATING, Order.UUID))
+DISPUTED = frozenset((ValueOrder.FLOATING, ValueOrder.UUID))
 """Orders that readers disagree about: whether NaN lies above all numbers, and whether UUIDs are signed (decisions 0027
 and 0031).
 
@@ -54,7 +54,7 @@ class Leaf:
     """Of a value with a fixed length, in bytes."""
     definitions: int
     repetitions: int
-    order: Order
+    order: ValueOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,30 +67,30 @@ class Column:
     elements: tuple[bytes, ...]
 
 
-_CONVERTED: Mapping[int, Order] = {
-    **dict.fromkeys((0, 4, 19, 20), Order.BYTES),
-    5: Order.BIG_ENDIAN,
-    **dict.fromkeys((6, 7, 8, 9, 10, 15, 16, 17, 18), Order.SIGNED),
-    **dict.fromkeys((11, 12, 13, 14), Order.UNSIGNED),
+_CONVERTED: Mapping[int, ValueOrder] = {
+    **dict.fromkeys((0, 4, 19, 20), ValueOrder.BYTES),
+    5: ValueOrder.BIG_ENDIAN,
+    **dict.fromkeys((6, 7, 8, 9, 10, 15, 16, 17, 18), ValueOrder.SIGNED),
+    **dict.fromkeys((11, 12, 13, 14), ValueOrder.UNSIGNED),
 }
-_LOGICAL: Mapping[int, Order] = {
-    **dict.fromkeys((1, 4, 12, 13), Order.BYTES),
-    5: Order.BIG_ENDIAN,
-    **dict.fromkeys((6, 7, 8), Order.SIGNED),
-    14: Order.UUID,
-    15: Order.FLOATING,
+_LOGICAL: Mapping[int, ValueOrder] = {
+    **dict.fromkeys((1, 4, 12, 13), ValueOrder.BYTES),
+    5: ValueOrder.BIG_ENDIAN,
+    **dict.fromkeys((6, 7, 8), ValueOrder.SIGNED),
+    14: ValueOrder.UUID,
+    15: ValueOrder.FLOATING,
 }
 _LOGICAL_INTEGER = 10
-_BARE: Mapping[int, Order] = {
-    Physical.BOOLEAN: Order.UNSIGNED,
-    Physical.INT32: Order.SIGNED,
-    Physical.INT64: Order.SIGNED,
-    Physical.FLOAT: Order.FLOATING,
-    Physical.DOUBLE: Order.FLOATING,
-    Physical.BYTE_ARRAY: Order.BYTES,
-    Physical.FIXED_LEN_BYTE_ARRAY: Order.BYTES,
+_BARE: Mapping[int, ValueOrder] = {
+    PhysicalType.BOOLEAN: ValueOrder.UNSIGNED,
+    PhysicalType.INT32: ValueOrder.SIGNED,
+    PhysicalType.INT64: ValueOrder.SIGNED,
+    PhysicalType.FLOAT: ValueOrder.FLOATING,
+    PhysicalType.DOUBLE: ValueOrder.FLOATING,
+    PhysicalType.BYTE_ARRAY: ValueOrder.BYTES,
+    PhysicalType.FIXED_LEN_BYTE_ARRAY: ValueOrder.BYTES,
 }
-_WHOLE = (Physical.INT32, Physical.INT64)
+_WHOLE = (PhysicalType.INT32, PhysicalType.INT64)
 _REPEATED, _REQUIRED = 2, 0
 
 
@@ -139,38 +139,41 @@ def _walk(
     return place
 
 
-def _order(element: Fields, kind: int) -> Order:
+def _order(element: Fields, kind: int) -> ValueOrder:
     logical, converted = element.get(10), element.get(6)
-    order = _BARE.get(kind, Order.NONE)
+    order = _BARE.get(kind, ValueOrder.NONE)
     if logical:
         which = next(iter(logical))
-        order = _LOGICAL.get(which, Order.NONE)
+        order = _LOGICAL.get(which, ValueOrder.NONE)
         if which == _LOGICAL_INTEGER:
-            order = Order.SIGNED if logical[which].get(2, True) else Order.UNSIGNED
+            order = ValueOrder.SIGNED if logical[which].get(2, True) else ValueOrder.UNSIGNED
     elif converted is not None:
-        order = _CONVERTED.get(converted, Order.NONE)
-    if order is Order.BIG_ENDIAN and kind in _WHOLE:
-        return Order.SIGNED
-    fits = {Order.SIGNED: _WHOLE, Order.BYTES: (Physical.BYTE_ARRAY, Physical.FIXED_LEN_BYTE_ARRAY)}.get(order)
-    return order if fits is None or kind in fits else Order.NONE
+        order = _CONVERTED.get(converted, ValueOrder.NONE)
+    if order is ValueOrder.BIG_ENDIAN and kind in _WHOLE:
+        return ValueOrder.SIGNED
+    fits = {
+        ValueOrder.SIGNED: _WHOLE,
+        ValueOrder.BYTES: (PhysicalType.BYTE_ARRAY, PhysicalType.FIXED_LEN_BYTE_ARRAY),
+    }.get(order)
+    return order if fits is None or kind in fits else ValueOrder.NONE
 
 
 def render_schema(column: Column) -> bytes:
     """The schema of a file with this column alone."""
-    root = render_struct([text(4, b"schema"), whole(5, 1, thrift.I32)])
-    return listing(1, thrift.STRUCT, [root, *column.elements])[2]
+    root = render_struct([string_field(4, b"schema"), int_field(5, 1, thrift.I32)])
+    return list_field(1, thrift.STRUCT, [root, *column.elements])[2]
 
 
-def comparable(leaf: Leaf) -> Callable[[bytes], int | float | bytes]:
+def statistics_decoder(leaf: Leaf) -> Callable[[bytes], int | float | bytes]:
     """What makes a value in statistics comparable. Raises ValueError or struct.error for bytes that are no such
     value."""
-    if leaf.order is Order.SIGNED:
+    if leaf.order is ValueOrder.SIGNED:
         return lambda value: int.from_bytes(value, "little", signed=True)
-    if leaf.order is Order.UNSIGNED:
+    if leaf.order is ValueOrder.UNSIGNED:
         return lambda value: int.from_bytes(value, "little")
-    if leaf.order is Order.BIG_ENDIAN:
+    if leaf.order is ValueOrder.BIG_ENDIAN:
         return lambda value: int.from_bytes(value, "big", signed=True)
-    if leaf.order is Order.FLOATING:
-        form = {Physical.FLOAT: "<f", Physical.DOUBLE: "<d"}.get(Physical(leaf.kind), "<e")
+    if leaf.order is ValueOrder.FLOATING:
+        form = {PhysicalType.FLOAT: "<f", PhysicalType.DOUBLE: "<d"}.get(PhysicalType(leaf.kind), "<e")
         return lambda value: float(struct.unpack(form, value)[0])
     return lambda value: value

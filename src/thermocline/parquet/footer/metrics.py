@@ -146,24 +146,24 @@ def _add_chunk(column: ColumnFacts, chunk: pq.ColumnChunkMetaData, scale: int) -
     column.values += chunk.num_values
     if not chunk.num_values:
         return
-    told = chunk.statistics
-    nulls = told.null_count if told is not None and told.has_null_count else None
+    statistics = chunk.statistics
+    nulls = statistics.null_count if statistics is not None and statistics.has_null_count else None
     column.nulls = None if nulls is None or column.nulls is None else column.nulls + nulls
     if nulls == chunk.num_values:
         return
-    ends = _chunk_ends(told, column.kind, scale) if told is not None and column.kind is not None else None
+    ends = _chunk_ends(statistics, column.kind, scale) if statistics is not None and column.kind is not None else None
     if ends is None:
         column.silent += 1
     else:
         column.ends = union(column.ends, ends)
 
 
-def _chunk_ends(told: pq.Statistics, kind: PrimitiveType, scale: int) -> tuple[Value, Value] | None:
+def _chunk_ends(statistics: pq.Statistics, kind: PrimitiveType, scale: int) -> tuple[Value, Value] | None:
     """The lowest and highest value of a chunk; None where it vouches for none. `scale` 0: its statistics are not
     understood."""
-    if not scale or not told.has_min_max:
+    if not scale or not statistics.has_min_max:
         return None
-    low, high = (_value(kind, raw, scale) for raw in (told.min_raw, told.max_raw))
+    low, high = (_value(kind, raw, scale) for raw in (statistics.min_raw, statistics.max_raw))
     if low is None or high is None or low > high:  # type: ignore[operator]  # both of one kind
         return None
     return low, high
@@ -180,15 +180,15 @@ def _value(kind: PrimitiveType, raw: Any, scale: int) -> Value | None:
 def _scale(column: pq.ParquetColumnSchema, kind: PrimitiveType | None) -> int:
     """What a number in the statistics is multiplied by to be one of the lake's; 0 where the file's type is none the
     lake's is read from."""
-    told: dict[str, Any] = json.loads(column.logical_type.to_json())
-    logical, physical = str(told["Type"]), column.physical_type
+    annotation: dict[str, Any] = json.loads(column.logical_type.to_json())
+    logical, physical = str(annotation["Type"]), column.physical_type
     if kind is None:
         return 0
     match kind.declared.text_form:
         case "boolean":
             return int(physical == "BOOLEAN")
         case "integer":
-            signed = logical == "None" or (logical == "Int" and bool(told["isSigned"]))
+            signed = logical == "None" or (logical == "Int" and bool(annotation["isSigned"]))
             return int(signed and (physical == "INT32" or (kind.declared.storage == "int8" and physical == "INT64")))
         case "float":
             wide = kind.declared.storage == "float8" and physical == "DOUBLE"
@@ -196,12 +196,12 @@ def _scale(column: pq.ParquetColumnSchema, kind: PrimitiveType | None) -> int:
         case "date":
             return int(physical == "INT32" and logical in ("Date", "None"))
         case "time":
-            return _UNITS["us"].get(told["timeUnit"], 0) if logical == "Time" else 0
+            return _UNITS["us"].get(annotation["timeUnit"], 0) if logical == "Time" else 0
         case "timestamp" | "timestamptz":
             units = _UNITS[kind.declared.arrow[1]]
-            return units.get(told["timeUnit"], 0) if logical == "Timestamp" and physical == "INT64" else 0
+            return units.get(annotation["timeUnit"], 0) if logical == "Timestamp" and physical == "INT64" else 0
         case "decimal":
-            return int(logical == "Decimal" and int(told["scale"]) == kind.scale)
+            return int(logical == "Decimal" and int(annotation["scale"]) == kind.scale)
         case "plain":
             return int(physical == "BYTE_ARRAY" and logical in ("String", "Enum", "JSON", "None"))
         case "hex" if not kind.length:
@@ -239,7 +239,7 @@ class CopiedInput:
     upper: Mapping[int, bytes]
 
 
-def unvouched_fields(facts: FooterFacts) -> tuple[int, ...]:
+def fields_without_bounds(facts: FooterFacts) -> tuple[int, ...]:
     """Columns whose statistics do not vouch for all of their values."""
     return tuple(
         field_id
@@ -248,7 +248,7 @@ def unvouched_fields(facts: FooterFacts) -> tuple[int, ...]:
     )
 
 
-def copied_ends(inputs: Sequence[CopiedInput], field_ids: Iterable[int]) -> dict[int, KnownEnds]:
+def merge_input_bounds(inputs: Sequence[CopiedInput], field_ids: Iterable[int]) -> dict[int, KnownEnds]:
     """Ends of columns in a file that holds all rows of these and no others.
 
     An input's manifest is believed where none of its chunks vouches: its writer knew the values. Where some do and some
@@ -257,9 +257,9 @@ def copied_ends(inputs: Sequence[CopiedInput], field_ids: Iterable[int]) -> dict
     """
     found: dict[int, KnownEnds] = {}
     for field_id in field_ids:
-        told = [ends for one in inputs if (ends := _input_ends(one, field_id)) is not None]
+        ranges = [ends for one in inputs if (ends := _input_ends(one, field_id)) is not None]
         low, high = (
-            (None if None in side else sorted(side) for side in zip(*told, strict=True)) if told else (None, None)
+            (None if None in side else sorted(side) for side in zip(*ranges, strict=True)) if ranges else (None, None)
         )
         found[field_id] = (low[0] if low else None, high[-1] if high else None)
     return found

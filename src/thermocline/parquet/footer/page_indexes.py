@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 from thermocline.parquet.footer.column_chunks import CannotMerge
 from thermocline.parquet.thrift import compact_protocol as thrift
-from thermocline.parquet.thrift.structs import Part, listing, read_struct, render_struct, truths, whole
+from thermocline.parquet.thrift.structs import Part, bool_list_field, int_field, list_field, read_struct, render_struct
 
 _UNORDERED = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PagesMoved:
+class ShiftedPages:
     """The indexes of one chunk as its file has them (empty: none), where its pages were, and how far they and their
     rows moved."""
 
@@ -29,7 +29,7 @@ class PagesMoved:
     first_row: int
 
 
-def merge_offset_indexes(chunks: Sequence[PagesMoved]) -> tuple[bytes, list[int]]:
+def merge_offset_indexes(chunks: Sequence[ShiftedPages]) -> tuple[bytes, list[int]]:
     """The offset index of all chunks, and the number of pages of each; nothing when a chunk has none."""
     if not all(chunk.offset_index for chunk in chunks):
         return b"", []
@@ -43,18 +43,18 @@ def merge_offset_indexes(chunks: Sequence[PagesMoved]) -> tuple[bytes, list[int]
                 raise CannotMerge("a page index that does not fit its pages")
             at, row = at + page[2], page[3]
             moved = [
-                whole(1, page[1] + chunk.shift),
-                whole(2, page[2], thrift.I32),
-                whole(3, page[3] + chunk.first_row),
+                int_field(1, page[1] + chunk.shift),
+                int_field(2, page[2], thrift.I32),
+                int_field(3, page[3] + chunk.first_row),
             ]
             places.append(render_struct(moved))
         if at != chunk.end or (pages and pages[0][3] != 0):
             raise CannotMerge("a page index that does not fit its pages")
         counts.append(len(pages))
-    return render_struct([listing(1, thrift.STRUCT, places)]), counts
+    return render_struct([list_field(1, thrift.STRUCT, places)]), counts
 
 
-def merge_column_indexes(chunks: Sequence[PagesMoved], counts: Sequence[int]) -> bytes:
+def merge_column_indexes(chunks: Sequence[ShiftedPages], counts: Sequence[int]) -> bytes:
     """The column index of all chunks, whose numbers of pages are given; nothing when a chunk has none."""
     if len(chunks) != len(counts) or not all(chunk.column_index for chunk in chunks):
         return b""
@@ -72,12 +72,12 @@ def merge_column_indexes(chunks: Sequence[PagesMoved], counts: Sequence[int]) ->
         highs += found[3]
         nulls = None if nulls is None or 5 not in found else nulls + found[5]
         order = found[4]
-    parts: list[Part] = [truths(1, empty)]
+    parts: list[Part] = [bool_list_field(1, empty)]
     parts += [
-        listing(field, thrift.BINARY, [thrift.binary(value) for value in values])
+        list_field(field, thrift.BINARY, [thrift.render_binary(value) for value in values])
         for field, values in ((2, lows), (3, highs))
     ]
-    parts.append(whole(4, order if len(chunks) == 1 else _UNORDERED, thrift.I32))
+    parts.append(int_field(4, order if len(chunks) == 1 else _UNORDERED, thrift.I32))
     if nulls is not None:
-        parts.append(listing(5, thrift.I64, [thrift.number(value) for value in nulls]))
+        parts.append(list_field(5, thrift.I64, [thrift.render_zigzag(value) for value in nulls]))
     return render_struct(parts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 
-class Place(IntEnum):
+class OffsetKind(IntEnum):
     """What a number between two stretches of a row group stands for."""
 
     DATA = 0
@@ -38,5 +38,5 @@ class RowGroup:
     rows: int = 0
     chunks: list[Chunk] = field(default_factory=list)
     stretches: list[bytes] = field(default_factory=list)
-    numbers: list[tuple[Place, int, int]] = field(default_factory=list)
+    numbers: list[tuple[OffsetKind, int, int]] = field(default_factory=list)
     """What the number is, its value, and the chunk it belongs to."""

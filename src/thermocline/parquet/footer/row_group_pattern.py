@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from thermocline.parquet.footer.row_group_bytes import Chunk, Place, RowGroup
+from thermocline.parquet.footer.row_group_bytes import Chunk, OffsetKind, RowGroup
 from thermocline.parquet.thrift import compact_protocol as thrift
 
 
-class Slot(IntEnum):
+class ChunkNumber(IntEnum):
     """Numbers of a column chunk that somebody asks for; those of the row group itself come first."""
 
     FILE_OFFSET = 0
@@ -35,7 +35,7 @@ class Slot(IntEnum):
     COLUMN_INDEX_LENGTH = 11
 
 
-SLOTS: Final = len(Slot)
+SLOTS: Final = len(ChunkNumber)
 ROWS, GROUP_OFFSET, ORDINAL = range(3)
 GROUP_SLOTS: Final = 3
 _NUMBER = rb"[\x80-\xff]*+[\x00-\x7f]"
@@ -43,18 +43,18 @@ _SLOTS_OF: dict[tuple[str, int], int] = {
     ("group", 3): ROWS,
     ("group", 5): GROUP_OFFSET,
     ("group", 7): ORDINAL,
-    ("chunk", 2): Slot.FILE_OFFSET,
-    ("chunk", 4): Slot.OFFSET_INDEX,
-    ("chunk", 5): Slot.OFFSET_INDEX_LENGTH,
-    ("chunk", 6): Slot.COLUMN_INDEX,
-    ("chunk", 7): Slot.COLUMN_INDEX_LENGTH,
-    ("column", 4): Slot.CODEC,
-    ("column", 7): Slot.SIZE,
-    ("column", 9): Slot.DATA_PAGE,
-    ("column", 10): Slot.INDEX_PAGE,
-    ("column", 11): Slot.DICTIONARY_PAGE,
-    ("column", 14): Slot.BLOOM,
-    ("column", 15): Slot.BLOOM_LENGTH,
+    ("chunk", 2): ChunkNumber.FILE_OFFSET,
+    ("chunk", 4): ChunkNumber.OFFSET_INDEX,
+    ("chunk", 5): ChunkNumber.OFFSET_INDEX_LENGTH,
+    ("chunk", 6): ChunkNumber.COLUMN_INDEX,
+    ("chunk", 7): ChunkNumber.COLUMN_INDEX_LENGTH,
+    ("column", 4): ChunkNumber.CODEC,
+    ("column", 7): ChunkNumber.SIZE,
+    ("column", 9): ChunkNumber.DATA_PAGE,
+    ("column", 10): ChunkNumber.INDEX_PAGE,
+    ("column", 11): ChunkNumber.DICTIONARY_PAGE,
+    ("column", 14): ChunkNumber.BLOOM,
+    ("column", 15): ChunkNumber.BLOOM_LENGTH,
 }
 """Which field of what is which slot."""
 _ELSEWHERE = (1, 8, 9)
@@ -69,14 +69,14 @@ def learn_pattern(data: bytes, at: int) -> GroupPattern | None:
     learner = _Learner(data)
     try:
         learner.struct(at, "group")
-    except _Odd:
+    except _NoPattern:
         return None
     chunks = learner.chunk + 1
     takes = tuple(_take(slot, chunks) for slot in learner.slots)
     return GroupPattern(pattern=re.compile(b"".join(learner.parts), re.DOTALL), takes=takes, chunks=chunks)
 
 
-class _Odd(Exception):
+class _NoPattern(Exception):
     """Something that no pattern is made for."""
 
 
@@ -97,7 +97,7 @@ class _Learner:
             if kind == thrift.STOP:
                 return at
             if where == "chunk" and field_id in _ELSEWHERE:
-                raise _Odd
+                raise _NoPattern
             at = self._value(at, kind, where, field_id)
 
     def _value(self, at: int, kind: int, where: str, field_id: int) -> int:
@@ -112,7 +112,7 @@ class _Learner:
             return self._list(at, "chunk" if where == "group" and field_id == 1 else "other")
         if kind in (thrift.TRUE, thrift.FALSE):
             return at
-        raise _Odd
+        raise _NoPattern
 
     def _number(self, where: str, field_id: int) -> None:
         slot = _SLOTS_OF.get((where, field_id))
@@ -123,7 +123,7 @@ class _Learner:
     def _text(self, at: int) -> int:
         size, at = thrift.read_varint(self.data, at)
         if size > _LONGEST_TEXT:
-            raise _Odd
+            raise _NoPattern
         lengths = range(max(size - _OTHER_LENGTHS, 0), size + _OTHER_LENGTHS + 1)
         self.parts.append(
             b"(?:" + b"|".join(re.escape(bytes([length])) + b".{%d}" % length for length in lengths) + b")"
@@ -146,22 +146,22 @@ class _Learner:
 
 
 _PLACES = {
-    Slot.FILE_OFFSET: Place.DATA,
-    Slot.DATA_PAGE: Place.DATA,
-    Slot.INDEX_PAGE: Place.DATA,
-    Slot.DICTIONARY_PAGE: Place.DATA,
-    Slot.BLOOM: Place.BLOOM,
-    Slot.OFFSET_INDEX: Place.OFFSET_INDEX,
-    Slot.COLUMN_INDEX: Place.COLUMN_INDEX,
-    Slot.OFFSET_INDEX_LENGTH: Place.OFFSET_INDEX_LENGTH,
+    ChunkNumber.FILE_OFFSET: OffsetKind.DATA,
+    ChunkNumber.DATA_PAGE: OffsetKind.DATA,
+    ChunkNumber.INDEX_PAGE: OffsetKind.DATA,
+    ChunkNumber.DICTIONARY_PAGE: OffsetKind.DATA,
+    ChunkNumber.BLOOM: OffsetKind.BLOOM,
+    ChunkNumber.OFFSET_INDEX: OffsetKind.OFFSET_INDEX,
+    ChunkNumber.COLUMN_INDEX: OffsetKind.COLUMN_INDEX,
+    ChunkNumber.OFFSET_INDEX_LENGTH: OffsetKind.OFFSET_INDEX_LENGTH,
 }
 
 
-def _take(slot: int, chunks: int) -> tuple[int, Place | None, int]:
+def _take(slot: int, chunks: int) -> tuple[int, OffsetKind | None, int]:
     if slot < GROUP_SLOTS:
-        return slot, {GROUP_OFFSET: Place.DATA, ORDINAL: Place.ORDINAL}.get(slot), chunks
+        return slot, {GROUP_OFFSET: OffsetKind.DATA, ORDINAL: OffsetKind.ORDINAL}.get(slot), chunks
     chunk, kind = divmod(slot - GROUP_SLOTS, SLOTS)
-    return slot, _PLACES.get(Slot(kind)), chunk
+    return slot, _PLACES.get(ChunkNumber(kind)), chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,13 +172,13 @@ class GroupPattern:
     """
 
     pattern: re.Pattern[bytes]
-    takes: tuple[tuple[int, Place | None, int], ...]
+    takes: tuple[tuple[int, OffsetKind | None, int], ...]
     chunks: int
 
     def cut(self, fits: re.Match[bytes], data: bytes, left: int) -> RowGroup:
         """What a walk gives for a row group that the pattern fits."""
         stretches: list[bytes] = []
-        numbers: list[tuple[Place, int, int]] = []
+        numbers: list[tuple[OffsetKind, int, int]] = []
         found = [0] * (GROUP_SLOTS + self.chunks * SLOTS)
         for (slot, place, chunk), (begin, end) in zip(self.takes, fits.regs[1:], strict=True):
             value, shift = data[begin] & 0x7F, 7

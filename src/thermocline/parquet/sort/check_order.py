@@ -10,12 +10,12 @@ from thermocline.errors.maintenance import OutsideThePlan
 from thermocline.parquet.copy.byte_files import Pace
 from thermocline.parquet.decode.input_reader import InputReader
 from thermocline.parquet.rewrite_task import BinTask, InputFile, OutputFile
-from thermocline.parquet.sort.external_sort import one_piece
+from thermocline.parquet.sort.external_sort import combine_chunks
 from thermocline.parquet.sort.sort_bin import plan_sort
 from thermocline.parquet.values.lake_schema import read_lake_schema
 
 
-def check_in_order(task: BinTask, outputs: Sequence[OutputFile], pace: Pace) -> None:
+def check_row_order(task: BinTask, outputs: Sequence[OutputFile], pace: Pace) -> None:
     """Rows of the outputs, one file after the other, are in the task's order."""
     lake = read_lake_schema(task.schema_json)
     ordering, reader = plan_sort(task, lake), InputReader(task=task, lake=lake, pace=pace)
@@ -25,7 +25,7 @@ def check_in_order(task: BinTask, outputs: Sequence[OutputFile], pace: Pace) -> 
         for projection, batch in reader.read(file):
             extended = ordering.extended(projection.apply(batch, frozenset()))
             keys = pa.Table.from_batches([extended]).select(ordering.keys.names)
-            if ordering.keys.order(one_piece(pa.concat_tables([*last, keys]))) is not None:
+            if ordering.keys.order(combine_chunks(pa.concat_tables([*last, keys]))) is not None:
                 raise OutsideThePlan(
                     f"The rows of {output.path} are not in the order asked for; nothing was committed."
                 )

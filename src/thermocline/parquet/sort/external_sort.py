@@ -89,7 +89,7 @@ class SpillingSort(ABC):
         try:
             if not self.runs:
                 if self._buffer:
-                    yield from batches_in_order(self._taken(), self.keys, self.batch_bytes)
+                    yield from sort_batches(self._taken(), self.keys, self.batch_bytes)
                 return
             if self._buffer:
                 self._put_aside()
@@ -111,7 +111,7 @@ class SpillingSort(ABC):
         """All that was put aside, in order."""
 
     def _taken(self) -> pa.Table:
-        table = one_piece(pa.Table.from_batches(self._buffer))
+        table = combine_chunks(pa.Table.from_batches(self._buffer))
         self._buffer, self._buffer_bytes = [], 0
         return table
 
@@ -143,7 +143,7 @@ class ExternalSort(SpillingSort):
 
     def _from_disk(self) -> Iterator[pa.RecordBatch]:
         for table in self._ranges():
-            yield from batches_in_order(table, self.keys, self.batch_bytes)
+            yield from sort_batches(table, self.keys, self.batch_bytes)
 
     def _put_aside(self) -> None:
         table = self._taken()
@@ -170,7 +170,7 @@ class ExternalSort(SpillingSort):
             for number in range(len(splitters.runs) + 1):
                 pieces = [piece for reader in readers for piece in reader.rows_of(number)]
                 if pieces:
-                    yield one_piece(pa.concat_tables(pieces))
+                    yield combine_chunks(pa.concat_tables(pieces))
         finally:
             for reader in readers:
                 reader.close()
@@ -178,7 +178,7 @@ class ExternalSort(SpillingSort):
     def _splitters(self, count: int) -> _Splitters:
         """Keys that cut all rows into so many ranges. Samples stand in the order of runs and rows, which decides
         between equal keys."""
-        samples = one_piece(pa.concat_tables(self._samples))
+        samples = combine_chunks(pa.concat_tables(self._samples))
         runs = np.concatenate([np.full(len(run.sample_rows), number) for number, run in enumerate(self._runs)])
         rows = np.concatenate([run.sample_rows for run in self._runs])
         order = np.argsort(self.keys.words(samples), kind="stable")
@@ -235,11 +235,11 @@ class _RunReader:
         run."""
         split, keys = self._splitters, piece.select(self._keys.names)
         ends = self._keys.words(
-            one_piece(pa.concat_tables([keys.slice(0, 1), keys.slice(piece.num_rows - 1), split.keys]))
+            combine_chunks(pa.concat_tables([keys.slice(0, 1), keys.slice(piece.num_rows - 1), split.keys]))
         )
         if not bool(np.any((ends[2:] >= ends[0]) & (ends[2:] <= ends[1]))):
             return np.where(ends[2:] > ends[1], piece.num_rows, 0).astype(np.int64)
-        words = self._keys.words(one_piece(pa.concat_tables([keys, split.keys])))
+        words = self._keys.words(combine_chunks(pa.concat_tables([keys, split.keys])))
         mine, theirs = words[: piece.num_rows], words[piece.num_rows :]
         left, right = np.searchsorted(mine, theirs, side="left"), np.searchsorted(mine, theirs, side="right")
         own = np.clip(split.rows - self._first_row, left, right)
@@ -248,7 +248,7 @@ class _RunReader:
         )
 
 
-def batches_in_order(table: pa.Table, keys: KeyColumns, batch_bytes: int) -> Iterator[pa.RecordBatch]:
+def sort_batches(table: pa.Table, keys: KeyColumns, batch_bytes: int) -> Iterator[pa.RecordBatch]:
     """A table's rows in order, in batches of about so many bytes."""
     order = keys.order(table)
     rows = max(1, int(batch_bytes / max(1.0, table.nbytes / table.num_rows)))
@@ -257,7 +257,7 @@ def batches_in_order(table: pa.Table, keys: KeyColumns, batch_bytes: int) -> Ite
         yield from part.to_batches()
 
 
-def one_piece(table: pa.Table) -> pa.Table:
+def combine_chunks(table: pa.Table) -> pa.Table:
     """The table with one chunk per column, whatever dictionaries its parts had."""
     return table.unify_dictionaries().combine_chunks()
 

@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from thermocline.parquet.copy.byte_files import Pace
-from thermocline.parquet.decode.input_reader import InputReader, batches_of, open_parquet
+from thermocline.parquet.decode.input_reader import InputReader, open_parquet, read_batches
 from thermocline.parquet.decode.projection import FieldPath
 from thermocline.parquet.rewrite_task import BinTask, InputFile
-from thermocline.parquet.values.lake_schema import LakeField
+from thermocline.parquet.values.lake_schema import SchemaField
 
 _SAMPLE_ROWS = 1 << 16
 _FEWEST_GROUPS = 64
-FieldWay = tuple[LakeField, FieldPath]
+FieldWay = tuple[SchemaField, FieldPath]
 
 
 def read_sample(
@@ -30,7 +30,7 @@ def read_sample(
     """Rows in the table's schema, the columns at these ways alone; from about so many row groups, or from all of
     them."""
     most = len(task.inputs) if groups is None else max(_FEWEST_GROUPS, groups)
-    files = [task.inputs[number] for number in _spread(len(task.inputs), most)]
+    files = [task.inputs[number] for number in _evenly_spaced(len(task.inputs), most)]
     step = max(1, -(-sum(file.record_count for file in files) // _SAMPLE_ROWS))
     wanted = frozenset(way[0] for _, way in ways)
     of_file = None if groups is None else -(-most // len(files))
@@ -50,11 +50,11 @@ def _read_files(
     for file in files:
         with open_parquet(file.path) as opened:
             projection = reader.projection_of(opened, file.path)
-            chosen = None if groups is None else _spread(opened.metadata.num_row_groups, groups)
-            for batch in batches_of(opened, file.path, projection.names_for(wanted), 1.0, pace, chosen):
+            chosen = None if groups is None else _evenly_spaced(opened.metadata.num_row_groups, groups)
+            for batch in read_batches(opened, file.path, projection.names_for(wanted), 1.0, pace, chosen):
                 yield projection.apply_some(batch.take(pa.array(np.arange(0, batch.num_rows, step))), wanted)
 
 
-def _spread(count: int, most: int) -> list[int]:
+def _evenly_spaced(count: int, most: int) -> list[int]:
     """So many numbers below `count`, evenly spread; all where they are no more."""
     return list(range(count)) if count <= most else np.unique(np.linspace(0, count - 1, most).astype(np.int64)).tolist()

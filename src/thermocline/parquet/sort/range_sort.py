@@ -1,4 +1,4 @@
-"""Sorting a bin of any size in bounded memory, where a sample told beforehand how its keys lie.
+"""Sorting a bin of any size in bounded memory, where a sample gave the distribution of its keys beforehand.
 
 Rows collect until they fill a part of the memory; the part is laid out by ranges of keys and written as Arrow to local
 disk. Then range after range is read from every part, sorted and handed on: each row is sorted once, among the few that
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.ipc
 
-from thermocline.parquet.sort.external_sort import ASIDE_SHARE, ExternalSort, SpillingSort, batches_in_order, one_piece
+from thermocline.parquet.sort.external_sort import ASIDE_SHARE, ExternalSort, SpillingSort, combine_chunks, sort_batches
 from thermocline.parquet.sort.key_ranges import KeyRanges
 
 _RANGE_SHARE, _MOST_SHARE = 0.05, 0.1
@@ -88,9 +88,9 @@ class RangeSort(SpillingSort):
             return
         pieces = list(self._pieces(number))
         if pieces:
-            table = one_piece(pa.Table.from_batches(pieces))
+            table = combine_chunks(pa.Table.from_batches(pieces))
             del pieces
-            yield from batches_in_order(table, self.keys, self.batch_bytes)
+            yield from sort_batches(table, self.keys, self.batch_bytes)
 
     def _pieces(self, number: int) -> Iterator[pa.RecordBatch]:
         for part in self._parts:

@@ -11,10 +11,10 @@ import pyarrow as pa
 from thermocline.errors import RewriteUnsupported
 from thermocline.parquet.copy.byte_files import Pace, Register
 from thermocline.parquet.decode.input_reader import InputReader
-from thermocline.parquet.decode.live_rows import RowFilter, read_kept
-from thermocline.parquet.decode.prefetch import work_ahead
+from thermocline.parquet.decode.live_rows import RowFilter, read_live_batches
+from thermocline.parquet.decode.prefetch import prefetch
 from thermocline.parquet.decode.projection import FieldPath, find_field, value_at
-from thermocline.parquet.decode.row_lineage import written_schema
+from thermocline.parquet.decode.row_lineage import output_schema_json
 from thermocline.parquet.deletes.equality_deletes import plan_keys
 from thermocline.parquet.encode.output_writer import OutputWriter
 from thermocline.parquet.encode.reencode import bin_result, open_reader, output_schema
@@ -25,8 +25,8 @@ from thermocline.parquet.sort.key_sample import FieldWay, read_sample
 from thermocline.parquet.sort.range_sort import RangeSort, ranges_for
 from thermocline.parquet.sort.row_order import Direction
 from thermocline.parquet.sort.space_filling_curves import ColumnRanks, bits_for, column_ranks, hilbert, z_order
-from thermocline.parquet.values.lake_schema import LakeField, LakeSchema
-from thermocline.parquet.values.transforms import transformed
+from thermocline.parquet.values.lake_schema import LakeSchema, SchemaField
+from thermocline.parquet.values.transforms import apply_transform
 
 _AHEAD_SHARE = 0.08
 _BATCH_BYTES = (64 << 10, 4 << 20)
@@ -57,7 +57,7 @@ def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
     """The outputs of a bin, rows in the task's order; ranges of outputs do not overlap."""
     if not task.sort:
         raise RewriteUnsupported("sort rewrite requires a table sort order")
-    lake = written_schema(task)
+    lake = output_schema_json(task)
     plans = plan_keys(task, lake)
     reader = open_reader(task, lake, plans, pace)
     ordering, sorter = _open_sorter(task, lake, reader, pace)
@@ -66,12 +66,14 @@ def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
     writer = OutputWriter(task, lake, schema, reader.repeating, register, pace)
     rows_read, ahead_bytes = 0, int(task.memory_bytes * _AHEAD_SHARE)
     try:
-        with closing(work_ahead(read_kept(task, reader, rows), lambda kept: kept.batch.nbytes, ahead_bytes)) as found:
+        with closing(
+            prefetch(read_live_batches(task, reader, rows), lambda kept: kept.batch.nbytes, ahead_bytes)
+        ) as found:
             for kept in found:
                 rows_read += kept.rows_read
                 sorter.add(ordering.extended(kept.batch))
         del rows
-        with closing(work_ahead(sorter.sorted_batches(), lambda batch: batch.nbytes, ahead_bytes)) as ordered:
+        with closing(prefetch(sorter.sorted_batches(), lambda batch: batch.nbytes, ahead_bytes)) as ordered:
             for batch in ordered:
                 writer.add(batch.select(schema.names))
         outputs = writer.close()
@@ -85,7 +87,7 @@ def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
 
 def _open_sorter(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pace) -> tuple[Ordering, RangeSort]:
     """What rows are ordered by, and a sorter that knows from a sample how their keys lie."""
-    ways = [_field_way(lake, wanted.field_id) for wanted in task.sort]
+    ways = [_field_path(lake, wanted.field_id) for wanted in task.sort]
     count = ranges_for(int(sum(file.record_count for file in task.inputs) * reader.row_bytes), task.memory_bytes)
     if task.kernel == "sort":
         ordering = plan_sort(task, lake)
@@ -102,7 +104,7 @@ def _open_sorter(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pac
     )
 
 
-def _field_way(lake: LakeSchema, field_id: int) -> FieldWay:
+def _field_path(lake: LakeSchema, field_id: int) -> FieldWay:
     field, way = lake.find(field_id), find_field(lake.arrow(), field_id)
     if field is None or not way:
         raise RewriteUnsupported(
@@ -118,7 +120,7 @@ def plan_sort(task: BinTask, lake: LakeSchema) -> Ordering:
     names: list[str] = []
     made: list[tuple[FieldPath, str]] = []
     for wanted in task.sort:
-        field, way = _field_way(lake, wanted.field_id)
+        field, way = _field_path(lake, wanted.field_id)
         if wanted.transform == "identity" and len(way) == 1:
             names.append(field.name)
         else:
@@ -127,7 +129,7 @@ def plan_sort(task: BinTask, lake: LakeSchema) -> Ordering:
     directions = tuple(Direction(descending=wanted.descending, nulls_first=wanted.nulls_first) for wanted in task.sort)
 
     def extra(batch: pa.RecordBatch) -> list[pa.Array]:
-        return [transformed(value_at(batch.column(way[0]), way[1:]), transform) for way, transform in made]
+        return [apply_transform(value_at(batch.column(way[0]), way[1:]), transform) for way, transform in made]
 
     return Ordering(keys=KeyColumns(names=tuple(names), directions=directions), extra=extra if made else None)
 
@@ -149,5 +151,5 @@ def _plan_curve(task: BinTask, ways: Sequence[FieldWay], sample: Sequence[pa.Rec
     return Ordering(keys=keys, extra=extra)
 
 
-def _ranks(field: LakeField, parts: Sequence[pa.Array]) -> ColumnRanks:
+def _ranks(field: SchemaField, parts: Sequence[pa.Array]) -> ColumnRanks:
     return column_ranks(pa.chunked_array([pa.nulls(0, field.kind), *parts]))

@@ -104,18 +104,18 @@ def z_order(ranks: Sequence[Words], bits: int) -> list[Words]:
     if len(ranks) == 1:
         return [ranks[0]]
     if len(ranks) == 2:
-        return [_spread(ranks[0]) << np.uint64(1) | _spread(ranks[1])]
-    return _interleaved(ranks, bits)
+        return [_interleave_zeros(ranks[0]) << np.uint64(1) | _interleave_zeros(ranks[1])]
+    return _interleave(ranks, bits)
 
 
-def _spread(values: Words) -> Words:
+def _interleave_zeros(values: Words) -> Words:
     """The low 32 bits with a nought between each two."""
     for shift, mask in _SPREAD:
         values = (values | (values << np.uint64(shift))) & np.uint64(mask)
     return values
 
 
-def _interleaved(ranks: Sequence[Words], bits: int) -> list[Words]:
+def _interleave(ranks: Sequence[Words], bits: int) -> list[Words]:
     length = len(ranks) * bits
     words = [np.zeros(len(ranks[0]), dtype=np.uint64) for _ in range((length + 63) // 64)]
     place = length
@@ -146,4 +146,4 @@ def hilbert(ranks: Sequence[Words], bits: int) -> list[Words]:
     flips = np.zeros(len(axes[0]), dtype=np.uint64)
     for bit in range(bits - 1, 0, -1):
         flips = np.where((axes[-1] >> np.uint64(bit)) & one == one, flips ^ ((one << np.uint64(bit)) - one), flips)
-    return _interleaved([axis ^ flips for axis in axes], bits)
+    return _interleave([axis ^ flips for axis in axes], bits)

@@ -29,13 +29,13 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def read_number(data: bytes, at: int) -> tuple[int, int]:
+def read_zigzag(data: bytes, at: int) -> tuple[int, int]:
     """A signed number (zigzag) and the position after it."""
     value, at = read_varint(data, at)
     return (value >> 1) ^ -(value & 1), at
 
 
-def varint(value: int) -> bytes:
+def render_varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -44,7 +44,7 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def number(value: int) -> bytes:
+def render_zigzag(value: int) -> bytes:
     """A signed number as the compact protocol writes it."""
     value = (value << 1) ^ (value >> 63)
     if value < 0x80:
@@ -55,7 +55,7 @@ def number(value: int) -> bytes:
         return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     if value < 0x10000000:
         return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14 & 0x7F | 0x80, value >> 21))
-    return varint(value)
+    return render_varint(value)
 
 
 _ONE_BYTE = [bytes((value,)) for value in range(0x80)]
@@ -68,12 +68,12 @@ def read_binary(data: bytes, at: int) -> tuple[bytes, int]:
     return data[at : at + size], at + size
 
 
-def binary(value: bytes) -> bytes:
-    return varint(len(value)) + value
+def render_binary(value: bytes) -> bytes:
+    return render_varint(len(value)) + value
 
 
-def list_header(kind: int, count: int) -> bytes:
-    return bytes([count << 4 | kind]) if count < 15 else bytes([0xF0 | kind]) + varint(count)
+def render_list_header(kind: int, count: int) -> bytes:
+    return bytes([count << 4 | kind]) if count < 15 else bytes([0xF0 | kind]) + render_varint(count)
 
 
 def read_list_header(data: bytes, at: int) -> tuple[int, int, int]:
@@ -97,7 +97,7 @@ def read_field(data: bytes, at: int, before: int) -> tuple[int, int, int]:
     delta = head >> 4
     if delta:
         return head & 0x0F, before + delta, at
-    field, at = read_number(data, at)
+    field, at = read_zigzag(data, at)
     return head & 0x0F, field, at
 
 

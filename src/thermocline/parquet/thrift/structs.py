@@ -29,7 +29,7 @@ def read_struct(data: bytes, at: int = 0) -> tuple[Fields, int]:
         if head > 0x0F:
             field_id += head >> 4
         else:
-            field_id, at = thrift.read_number(data, at)
+            field_id, at = thrift.read_zigzag(data, at)
         kind = head & 0x0F
         if kind in _NUMBERS:
             # Most of a footer is numbers, and most of those take a byte: read without a call.
@@ -65,7 +65,7 @@ def _read_list(data: bytes, at: int) -> tuple[list[Any], int]:
         return [value == thrift.TRUE for value in data[at : at + count]], at + count
     if kind in _NUMBERS:
         for _ in range(count):
-            number, at = thrift.read_number(data, at)
+            number, at = thrift.read_zigzag(data, at)
             found.append(number)
         return found, at
     for _ in range(count):
@@ -86,28 +86,28 @@ def render_struct(parts: Iterable[Part]) -> bytes:
     return b"".join(out)
 
 
-def whole(field_id: int, value: int, kind: int = thrift.I64) -> Part:
+def int_field(field_id: int, value: int, kind: int = thrift.I64) -> Part:
     """A field that is a whole number."""
-    return field_id, kind, thrift.number(value)
+    return field_id, kind, thrift.render_zigzag(value)
 
 
-def text(field_id: int, value: bytes) -> Part:
-    return field_id, thrift.BINARY, thrift.binary(value)
+def string_field(field_id: int, value: bytes) -> Part:
+    return field_id, thrift.BINARY, thrift.render_binary(value)
 
 
-def truth(field_id: int, value: bool) -> Part:
+def bool_field(field_id: int, value: bool) -> Part:
     return field_id, thrift.TRUE if value else thrift.FALSE, b""
 
 
-def structure(field_id: int, value: bytes) -> Part:
+def struct_field(field_id: int, value: bytes) -> Part:
     """A field that is a struct, rendered already."""
     return field_id, thrift.STRUCT, value
 
 
-def listing(field_id: int, kind: int, values: Sequence[bytes]) -> Part:
+def list_field(field_id: int, kind: int, values: Sequence[bytes]) -> Part:
     """A field that is a list of rendered values of one kind."""
-    return field_id, thrift.LIST, thrift.list_header(kind, len(values)) + b"".join(values)
+    return field_id, thrift.LIST, thrift.render_list_header(kind, len(values)) + b"".join(values)
 
 
-def truths(field_id: int, values: Sequence[bool]) -> Part:
-    return listing(field_id, thrift.TRUE, [b"\x01" if value else b"\x02" for value in values])
+def bool_list_field(field_id: int, values: Sequence[bool]) -> Part:
+    return list_field(field_id, thrift.TRUE, [b"\x01" if value else b"\x02" for value in values])

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from thermocline.parquet.values.postgres_hash import U64
-from thermocline.parquet.values.row_checksum import binary_hashes, spread
+from thermocline.parquet.values.row_checksum import binary_hashes, mix_hashes
 
 _NULL, _STEP, _LENGTH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03), np.uint64(0x8CB92BA72F3D8DD7)
 _WRAP = 2**64
@@ -48,10 +48,10 @@ def sum_columns(batch: pa.RecordBatch) -> ColumnSums:
     whole = np.zeros(batch.num_rows, dtype=np.uint64)
     sums = []
     for at, array in enumerate(batch.columns):
-        hashed = spread(_hash(array) + _salt(at))
+        hashed = mix_hashes(_hash(array) + _salt(at))
         sums.append(int(hashed.sum(dtype=np.uint64)))
         whole += hashed
-    return ColumnSums(rows=batch.num_rows, columns=tuple(sums), whole=int(spread(whole).sum(dtype=np.uint64)))
+    return ColumnSums(rows=batch.num_rows, columns=tuple(sums), whole=int(mix_hashes(whole).sum(dtype=np.uint64)))
 
 
 def _hash(array: pa.Array) -> U64:
@@ -67,22 +67,22 @@ def _hash(array: pa.Array) -> U64:
 def _hash_values(array: pa.Array) -> U64:
     kind = array.type
     if pa.types.is_struct(kind):
-        parts = [spread(_hash(array.field(at)) + _salt(at)) for at in range(kind.num_fields)]
-        return spread(np.sum(parts, axis=0, dtype=np.uint64)) if parts else np.zeros(len(array), dtype=np.uint64)
+        parts = [mix_hashes(_hash(array.field(at)) + _salt(at)) for at in range(kind.num_fields)]
+        return mix_hashes(np.sum(parts, axis=0, dtype=np.uint64)) if parts else np.zeros(len(array), dtype=np.uint64)
     if pa.types.is_map(kind):
         offsets = _offsets(array)
         keys, values = (_hash(child.slice(offsets[0], offsets[-1] - offsets[0])) for child in (array.keys, array.items))
-        return _sum_segments(spread(spread(keys) + values * _STEP), offsets - offsets[0])
+        return _sum_segments(mix_hashes(mix_hashes(keys) + values * _STEP), offsets - offsets[0])
     if pa.types.is_list(kind):
         offsets = _offsets(array)
         values = _hash(array.values.slice(offsets[0], offsets[-1] - offsets[0]))
         near = offsets - offsets[0]
         places = np.arange(len(values), dtype=np.int64) - np.repeat(near[:-1], np.diff(near))
-        return _sum_segments(spread(values + places.astype(np.uint64) * _STEP), near)
+        return _sum_segments(mix_hashes(values + places.astype(np.uint64) * _STEP), near)
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return binary_hashes(array)
     if pa.types.is_boolean(kind):
-        return spread(np.asarray(array.cast(pa.uint8()).fill_null(0)).astype(np.uint64))
+        return mix_hashes(np.asarray(array.cast(pa.uint8()).fill_null(0)).astype(np.uint64))
     return _hash_words(array)
 
 
@@ -96,7 +96,7 @@ def _hash_words(array: pa.Array) -> U64:
             if len(array)
             else np.zeros(0, width)
         )
-        return spread(np.where(np.isnan(values), width(np.nan), values).view(bits).astype(np.uint64))
+        return mix_hashes(np.where(np.isnan(values), width(np.nan), values).view(bits).astype(np.uint64))
     size = kind.byte_width if pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind) else kind.bit_width // 8
     raw = np.frombuffer(array.buffers()[1], dtype=np.uint8) if len(array) else np.zeros(0, dtype=np.uint8)
     raw = raw[array.offset * size : (array.offset + len(array)) * size].reshape(len(array), size)
@@ -104,7 +104,7 @@ def _hash_words(array: pa.Array) -> U64:
     words[:, :size] = raw
     hashed = np.zeros(len(array), dtype=np.uint64)
     for word in words.view(np.uint64).T:
-        hashed = spread(hashed * _STEP + word)
+        hashed = mix_hashes(hashed * _STEP + word)
     return hashed
 
 
@@ -120,4 +120,4 @@ def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:
 def _sum_segments(values: U64, offsets: npt.NDArray[np.int64]) -> U64:
     """The sum of each stretch, with its length."""
     before = np.concatenate((np.zeros(1, dtype=np.uint64), np.cumsum(values, dtype=np.uint64)))
-    return spread(before[offsets[1:]] - before[offsets[:-1]] + np.diff(offsets).astype(np.uint64) * _LENGTH)
+    return mix_hashes(before[offsets[1:]] - before[offsets[:-1]] + np.diff(offsets).astype(np.uint64) * _LENGTH)

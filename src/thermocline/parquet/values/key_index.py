@@ -35,7 +35,7 @@ class KeyIndex:
         self.groups: Rows = np.zeros(keys.num_rows, dtype=np.int64)
         """For each key its group: keys of one group agree in every exact column."""
         for name in names:
-            column = comparable(keys.column(name))
+            column = normalise_key_column(keys.column(name))
             values = column.unique()
             own = _codes(column, values)
             packed, self.groups = np.unique(self.groups * len(values) + own, return_inverse=True)
@@ -46,7 +46,7 @@ class KeyIndex:
         rows: Rows | None = None
         groups: Rows = np.zeros(0, dtype=np.int64)
         for step in self._steps:
-            column = comparable(read(step.name))
+            column = normalise_key_column(read(step.name))
             if rows is None:
                 rows, groups = np.arange(len(column), dtype=np.int64), np.zeros(len(column), dtype=np.int64)
             else:
@@ -74,7 +74,7 @@ def _codes(column: pa.Array, values: pa.Array) -> Rows:
     return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def comparable(column: pa.ChunkedArray) -> pa.Array:
+def normalise_key_column(column: pa.ChunkedArray) -> pa.Array:
     """A key column as one array in which equal values have equal bytes."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):

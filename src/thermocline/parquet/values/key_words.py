@@ -66,15 +66,15 @@ def _filled(words: Words, array: pa.Array) -> Words:
     return words
 
 
-def words_of(array: pa.Array) -> Words:
+def hash_words(array: pa.Array) -> Words:
     """One word per value, mixed so that neighbours lie apart; all NULLs share one of their own."""
-    words = mixed(exact_words(array)) if is_exact(array.type) else mixed(_hashed(array))
+    words = mix_words(exact_words(array)) if is_exact(array.type) else mix_words(_hashed(array))
     if array.null_count:
         words[null_mask(array)] = _NULL_WORD
     return words
 
 
-def mixed(words: Words) -> Words:
+def mix_words(words: Words) -> Words:
     """A bijection of 64-bit words that spreads every bit."""
     with np.errstate(over="ignore"):
         words = words ^ (words >> np.uint64(32))
@@ -84,12 +84,12 @@ def mixed(words: Words) -> Words:
         return np.asarray(words ^ (words >> np.uint64(32)), dtype=np.uint64)
 
 
-def combined(columns: list[Words]) -> Words:
+def combine_words(columns: list[Words]) -> Words:
     """One word for several."""
     total = columns[0].copy()
     with np.errstate(over="ignore"):
         for words in columns[1:]:
-            total = mixed(total * np.uint64(31) + words)
+            total = mix_words(total * np.uint64(31) + words)
     return total
 
 

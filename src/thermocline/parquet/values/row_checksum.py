@@ -47,15 +47,15 @@ class RowSum:
         return RowSum(rows=self.rows + other.rows, total=(self.total + other.total) % _WRAP)
 
 
-def sum_of(row_hashes: npt.NDArray[Any]) -> RowSum:
+def sum_hashes(row_hashes: npt.NDArray[Any]) -> RowSum:
     """The sum of rows whose hashes are given."""
-    mixed = spread(row_hashes.view(np.uint64))
+    mixed = mix_hashes(row_hashes.view(np.uint64))
     return RowSum(rows=len(mixed), total=int(mixed.sum(dtype=np.uint64)))
 
 
-def sum_of_table(table: pa.Table, columns: tuple[LakeColumn, ...]) -> RowSum:
+def sum_table_rows(table: pa.Table, columns: tuple[LakeColumn, ...]) -> RowSum:
     """The sum of decoded lake rows; `table` has the columns in this order."""
-    return sum((sum_of(hashes) for hashes in _hash_slices(table, columns)), RowSum())
+    return sum((sum_hashes(hashes) for hashes in _hash_slices(table, columns)), RowSum())
 
 
 def hash_table(table: pa.Table, columns: tuple[LakeColumn, ...]) -> U64:
@@ -70,7 +70,7 @@ def _hash_slices(table: pa.Table, columns: tuple[LakeColumn, ...]) -> Iterator[U
         yield _hash_rows([array.slice(start, SLICE_ROWS) for array in arrays], columns)
 
 
-def spread(values: U64) -> U64:
+def mix_hashes(values: U64) -> U64:
     """Each number mixed so that sums of them are not linear in them."""
     mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

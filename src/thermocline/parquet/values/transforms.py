@@ -23,7 +23,7 @@ def why_not_transform(transform: str) -> str | None:
     return f"cannot sort by transform {transform}"
 
 
-def transformed(array: pa.Array, transform: str) -> pa.Array:
+def apply_transform(array: pa.Array, transform: str) -> pa.Array:
     """The values that a sort field orders rows by."""
     if reason := why_not_transform(transform):
         raise RewriteUnsupported(f"The rewrite {reason}.")
@@ -34,13 +34,13 @@ def transformed(array: pa.Array, transform: str) -> pa.Array:
     if transform == "void":
         return pa.nulls(len(array), pa.int32())
     if transform in _UNITS:
-        return _in_units(array, _UNITS[transform])
+        return _truncate_time(array, _UNITS[transform])
     found = _WITH_NUMBER.fullmatch(transform)
     assert found
     return _bucket(array, int(found[2])) if found[1] == "bucket" else _truncate(array, int(found[2]))
 
 
-def _in_units(array: pa.Array, unit: str) -> pa.Array:
+def _truncate_time(array: pa.Array, unit: str) -> pa.Array:
     if not (pa.types.is_date(array.type) or pa.types.is_timestamp(array.type)):
         raise RewriteUnsupported(f"The rewrite cannot take the time of {array.type}.")
     scale = "D" if pa.types.is_date(array.type) else array.type.unit

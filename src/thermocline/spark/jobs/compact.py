@@ -22,7 +22,7 @@ from thermocline.core.maintenance.pacing import UNPACED, Pace
 from thermocline.errors import SparkTaskFailed, ThermoclineError
 from thermocline.parquet.rewrite_task import BinTask
 from thermocline.runtime.pg import Connection, connect
-from thermocline.spark.jobs.slots import take_slot
+from thermocline.spark.jobs.slots import acquire_slot
 from thermocline.spark.jobs.tasks import render_reason
 from thermocline.spark.kernels.pace import keep_pace
 
@@ -64,7 +64,7 @@ class BinFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class BinBatch:
     """A few bins that one Spark task goes through, and the pace it keeps."""
 
     staging: Staging
@@ -85,7 +85,7 @@ def run_bins(
     """Results in the order they come. `is_over` is asked before each job, and again when a task stopped before its last
     bin: true lets those under way finish and starts no more."""
     at_once = max(1, min(parallel, spark.sparkContext.defaultParallelism))
-    waiting = list(_shares(tasks, at_once))
+    waiting = list(_plan_batches(tasks, at_once))
     at_once = min(at_once, max(len(waiting), 1))
     running: dict[Future[list[Result | BinFailed]], int] = {}
     with ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="compact") as pool:
@@ -94,7 +94,7 @@ def run_bins(
                 if is_over():
                     waiting.clear()
                     break
-                share = Share(staging=staging, bins=tuple(waiting.pop(0)), pace=pace().shared_by(at_once))
+                share = BinBatch(staging=staging, bins=tuple(waiting.pop(0)), pace=pace().shared_by(at_once))
                 running[pool.submit(_run_share, spark, share, kernel)] = len(share.bins)
             for finished in wait(running, return_when=FIRST_COMPLETED).done:
                 results = finished.result()
@@ -103,7 +103,7 @@ def run_bins(
                 yield from results
 
 
-def _shares(tasks: Sequence[BinTask], at_once: int) -> Iterator[list[BinTask]]:
+def _plan_batches(tasks: Sequence[BinTask], at_once: int) -> Iterator[list[BinTask]]:
     """Bins for each job, in even parts: one for every core, or a few where one runs at a time, so that a pause finds
     its place between them; and as many as it takes for none to take on more than it should."""
     total = sum(_weight(task) for task in tasks)
@@ -127,7 +127,7 @@ def _weight(task: BinTask) -> int:
     return size // _COPIED_WEIGHT if task.kernel == "splice" and not task.deletes else size
 
 
-def _run_share(spark: SparkSession, share: Share, kernel: Kernel[Result]) -> list[Result | BinFailed]:
+def _run_share(spark: SparkSession, share: BinBatch, kernel: Kernel[Result]) -> list[Result | BinFailed]:
     """One Spark job of one task."""
     run = partial(_run_on_executor, kernel=kernel)
     try:
@@ -138,11 +138,11 @@ def _run_share(spark: SparkSession, share: Share, kernel: Kernel[Result]) -> lis
         return [BinFailed(number=task.number, reason=reason) for task in share.bins]
 
 
-def _run_on_executor(share: Share, kernel: Kernel[Result]) -> list[Result | BinFailed]:
+def _run_on_executor(share: BinBatch, kernel: Kernel[Result]) -> list[Result | BinFailed]:
     context = TaskContext.get()
     attempt = context.taskAttemptId() if context else 0
     with closing(connect(share.staging.dsn, autocommit=True, application_name="thermocline compact")) as conn:
-        take_slot(conn, share.staging.slots)
+        acquire_slot(conn, share.staging.slots)
         paced = keep_pace(share.pace)
         register = share.staging.registrar(conn)
         found: list[Result | BinFailed] = []

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from thermocline.parquet.deletes.position_deletes import DeleteFile
 from thermocline.spark.jobs.tasks import run_tasks
 from thermocline.spark.kernels.expire_rows import ExpireTask, expire_rows
-from thermocline.spark.kernels.fold_range import FileSeen
+from thermocline.spark.kernels.fold_range import CandidateFile
 
 
 def delete_rows(spark: SparkSession, whole: ExpireTask) -> tuple[DeleteFile, ...]:
@@ -23,7 +23,7 @@ def delete_rows(spark: SparkSession, whole: ExpireTask) -> tuple[DeleteFile, ...
     return tuple(file for files in written for file in files)
 
 
-def _parts(spark: SparkSession, whole: ExpireTask) -> Sequence[tuple[FileSeen, ...]]:
+def _parts(spark: SparkSession, whole: ExpireTask) -> Sequence[tuple[CandidateFile, ...]]:
     files = sorted(whole.files, key=lambda file: (file.lower_key, file.path))
     count = min(len(files), spark.sparkContext.defaultParallelism)
     edges = [len(files) * place // count for place in range(count + 1)]

@@ -15,7 +15,7 @@ _CLASS = 746_210
 _TRY = "select pg_try_advisory_lock(%s, %s)"
 
 
-def take_slot(conn: Connection, slots: int, sleep: Callable[[float], None] = time.sleep) -> int | None:
+def acquire_slot(conn: Connection, slots: int, sleep: Callable[[float], None] = time.sleep) -> int | None:
     """Wait for a free place and hold it until the connection ends; its number. Nothing is waited for without a
     limit."""
     if slots <= 0:

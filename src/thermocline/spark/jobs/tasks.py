@@ -31,7 +31,7 @@ def run_tasks(
         outcomes: list[Result | ThermoclineError] = spark.sparkContext.parallelize(tasks, len(tasks)).map(run).collect()
     except Py4JError as problem:
         raise SparkTaskFailed(f"{what} failed: {render_reason(_java_text(problem))}.") from None
-    return [_opened(outcome) for outcome in outcomes]
+    return [_raise_or_return(outcome) for outcome in outcomes]
 
 
 def read_max_attempts(spark: SparkSession) -> int:
@@ -59,7 +59,7 @@ def _run(task: Task, kernel: Callable[[Task, int], Result], attempts: int, what:
         return SparkTaskFailed(f"{what} failed: {render_reason(str(problem))}.")
 
 
-def _opened(outcome: Result | ThermoclineError) -> Result:
+def _raise_or_return(outcome: Result | ThermoclineError) -> Result:
     if isinstance(outcome, ThermoclineError):
         raise outcome
     return outcome

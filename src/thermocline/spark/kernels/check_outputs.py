@@ -22,12 +22,12 @@ from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
 from thermocline.errors.maintenance import OutsideThePlan
 from thermocline.parquet.copy.byte_files import Pace, Source
 from thermocline.parquet.copy.splice import check_output
-from thermocline.parquet.decode.input_reader import InputReader, batches_of, open_parquet
-from thermocline.parquet.decode.live_rows import RowFilter, read_kept
+from thermocline.parquet.decode.input_reader import InputReader, open_parquet, read_batches
+from thermocline.parquet.decode.live_rows import RowFilter, read_live_batches
 from thermocline.parquet.decode.projection import FieldPath, value_at
 from thermocline.parquet.deletes.equality_deletes import plan_keys
 from thermocline.parquet.footer.file_schema import Element, find_differences, read_elements
-from thermocline.parquet.footer.footer import Alike, read_footer
+from thermocline.parquet.footer.footer import FooterPatterns, read_footer
 from thermocline.parquet.rewrite_task import BinTask, OutputFile
 from thermocline.parquet.values.column_checksums import ColumnSums, no_rows, sum_columns
 from thermocline.parquet.values.lake_schema import LakeSchema, read_lake_schema
@@ -47,7 +47,7 @@ def check_replacement(task: BinTask, read: ColumnSums, paths: Sequence[str], pac
     for path in paths:
         try:
             with Source(path, pace) as source:
-                root = read_elements(read_footer(source, Alike(files=1)).schema)
+                root = read_elements(read_footer(source, FooterPatterns(files=1)).schema)
             for difference in find_differences(lake, root):
                 raise OutsideThePlan(
                     f"The external engine wrote {path} otherwise than the table is: {difference}; nothing was "
@@ -77,17 +77,17 @@ def _read_output(reader: InputReader, root: Element, path: str, before: ColumnSu
         metadata = opened.metadata
         for group in range(metadata.num_row_groups):
             _check_nothing_unchecked(metadata.row_group(group), path)
-            ends = [_Ends(leaf=leaf, way=way) for leaf, way in _leaves(root)]
-            for batch in batches_of(opened, path, projection.columns, reader.row_bytes, reader.pace, groups=[group]):
+            ends = [_ValueRange(leaf=leaf, way=way) for leaf, way in _leaves(root)]
+            for batch in read_batches(opened, path, projection.columns, reader.row_bytes, reader.pace, groups=[group]):
                 before += sum_columns(projection.apply(batch, frozenset()))
                 for one in ends:
                     one.add(batch)
             for one in ends:
-                if told := one.find_untrue(metadata.row_group(group).column(one.leaf)):
+                if untrue := one.find_untrue(metadata.row_group(group).column(one.leaf)):
                     column = metadata.row_group(group).column(one.leaf).path_in_schema
                     raise OutsideThePlan(
                         f"The footer of {path}, which the external engine wrote, says of column {column} "
-                        f"{told}; nothing was committed."
+                        f"{untrue}; nothing was committed."
                     )
         rows, groups = metadata.num_rows, metadata.num_row_groups
     return before, check_output(path, rows, groups)
@@ -122,7 +122,7 @@ def sum_inputs(task: BinTask, pace: Pace) -> ColumnSums:
         task=task, lake=lake, pace=pace, also=tuple(sorted({number for plan in plans for number in plan.ids}))
     )
     found = no_rows(len(lake.fields))
-    for kept in read_kept(task, reader, RowFilter(task, plans, reader, pace)):
+    for kept in read_live_batches(task, reader, RowFilter(task, plans, reader, pace)):
         found += sum_columns(kept.batch)
     return found
 
@@ -162,7 +162,7 @@ def _leaves(root: Element) -> Iterator[tuple[int, FieldPath]]:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Ends:
+class _ValueRange:
     """The lowest and highest value of a leaf in a row group, as they are read."""
 
     leaf: int
@@ -203,7 +203,7 @@ class _Ends:
             return f"that its values lie between {said.min!r} and {said.max!r}, which readers of UUIDs take differently"
         if not said.has_min_max or self.low is None:
             return None
-        low, high = _alike(said.min, self.low), _alike(said.max, self.high)
+        low, high = _align_zone(said.min, self.low), _align_zone(said.max, self.high)
         if low > self.low or high < self.high:
             return (
                 f"that its values lie between {low!r} and {high!r}, and they lie between {self.low!r} and {self.high!r}"
@@ -211,7 +211,7 @@ class _Ends:
         return None
 
 
-def _alike(said: Any, value: Any) -> Any:
+def _align_zone(said: Any, value: Any) -> Any:
     """A bound in the form of a value: Arrow gives moments without the zone that they are in."""
     zone = getattr(value, "tzinfo", None)
     return said.replace(tzinfo=zone) if zone is not None and said.tzinfo is None else said

@@ -10,17 +10,17 @@ from psycopg import sql
 
 from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.parquet.deletes.position_deletes import KnownDeletes
-from thermocline.parquet.values.row_checksum import RowSum, sum_of
+from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
+from thermocline.parquet.values.row_checksum import RowSum, sum_hashes
 from thermocline.runtime.pg import connect
 from thermocline.spark.kernels.copy_partition import open_rows
-from thermocline.spark.kernels.fold_range import FileSeen
+from thermocline.spark.kernels.fold_range import CandidateFile
 from thermocline.spark.kernels.select_list import HASH_COLUMN, plan_copy_query
 from thermocline.spark.kernels.verify_rows import LakeShape, read_file_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeapSumTask:
+class HeapChecksumTask:
     """One block range of one heap partition at an exported snapshot."""
 
     dsn: str = field(repr=False)
@@ -32,29 +32,29 @@ class HeapSumTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LakeSumTask:
+class LakeChecksumTask:
     """The living rows of one lake file with low <= tier key < high."""
 
-    file: FileSeen
+    file: CandidateFile
     shape: LakeShape
     low: int
     high: int
 
 
-def sum_rows(task: HeapSumTask | LakeSumTask, _attempt: int) -> tuple[bool, RowSum]:
+def checksum_rows(task: HeapChecksumTask | LakeChecksumTask, _attempt: int) -> tuple[bool, RowSum]:
     """The sum, and whether it is the heap's."""
     match task:
-        case HeapSumTask():
+        case HeapChecksumTask():
             return True, _sum_heap(task)
-        case LakeSumTask():
-            found = read_file_rows(task.file.path, task.shape, task.file.deletes, KnownDeletes())
-            return False, sum_of(found.rows[(found.places >= task.low) & (found.places < task.high)])
+        case LakeChecksumTask():
+            found = read_file_rows(task.file.path, task.shape, task.file.deletes, PositionDeleteCache())
+            return False, sum_hashes(found.rows[(found.places >= task.low) & (found.places < task.high)])
 
 
-def _sum_heap(task: HeapSumTask) -> RowSum:
+def _sum_heap(task: HeapChecksumTask) -> RowSum:
     with closing(connect(task.dsn, autocommit=True, application_name="thermocline take up")) as conn:
         version = conn.info.server_version
     rows = plan_copy_query(task.partition, task.columns, task.lo_block, task.hi_block, version)
     query = sql.SQL("select q.{} from ({}) q").format(sql.Identifier(HASH_COLUMN), rows)
     with open_rows(task.dsn, task.snapshot_name, query) as batches:
-        return sum((sum_of(batch.column(0).to_numpy()) for batch in batches), RowSum())
+        return sum((sum_hashes(batch.column(0).to_numpy()) for batch in batches), RowSum())

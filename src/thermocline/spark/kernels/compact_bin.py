@@ -33,11 +33,11 @@ def run_bin(task: BinTask, register: Callable[[str], None], pace: Callable[[int,
         return sort_bin(task, register, pace)
     if task.kernel == "reencode":
         return reencode(task, register, pace)
-    with _uncollected():
+    with gc_paused():
         footers = read_footers(task, pace)
     if reason := why_not_splice(task, footers):
         return reencode(task, register, pace, note=f"re-encoded: {reason}")
-    with _uncollected():
+    with gc_paused():
         reason = why_too_small(task, footers) or why_bounds_mislead(footers)
         if reason is None:
             return splice(task, footers, register, pace)
@@ -53,7 +53,7 @@ def run_bin(task: BinTask, register: Callable[[str], None], pace: Callable[[int,
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Thousands of footers are a hundred thousand objects that the collector would look through again and again; no
     cycle is in them."""
     was_on = gc.isenabled()

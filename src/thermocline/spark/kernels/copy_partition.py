@@ -24,7 +24,7 @@ from thermocline.errors import EncodingUnsupported
 from thermocline.parquet.encode.lake_writer import BUFFER_BYTES, ROW_GROUP_BYTES, FileTarget, LakeFile, LakeWriter
 from thermocline.parquet.values.arrow_types import arrow_schema, lake_array
 from thermocline.parquet.values.partition_values import LakePartition, check_supported
-from thermocline.parquet.values.row_checksum import RowSum, sum_of
+from thermocline.parquet.values.row_checksum import RowSum, sum_hashes
 from thermocline.runtime.pg import SESSION_SETTINGS, Connection, connect
 from thermocline.spark.kernels.select_list import plan_copy_query
 
@@ -91,7 +91,7 @@ def copy_range(task: CopyTask, attempt: int) -> CopiedRange:
         try:
             with open_rows(task.dsn, task.snapshot_name, query, min(_BATCH_BYTES, task.memory_bytes // 16)) as batches:
                 for batch in batches:
-                    heap += sum_of(batch.column(len(task.columns)).to_numpy())
+                    heap += sum_hashes(batch.column(len(task.columns)).to_numpy())
                     arrays = [
                         lake_array(batch.column(position), column) for position, column in enumerate(task.columns)
                     ]

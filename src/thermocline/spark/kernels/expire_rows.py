@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from thermocline.core.columns import LakeColumn
-from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, KnownDeletes, write_deletes
+from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, PositionDeleteCache, write_deletes
 from thermocline.parquet.values.arrow_types import arrow_type
 from thermocline.parquet.values.key_index import Rows
 from thermocline.parquet.values.partition_values import LakePartition, PartitionValue, partition_of_key
 from thermocline.runtime.pg import connect
 from thermocline.spark.kernels.copy_partition import COMPRESSION_LEVEL, registrar
-from thermocline.spark.kernels.fold_range import FileSeen
-from thermocline.spark.kernels.tier_keys import read_keys
+from thermocline.spark.kernels.fold_range import CandidateFile
+from thermocline.spark.kernels.tier_keys import read_tier_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class ExpireTask:
     table_id: int
     op_id: str
     number: int
-    files: tuple[FileSeen, ...]
+    files: tuple[CandidateFile, ...]
     tier_key: LakeColumn
     low: int
     high: int
@@ -41,7 +41,7 @@ class ExpireTask:
 
 def expire_rows(task: ExpireTask, attempt: int) -> tuple[DeleteFile, ...]:
     """Write the deletes of one task, one file per lake partition. `attempt` makes the file names of a retry its own."""
-    known = KnownDeletes()
+    known = PositionDeleteCache()
     parts: dict[PartitionValue | None, dict[str, Rows]] = {}
     for file in task.files:
         rows = _rows_within(task, file)
@@ -59,8 +59,8 @@ def expire_rows(task: ExpireTask, attempt: int) -> tuple[DeleteFile, ...]:
         return tuple(write_deletes(target, partition, positions, register) for partition, positions in parts.items())
 
 
-def _rows_within(task: ExpireTask, file: FileSeen) -> Rows:
+def _rows_within(task: ExpireTask, file: CandidateFile) -> Rows:
     places: list[Rows] = [np.zeros(0, dtype=np.int64)]
-    for keys, first_row in read_keys(file.path, task.tier_key.field_id, task.low, task.high):
+    for keys, first_row in read_tier_keys(file.path, task.tier_key.field_id, task.low, task.high):
         places.append(np.flatnonzero((keys >= task.low) & (keys < task.high)) + first_row)
     return np.concatenate(places)

@@ -24,7 +24,7 @@ from typing import Any
 
 from thermocline.errors import ExternalEngineFailed, OutsideThePlan
 from thermocline.parquet.rewrite_task import BinResult, BinTask
-from thermocline.parquet.sort.check_order import check_in_order
+from thermocline.parquet.sort.check_order import check_row_order
 from thermocline.spark.kernels.check_outputs import check_replacement, sum_inputs
 from thermocline.spark.kernels.compact_bin import run_bin
 
@@ -46,9 +46,10 @@ class ExternalKernel:
         for name in names:
             register(name)
         found = sum_inputs(task, pace)
-        outputs = check_replacement(task, found, _paths(task, self._ask(task, names), names), pace)
+        answer = _run_program(self.command, task.number, json.dumps(bin_to_json(task, names, self.bounds)))
+        outputs = check_replacement(task, found, _paths(task, answer, names), pace)
         if task.kernel == "sort":
-            check_in_order(task, outputs, pace)
+            check_row_order(task, outputs, pace)
         read, wrote = sum(file.size_bytes for file in task.inputs), sum(output.size_bytes for output in outputs)
         # As if sorted: nobody knows where a row went, so a delete that arrives meanwhile costs the bin.
         return BinResult(
@@ -61,9 +62,6 @@ class ExternalKernel:
             bytes_written=wrote,
             note="written by the external engine",
         )
-
-    def _ask(self, task: BinTask, names: Sequence[str]) -> Any:
-        return _ask(self.command, task.number, json.dumps(bin_to_json(task, names, self.bounds)))
 
 
 def why_not_hand_out(task: BinTask) -> str | None:
@@ -100,7 +98,7 @@ def bin_to_json(task: BinTask, names: Sequence[str], bounds: Mapping[str, Any]) 
     }
 
 
-def _ask(command: str, number: int, document: str) -> Any:
+def _run_program(command: str, number: int, document: str) -> Any:
     try:
         done = subprocess.run(
             shlex.split(command),

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from psycopg import sql
 
-from thermocline.parquet.values.key_index import Rows, comparable
+from thermocline.parquet.values.key_index import Rows, normalise_key_column
 from thermocline.runtime.pg import Connection
 
 _CHUNK = 1000
@@ -33,7 +33,7 @@ class FoldKey:
     operator: str
 
 
-def same_keys(
+def match_inexact_keys(
     conn: Connection,
     inexact: Sequence[FoldKey],
     keys: pa.Table,
@@ -46,13 +46,13 @@ def same_keys(
     left, right = _pairs(key_groups, rows, groups)
     for key in inexact:
         lake = read(key.name).take(pa.array(rows))
-        wished = comparable(keys.column(key.name))
+        wished = normalise_key_column(keys.column(key.name))
         ours, theirs = lake.take(pa.array(left)).to_pylist(), wished.take(pa.array(right)).to_pylist()
         same = np.array([a == b for a, b in zip(ours, theirs, strict=True)], dtype=bool)
         unsure = np.flatnonzero(~same)
         for start in range(0, len(unsure), _CHUNK):
             part = unsure[start : start + _CHUNK]
-            same[part] = _ask(conn, key, [ours[at] for at in part], [theirs[at] for at in part])
+            same[part] = _compare_in_postgres(conn, key, [ours[at] for at in part], [theirs[at] for at in part])
         left, right = left[same], right[same]
     return rows[np.unique(left)]
 
@@ -68,7 +68,7 @@ def _pairs(key_groups: Rows, rows: Rows, groups: Rows) -> tuple[Rows, Rows]:
     return left, order[np.repeat(first, counts) + offsets]
 
 
-def _ask(conn: Connection, key: FoldKey, ours: list[str], theirs: list[str]) -> list[bool]:
+def _compare_in_postgres(conn: Connection, key: FoldKey, ours: list[str], theirs: list[str]) -> list[bool]:
     """Whether the values are equal, read by the type's input function: a literal is, a text is cast, and a user may
     have made that cast."""
     kind = sql.SQL(

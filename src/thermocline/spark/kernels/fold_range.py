@@ -19,10 +19,10 @@ from psycopg import sql
 
 from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, KnownDeletes, write_deletes
+from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, PositionDeleteCache, write_deletes
 from thermocline.parquet.encode.lake_writer import FileTarget, LakeFile, LakeWriter, open_location
 from thermocline.parquet.values.arrow_types import arrow_schema, arrow_type, lake_array
-from thermocline.parquet.values.key_index import KeyIndex, Rows, comparable
+from thermocline.parquet.values.key_index import KeyIndex, Rows, normalise_key_column
 from thermocline.parquet.values.partition_values import (
     LakePartition,
     PartitionValue,
@@ -30,7 +30,7 @@ from thermocline.parquet.values.partition_values import (
     key_numbers,
     partition_of_key,
 )
-from thermocline.parquet.values.row_checksum import RowSum, sum_of
+from thermocline.parquet.values.row_checksum import RowSum, sum_hashes
 from thermocline.runtime.pg import Connection, connect
 from thermocline.spark.kernels.copy_partition import (
     COMPRESSION_LEVEL,
@@ -39,12 +39,12 @@ from thermocline.spark.kernels.copy_partition import (
     read_peak_bytes,
     registrar,
 )
-from thermocline.spark.kernels.fold_key_equality import FoldKey, same_keys
+from thermocline.spark.kernels.fold_key_equality import FoldKey, match_inexact_keys
 from thermocline.spark.kernels.select_list import plan_delta_query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileSeen:
+class CandidateFile:
     """A data file of the head that may hold old images: its path as its manifest has it, its tier keys' ends, the
     deletes on it."""
 
@@ -70,7 +70,7 @@ class FoldTask:
     tier_key: str
     lake_partition: LakePartition | None
     directory: str
-    files: tuple[FileSeen, ...]
+    files: tuple[CandidateFile, ...]
     target_file_bytes: int = TARGET_FILE_BYTES
     compression_level: int = COMPRESSION_LEVEL
 
@@ -95,7 +95,7 @@ class FoldedRange:
 
 
 @dataclass(slots=True)
-class _Taken:
+class _Corrections:
     """What was read of the delta."""
 
     heap: RowSum
@@ -110,7 +110,7 @@ def fold_range(task: FoldTask, attempt: int) -> FoldedRange:
         register = registrar(journal, task.table_id, task.op_id)
         writer = LakeWriter(_file_target(task, attempt), register)
         try:
-            taken = _take(task, writer)
+            taken = _read_corrections(task, writer)
             writer.close()
         finally:
             writer.abort()
@@ -128,7 +128,7 @@ def fold_range(task: FoldTask, attempt: int) -> FoldedRange:
     )
 
 
-def _take(task: FoldTask, writer: LakeWriter) -> _Taken:
+def _read_corrections(task: FoldTask, writer: LakeWriter) -> _Corrections:
     """Read the corrections once: images go to the writer, keys and versions stay."""
     heap, width = RowSum(), len(task.columns)
     schema = arrow_schema(task.columns)
@@ -143,23 +143,23 @@ def _take(task: FoldTask, writer: LakeWriter) -> _Taken:
             key_arrays = [lake_array(batch.column(position), task.columns[position]) for position in key_positions]
             keys.append(pa.RecordBatch.from_arrays(key_arrays, schema=key_schema))
             images = batch.filter(is_image)
-            heap += sum_of(images.column(width + 2).to_numpy())
+            heap += sum_hashes(images.column(width + 2).to_numpy())
             arrays = [lake_array(images.column(position), column) for position, column in enumerate(task.columns)]
             writer.write(pa.RecordBatch.from_arrays(arrays, schema=schema))
-    return _Taken(heap=heap, keys=pa.Table.from_batches(keys, key_schema), versions=np.concatenate(versions))
+    return _Corrections(heap=heap, keys=pa.Table.from_batches(keys, key_schema), versions=np.concatenate(versions))
 
 
-def _old_images(task: FoldTask, keys: pa.Table, conn: Connection) -> dict[FileSeen, Rows]:
+def _old_images(task: FoldTask, keys: pa.Table, conn: Connection) -> dict[CandidateFile, Rows]:
     """The places of the keys' rows in the lake, by file, without those that are deleted already."""
     if not keys.num_rows or not task.files:
         return {}
     wanted = np.sort(key_numbers(_one(keys.column(task.tier_key))))
     # The tier key first: files are clustered by it, so it leaves the fewest rows to look at for its cost.
     exact = sorted((key.name for key in task.key if key.is_exact), key=lambda name: name != task.tier_key)
-    index, known = KeyIndex(keys, exact), KnownDeletes()
-    found: dict[FileSeen, Rows] = {}
+    index, known = KeyIndex(keys, exact), PositionDeleteCache()
+    found: dict[CandidateFile, Rows] = {}
     for file in task.files:
-        if not _has_any(wanted, file.lower_key, file.upper_key):
+        if not _contains_any(wanted, file.lower_key, file.upper_key):
             continue
         rows = _rows_in(task, file, keys, index, wanted, conn)
         if len(rows):
@@ -169,7 +169,9 @@ def _old_images(task: FoldTask, keys: pa.Table, conn: Connection) -> dict[FileSe
     return found
 
 
-def _rows_in(task: FoldTask, file: FileSeen, keys: pa.Table, index: KeyIndex, wanted: Rows, conn: Connection) -> Rows:
+def _rows_in(
+    task: FoldTask, file: CandidateFile, keys: pa.Table, index: KeyIndex, wanted: Rows, conn: Connection
+) -> Rows:
     filesystem, path = open_location(file.path)
     columns = {column.name: column for column in task.columns if column.required}
     inexact = [key for key in task.key if not key.is_exact]
@@ -182,11 +184,11 @@ def _rows_in(task: FoldTask, file: FileSeen, keys: pa.Table, index: KeyIndex, wa
             def read(name: str, group: int = group) -> pa.Array:
                 column = columns[name]
                 found = parquet.read_row_group(group, columns=[names[column.field_id]], use_threads=False).column(0)
-                return comparable(found).cast(_stored(column))
+                return normalise_key_column(found).cast(_stored(column))
 
             rows, groups = index.find(read)
             if inexact and len(rows):
-                rows = same_keys(conn, inexact, keys, index.groups, read, rows, groups)
+                rows = match_inexact_keys(conn, inexact, keys, index.groups, read, rows, groups)
             places.append(rows + first_row)
     return np.concatenate(places)
 
@@ -198,12 +200,12 @@ def _groups(parquet: pq.ParquetFile, tier_key: str, wanted: Rows) -> Iterator[tu
     for group in range(parquet.metadata.num_row_groups):
         seen = parquet.metadata.row_group(group)
         ends = seen.column(at).statistics
-        if ends is None or not ends.has_min_max or _has_any(wanted, int(ends.min_raw), int(ends.max_raw)):
+        if ends is None or not ends.has_min_max or _contains_any(wanted, int(ends.min_raw), int(ends.max_raw)):
             yield group, first_row
         first_row += seen.num_rows
 
 
-def _has_any(wanted: Rows, low: int, high: int) -> bool:
+def _contains_any(wanted: Rows, low: int, high: int) -> bool:
     """Whether one of the sorted numbers lies in [low, high]."""
     return bool(np.searchsorted(wanted, low, "left") < np.searchsorted(wanted, high, "right"))
 
@@ -224,7 +226,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _write_deletes(
-    task: FoldTask, attempt: int, found: dict[FileSeen, Rows], register: Callable[[str], None]
+    task: FoldTask, attempt: int, found: dict[CandidateFile, Rows], register: Callable[[str], None]
 ) -> tuple[DeleteFile, ...]:
     target = DeleteTarget(
         directory=task.directory, stem=f"{task.stem}-{attempt}", compression_level=task.compression_level
@@ -235,7 +237,7 @@ def _write_deletes(
     return tuple(write_deletes(target, partition, positions, register) for partition, positions in parts.items())
 
 
-def _partition_of(task: FoldTask, file: FileSeen) -> PartitionValue | None:
+def _partition_of(task: FoldTask, file: CandidateFile) -> PartitionValue | None:
     """The lake partition of a file: that of its lowest key, for all its rows share it."""
     key_type = arrow_type(next(column.lake_type for column in task.columns if column.name == task.tier_key))
     return partition_of_key(task.lake_partition, file.lower_key, key_type)

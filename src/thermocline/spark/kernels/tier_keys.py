@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow.parquet as pq
 
-from thermocline.parquet.deletes.position_deletes import KnownDeletes
+from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
 from thermocline.parquet.encode.lake_writer import open_location
 from thermocline.parquet.values.key_index import Rows
 from thermocline.parquet.values.partition_values import key_numbers
-from thermocline.spark.kernels.fold_range import FileSeen
+from thermocline.spark.kernels.fold_range import CandidateFile
 
 
-def read_keys(path: str, field_id: int, low: int, high: int) -> Iterator[tuple[Rows, int]]:
+def read_tier_keys(path: str, field_id: int, low: int, high: int) -> Iterator[tuple[Rows, int]]:
     """The keys of each row group that can hold one with low <= key < high, with the place of its first row."""
     filesystem, inner = open_location(path)
     first_row = 0
@@ -42,19 +42,19 @@ def _name_of(parquet: pq.ParquetFile, field_id: int) -> str:
 
 
 def find_key_outside(
-    files: Sequence[FileSeen], field_id: int, low: int, high: int, ranges: Sequence[tuple[int, int]]
+    files: Sequence[CandidateFile], field_id: int, low: int, high: int, ranges: Sequence[tuple[int, int]]
 ) -> int | None:
     """A key with low <= key < high of a living row that lies in none of the ranges; None when there is none.
 
     A file whose ends lie in one range is not opened.
     """
-    known = KnownDeletes()
+    known = PositionDeleteCache()
     for file in files:
         first, last = max(file.lower_key, low), min(file.upper_key, high - 1)
         if first > last or any(lo <= first and last < hi for lo, hi in ranges):
             continue
         gone = known.of(file.path, file.deletes)
-        for keys, first_row in read_keys(file.path, field_id, low, high):
+        for keys, first_row in read_tier_keys(file.path, field_id, low, high):
             outside = (keys >= low) & (keys < high)
             outside[gone[(gone >= first_row) & (gone < first_row + len(keys))] - first_row] = False
             for lo, hi in ranges:

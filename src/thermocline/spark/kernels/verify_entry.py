@@ -36,7 +36,7 @@ _FIELD_ID = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckTask:
+class EntryCheckTask:
     """Files to check, the table's schema in Iceberg's JSON, and which metrics it keeps."""
 
     number: int
@@ -46,7 +46,7 @@ class CheckTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RightEntry:
+class CorrectEntry:
     """What the manifest should say of a file."""
 
     path: str
@@ -60,7 +60,7 @@ class EntryCheck:
     """A file whose entry is wrong; `right` is None where the file cannot be read."""
 
     problems: tuple[EntryProblem, ...]
-    right: RightEntry | None
+    right: CorrectEntry | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class _Measured:
     nulls: int
 
 
-def check_entries(task: CheckTask, attempt: int = 0) -> tuple[EntryCheck, ...]:
+def check_entries(task: EntryCheckTask, attempt: int = 0) -> tuple[EntryCheck, ...]:
     """The entries that are wrong."""
     return tuple(check for entry in task.entries if (check := check_entry(entry, task.schema, task.modes)) is not None)
 
@@ -141,14 +141,14 @@ def _check_column(entry: FileEntry, field_id: int, column: ColumnFacts, read: _M
         yield from _check_bounds(column.kind, ends, entry.lower.get(field_id), entry.upper.get(field_id))
 
 
-def _check_nans(read: _Measured, told: int | None, values: int, *, has_upper: bool) -> Iterator[str]:
+def _check_nans(read: _Measured, counted: int | None, values: int, *, has_upper: bool) -> Iterator[str]:
     """NaN lies above every number in SQL; Iceberg compares the upper bound alone, whatever is counted, and skips a file
     of NaN only."""
-    if told is not None and told != read.nans:
-        yield f"{read.nans:,} of its values are NaN, and its manifest says {told:,}"
+    if counted is not None and counted != read.nans:
+        yield f"{read.nans:,} of its values are NaN, and its manifest says {counted:,}"
     elif read.nans and has_upper:
         yield f"{read.nans:,} of its values are NaN, which lie above the upper bound that its manifest has"
-    elif told and told == values:
+    elif counted and counted == values:
         yield f"all of its {values:,} values are NaN, and by that count readers skip the file for every comparison"
 
 
@@ -185,13 +185,13 @@ def _show(kind: PrimitiveType, value: Value) -> str:
 
 def _right_entry(
     entry: FileEntry, facts: FooterFacts, modes: Mapping[int, MetricsMode], read: Mapping[int, _Measured]
-) -> RightEntry:
+) -> CorrectEntry:
     nans = {
         **entry.nan_counts,
         **{field_id: column.nans for field_id, column in read.items() if _is_float(facts, field_id)},
     }
     known = {field_id: column.ends for field_id, column in read.items() if column.ends is not None}
-    return RightEntry(
+    return CorrectEntry(
         path=entry.path,
         size_bytes=facts.size_bytes,
         split_offsets=facts.split_offsets,

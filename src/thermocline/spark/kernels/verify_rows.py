@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thermocline.core.columns import LakeColumn
-from thermocline.parquet.deletes.position_deletes import KnownDeletes
+from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
 from thermocline.parquet.encode.lake_writer import open_location
 from thermocline.parquet.values.arrow_types import arrow_type, lake_type_of_arrow, missing_scalar
 from thermocline.parquet.values.partition_values import key_numbers
-from thermocline.parquet.values.row_checksum import RowSum, hash_table, sum_of
+from thermocline.parquet.values.row_checksum import RowSum, hash_table, sum_hashes
 
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
@@ -45,7 +45,7 @@ class FileRows:
     places: I64
 
 
-def why_not_whole(path: str, size_bytes: int) -> str | None:
+def why_not_intact(path: str, size_bytes: int) -> str | None:
     """Why a file is not the one its manifest describes, or `None`."""
     filesystem, inner = open_location(path)
     found = filesystem.get_file_info(inner)
@@ -56,7 +56,7 @@ def why_not_whole(path: str, size_bytes: int) -> str | None:
     return None
 
 
-def read_file_rows(path: str, shape: LakeShape, deletes: Sequence[str], known: KnownDeletes) -> FileRows:
+def read_file_rows(path: str, shape: LakeShape, deletes: Sequence[str], known: PositionDeleteCache) -> FileRows:
     """Every row of a file hashed; those that position deletes name are left out of all but the sum.
 
     The sum is over the columns the file has, in its own types, as when it was written; the rows are read as the table's
@@ -67,7 +67,7 @@ def read_file_rows(path: str, shape: LakeShape, deletes: Sequence[str], known: K
         own = own_columns(whole.schema)
         group = as_columns(whole, shape.columns)
         hashes = hash_table(group, shape.columns)
-        written += sum_of(hashes if _is_plain(own, shape.columns) else hash_table(whole, own))
+        written += sum_hashes(hashes if _is_plain(own, shape.columns) else hash_table(whole, own))
         rows.append(hashes)
         ids.append(hash_table(group.select(list(shape.key)), shape.key_columns))
         places.append(key_numbers(group.column(shape.tier_key).combine_chunks()))
@@ -81,7 +81,7 @@ def read_file_rows(path: str, shape: LakeShape, deletes: Sequence[str], known: K
     )
 
 
-def read_keys(path: str, shape: LakeShape, ids: U64) -> list[str]:
+def read_key_texts(path: str, shape: LakeShape, ids: U64) -> list[str]:
     """The keys of the rows with these hashes, as text."""
     found: list[str] = []
     for group in _groups(path):
