@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
-from thermocline.parquet.values.lake_schema import FIELD_ID, LakeSchema, SchemaField, default_scalar
+from thermocline.parquet.values.lake_schema import FIELD_ID, LakeSchema, LakeSchemaField, default_scalar
 
 Convert = Callable[[pa.Array], pa.Array]
 FieldPath = tuple[int, ...]
@@ -34,7 +34,7 @@ _WIDER = {
 class _Column:
     """A column of the output: from a column of the file, or a constant."""
 
-    field: SchemaField
+    field: LakeSchemaField
     source: int
     convert: Convert | None
     constant: pa.Scalar | None
@@ -162,7 +162,7 @@ def constant_array(value: pa.Scalar, length: int) -> pa.Array:
     return pa.repeat(value, length)
 
 
-def _converter(source: pa.Field, target: SchemaField, path: str) -> Convert | None:
+def _converter(source: pa.Field, target: LakeSchemaField, path: str) -> Convert | None:
     """What makes the file's column the table's; None when it is already."""
     kind = source.type
     if pa.types.is_dictionary(kind) and _same(kind.value_type, target.kind):
@@ -190,7 +190,7 @@ def _same(kind: pa.DataType, target: pa.DataType) -> bool:
     )
 
 
-def _struct_converter(kind: pa.DataType, target: SchemaField, path: str) -> Convert:
+def _struct_converter(kind: pa.DataType, target: LakeSchemaField, path: str) -> Convert:
     by_id = {field_id_of(kind.field(number)): number for number in range(kind.num_fields)}
     parts: list[tuple[int, Convert | None, pa.Scalar | None]] = []
     for child in target.children:
@@ -211,7 +211,7 @@ def _struct_converter(kind: pa.DataType, target: SchemaField, path: str) -> Conv
     return convert
 
 
-def _list_converter(kind: pa.DataType, target: SchemaField, path: str) -> Convert:
+def _list_converter(kind: pa.DataType, target: LakeSchemaField, path: str) -> Convert:
     inner = _converter(kind.value_field, target.children[0], path)
 
     def convert(array: pa.Array) -> pa.Array:
@@ -226,7 +226,7 @@ def _list_converter(kind: pa.DataType, target: SchemaField, path: str) -> Conver
     return convert
 
 
-def _map_converter(kind: pa.DataType, target: SchemaField, path: str) -> Convert:
+def _map_converter(kind: pa.DataType, target: LakeSchemaField, path: str) -> Convert:
     key_inner = _converter(kind.key_field, target.children[0], path)
     value_inner = _converter(kind.item_field, target.children[1], path)
     fields = [child.arrow() for child in target.children]
@@ -243,7 +243,7 @@ def _map_converter(kind: pa.DataType, target: SchemaField, path: str) -> Convert
     return convert
 
 
-def _primitive_converter(kind: pa.DataType, target: SchemaField, path: str) -> Convert:
+def _primitive_converter(kind: pa.DataType, target: LakeSchemaField, path: str) -> Convert:
     bare = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
     bare = bare.value_type if pa.types.is_dictionary(bare) else bare
     if not _may_become(bare, target.kind):

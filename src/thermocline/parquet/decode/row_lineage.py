@@ -18,10 +18,10 @@ from thermocline.errors import RewriteUnsupported
 from thermocline.parquet.decode.input_reader import open_parquet
 from thermocline.parquet.decode.projection import field_id_of
 from thermocline.parquet.rewrite_task import BinTask, InputFile
-from thermocline.parquet.values.lake_schema import LakeSchema, SchemaField, read_lake_schema
+from thermocline.parquet.values.lake_schema import LakeSchema, LakeSchemaField, read_lake_schema
 
-ROW_ID = SchemaField(field_id=2_147_483_540, name="_row_id", kind=pa.int64(), required=False)
-LAST_UPDATED = SchemaField(
+ROW_ID = LakeSchemaField(field_id=2_147_483_540, name="_row_id", kind=pa.int64(), required=False)
+LAST_UPDATED = LakeSchemaField(
     field_id=2_147_483_539, name="_last_updated_sequence_number", kind=pa.int64(), required=False
 )
 _IDS = (ROW_ID.field_id, LAST_UPDATED.field_id)
@@ -69,6 +69,6 @@ def with_lineage(batch: pa.RecordBatch, file: InputFile, first_row: int) -> pa.R
     return _put(_put(batch, ROW_ID, ids), LAST_UPDATED, numbers)
 
 
-def _put(batch: pa.RecordBatch, field: SchemaField, array: pa.Array) -> pa.RecordBatch:
+def _put(batch: pa.RecordBatch, field: LakeSchemaField, array: pa.Array) -> pa.RecordBatch:
     place = batch.schema.get_field_index(field.name)
     return batch.set_column(place, batch.schema.field(place), array)

@@ -17,7 +17,7 @@ from thermocline.parquet.copy.splice import check_output, output_path
 from thermocline.parquet.encode.lake_writer import not_written, open_location, statistics_columns
 from thermocline.parquet.footer.float_metrics import FloatFacts
 from thermocline.parquet.rewrite_task import BinTask, OutputFile
-from thermocline.parquet.values.lake_schema import LakeSchema, SchemaField
+from thermocline.parquet.values.lake_schema import LakeSchema, LakeSchemaField
 from thermocline.runtime.file_io import flush_written, make_folder
 
 ROW_GROUP_BYTES = 64 << 20
@@ -191,7 +191,7 @@ class OutputWriter:
         self._floats = FloatFacts()
 
 
-def _add_floats(facts: FloatFacts, field: SchemaField, column: pa.ChunkedArray) -> None:
+def _add_floats(facts: FloatFacts, field: LakeSchemaField, column: pa.ChunkedArray) -> None:
     """A column of floats, or those of a struct; lists and maps have no counts and bounds in Iceberg."""
     if pa.types.is_floating(field.kind):
         facts.add(field.field_id, column)
@@ -200,7 +200,7 @@ def _add_floats(facts: FloatFacts, field: SchemaField, column: pa.ChunkedArray) 
             _add_floats(facts, child, pc.struct_field(column, child.name))
 
 
-def _nested_texts(field: SchemaField, prefix: str = "") -> Iterator[str]:
+def _nested_texts(field: LakeSchemaField, prefix: str = "") -> Iterator[str]:
     """The Parquet paths of text and binary below lists, maps and structs, where dictionaries mostly pay and are not
     sampled."""
     path = f"{prefix}{field.name}"

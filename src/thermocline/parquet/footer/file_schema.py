@@ -15,7 +15,7 @@ import pyarrow as pa
 from thermocline.parquet.footer.leaf_columns import PhysicalType
 from thermocline.parquet.thrift import compact_protocol as thrift
 from thermocline.parquet.thrift.structs import Fields, read_struct
-from thermocline.parquet.values.lake_schema import LakeSchema, SchemaField
+from thermocline.parquet.values.lake_schema import LakeSchema, LakeSchemaField
 
 _REPEATED = 2
 _STRING, _MAP, _LIST, _DECIMAL, _DATE, _TIME, _TIMESTAMP, _INTEGER, _UUID = 1, 2, 3, 5, 6, 7, 8, 10, 14
@@ -131,7 +131,7 @@ def find_differences(lake: LakeSchema, root: Element) -> Iterator[str]:
     yield from _of_fields("", lake.fields, root.children)
 
 
-def _of_fields(above: str, wanted: Sequence[SchemaField], found: Sequence[Element]) -> Iterator[str]:
+def _of_fields(above: str, wanted: Sequence[LakeSchemaField], found: Sequence[Element]) -> Iterator[str]:
     ids = [element.field_id for element in found]
     by_id = dict(zip(ids, found, strict=True))
     for column in wanted:
@@ -147,7 +147,7 @@ def _of_fields(above: str, wanted: Sequence[SchemaField], found: Sequence[Elemen
             yield f"{above}{_name(element)} has field id {element.field_id}, which is none of the table's there"
 
 
-def _of_field(above: str, column: SchemaField, element: Element) -> Iterator[str]:
+def _of_field(above: str, column: LakeSchemaField, element: Element) -> Iterator[str]:
     path = f"{above}{column.name}"
     if element.fields.get(3) == _REPEATED:
         yield f"column {path} is repeated, and no list that readers know"
@@ -162,7 +162,7 @@ def _of_field(above: str, column: SchemaField, element: Element) -> Iterator[str
         yield f"column {path} is {element.render()} instead of {expected}"
 
 
-def _of_repeated(path: str, column: SchemaField, element: Element) -> Iterator[str]:
+def _of_repeated(path: str, column: LakeSchemaField, element: Element) -> Iterator[str]:
     wanted, name = (_LIST, "list") if pa.types.is_list(column.kind) else (_MAP, "map")
     if element.logical[0] != wanted or len(element.children) != 1 or element.children[0].fields.get(3) != _REPEATED:
         yield f"column {path} is {element.render()} instead of a {name} of three levels"

@@ -17,11 +17,11 @@ from thermocline.parquet.copy.byte_files import Pace
 from thermocline.parquet.decode.input_reader import InputReader, open_parquet, read_batches
 from thermocline.parquet.decode.projection import FieldPath
 from thermocline.parquet.rewrite_task import BinTask, InputFile
-from thermocline.parquet.values.lake_schema import SchemaField
+from thermocline.parquet.values.lake_schema import LakeSchemaField
 
 _SAMPLE_ROWS = 1 << 16
 _FEWEST_GROUPS = 64
-FieldWay = tuple[SchemaField, FieldPath]
+FieldWay = tuple[LakeSchemaField, FieldPath]
 
 
 def read_sample(

@@ -25,7 +25,7 @@ from thermocline.parquet.sort.key_sample import FieldWay, read_sample
 from thermocline.parquet.sort.range_sort import RangeSort, ranges_for
 from thermocline.parquet.sort.row_order import Direction
 from thermocline.parquet.sort.space_filling_curves import ColumnRanks, bits_for, column_ranks, hilbert, z_order
-from thermocline.parquet.values.lake_schema import LakeSchema, SchemaField
+from thermocline.parquet.values.lake_schema import LakeSchema, LakeSchemaField
 from thermocline.parquet.values.transforms import apply_transform
 
 _AHEAD_SHARE = 0.08
@@ -151,5 +151,5 @@ def _plan_curve(task: BinTask, ways: Sequence[FieldWay], sample: Sequence[pa.Rec
     return Ordering(keys=keys, extra=extra)
 
 
-def _ranks(field: SchemaField, parts: Sequence[pa.Array]) -> ColumnRanks:
+def _ranks(field: LakeSchemaField, parts: Sequence[pa.Array]) -> ColumnRanks:
     return column_ranks(pa.chunked_array([pa.nulls(0, field.kind), *parts]))

@@ -17,14 +17,14 @@ FIELD_ID = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SchemaField:
+class LakeSchemaField:
     """A field of the schema. `children` are a struct's fields, a list's element, or a map's key and value."""
 
     field_id: int
     name: str
     kind: pa.DataType
     required: bool
-    children: tuple[SchemaField, ...] = ()
+    children: tuple[LakeSchemaField, ...] = ()
     initial_default: object = None
 
     def arrow(self) -> pa.Field:
@@ -33,13 +33,13 @@ class SchemaField:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LakeSchema:
-    fields: tuple[SchemaField, ...]
+    fields: tuple[LakeSchemaField, ...]
     text: str
 
     def arrow(self) -> pa.Schema:
         return pa.schema([field.arrow() for field in self.fields])
 
-    def find(self, field_id: int) -> SchemaField | None:
+    def find(self, field_id: int) -> LakeSchemaField | None:
         """A field by its id, at any depth."""
         return next((field for field in _all_fields(self.fields) if field.field_id == field_id), None)
 
@@ -54,20 +54,20 @@ def _stored(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
     return (entry for entry in entries if entry["type"] != "unknown")
 
 
-def _all_fields(fields: tuple[SchemaField, ...]) -> Iterator[SchemaField]:
+def _all_fields(fields: tuple[LakeSchemaField, ...]) -> Iterator[LakeSchemaField]:
     for field in fields:
         yield field
         yield from _all_fields(field.children)
 
 
-def _field(entry: Mapping[str, Any]) -> SchemaField:
+def _field(entry: Mapping[str, Any]) -> LakeSchemaField:
     return _made(entry["id"], entry["name"], entry["type"], entry["required"], entry.get("initial-default"))
 
 
-def _made(number: int, name: str, kind: Any, required: bool, default: object = None) -> SchemaField:
-    children: tuple[SchemaField, ...] = ()
+def _made(number: int, name: str, kind: Any, required: bool, default: object = None) -> LakeSchemaField:
+    children: tuple[LakeSchemaField, ...] = ()
     if isinstance(kind, str):
-        return SchemaField(
+        return LakeSchemaField(
             field_id=number, name=name, kind=_primitive(kind, name), required=required, initial_default=default
         )
     if kind["type"] == "struct":
@@ -84,7 +84,7 @@ def _made(number: int, name: str, kind: Any, required: bool, default: object = N
         arrow = pa.map_(children[0].arrow(), children[1].arrow())
     else:
         raise RewriteUnsupported(f"Column {name} has type {kind['type']}, which this kernel does not write.")
-    return SchemaField(
+    return LakeSchemaField(
         field_id=number, name=name, kind=arrow, required=required, children=children, initial_default=default
     )
 
