@@ -27,9 +27,9 @@ from bench.figures import Figure, compare, within
 from bench.lake_place import Place, open_place, say
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
-from thermocline.lake.commit.commit import load_table
+from thermocline.lake.commit.compare_and_swap import load_table
 from thermocline.maintain.operations.compact import run_compact
-from thermocline.parquet.copy.byte_files import Pace, Register
+from thermocline.parquet.byte_files import Pace, Register
 from thermocline.parquet.rewrite_task import BinResult, BinTask
 from thermocline.runtime.locations import without_file_scheme
 from thermocline.spark.kernels.compact_bin import run_bin

@@ -20,7 +20,7 @@ from bench.compaction import EAGER, RUNS, Case, make_table, measure, read_head, 
 from bench.figures import Figure, compare, fewer
 from bench.lake_place import Place, open_place, say
 from thermocline.core.names import TableName
-from thermocline.lake.commit.commit import load_table
+from thermocline.lake.commit.compare_and_swap import load_table
 
 _BY_SCORE = replace(EAGER, rewrite_strategy="sort", sort_order="score")
 _BY_BOTH = replace(EAGER, rewrite_strategy="zorder", zorder_columns=("score", "id"))

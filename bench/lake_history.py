@@ -29,7 +29,7 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.typedef import Record
 
-from thermocline.lake.commit.commit import LakeHead, swap_metadata
+from thermocline.lake.commit.compare_and_swap import LakeHead, swap_metadata
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.runtime.locations import without_file_scheme
 

@@ -17,11 +17,11 @@ from bench.tiering import open_postgres
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.maintain.context import LakeTarget, PassContext
 from thermocline.runtime.pg import Connection, connect, read_endpoint
 from thermocline.runtime.settings import Settings
-from thermocline.spark.session import SparkPlan, spark_session
+from thermocline.spark.spark_session import SparkPlan, open_spark_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def open_place(driver_memory: str = "4g") -> Iterator[Place]:
             master="local[2]",
             driver_memory=driver_memory,
         )
-        yield Place(dsn=server.dsn(), conn=conn, spark=spark_session(plan), directory=Path(directory))
+        yield Place(dsn=server.dsn(), conn=conn, spark=open_spark_session(plan), directory=Path(directory))
 
 
 def say(line: str) -> None:

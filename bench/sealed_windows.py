@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
-from thermocline.lake.commit.commit import load_table
+from thermocline.lake.commit.compare_and_swap import load_table
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.latency import LatencyProbe
 from thermocline.maintain.operations.compact import run_compact

@@ -29,14 +29,14 @@ from bench.figures import Figure, compare, within
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.catalogs.jdbc import jdbc_url
-from thermocline.lake.catalogs.select import lake_catalog
-from thermocline.lake.commit.commit import OpStamp, append_range, load_table
+from thermocline.lake.commit.compare_and_swap import OpStamp, append_range, load_table
 from thermocline.runtime.pg import Endpoint, connect, read_endpoint
 from thermocline.runtime.postgres_server import PostgresServer, free_port
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 from thermocline.spark.kernels.copy_partition import CopyTask
-from thermocline.spark.session import SparkPlan, spark_session
+from thermocline.spark.spark_session import SparkPlan, open_spark_session
 
 ROWS = int(os.environ.get("BENCH_TIERING_ROWS", "4000000"))
 RUNS = 3
@@ -148,7 +148,7 @@ def _prepare(server: PostgresServer, warehouse: Path) -> Place:
         row = conn.execute("select pg_relation_size('public.events')").fetchone()
         assert row
         endpoint = read_endpoint(conn)
-    spark = spark_session(
+    spark = open_spark_session(
         SparkPlan(
             catalog=lake_catalog().spark_properties(endpoint, str(warehouse)),
             warehouse=str(warehouse),

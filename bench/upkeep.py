@@ -26,7 +26,7 @@ from bench.paced import run_paced
 from bench.sealed_windows import EAGER, SimulatedDay
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
-from thermocline.lake.commit.commit import LakeHead, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots

@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 from tests.conditions import escape, render_differences, shorten
 
 from thermocline.core.names import TableName
-from thermocline.lake.commit.commit import load_table
+from thermocline.lake.commit.compare_and_swap import load_table
 
 Op = Literal[
     "=", "<>", "<", "<=", ">", ">=", "is null", "is not null", "in", "not in", "starts with", "not starts with"

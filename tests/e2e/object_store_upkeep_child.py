@@ -15,7 +15,7 @@ from tests.object_store import BUCKET
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
 from thermocline.errors import ThermoclineError
-from thermocline.lake.commit.commit import load_table
+from thermocline.lake.commit.compare_and_swap import load_table
 from thermocline.maintain.context import LakeTarget, PassContext
 from thermocline.maintain.operations.prune_metadata import run_prune_metadata
 from thermocline.maintain.operations.remove_orphans import run_remove_orphans

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from thermocline.cli.main import app
 from thermocline.errors import NotConfirmed
-from thermocline.lake.commit import commit
-from thermocline.lake.commit.commit import load_table
+from thermocline.lake.commit import compare_and_swap as commit
+from thermocline.lake.commit.compare_and_swap import load_table
 
 TABLE = """
 create table {schema}.events (

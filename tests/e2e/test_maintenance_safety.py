@@ -16,7 +16,7 @@ from tests.twin import Spanning, assert_same_rows
 
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.core.names import TableName
-from thermocline.lake.commit.commit import load_table
+from thermocline.lake.commit.compare_and_swap import load_table
 from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
 from thermocline.maintain.operations.prune_metadata import run_prune_metadata
 from thermocline.maintain.operations.remove_orphans import run_remove_orphans

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from thermocline.parquet.footer.metrics import FileMetrics, plan_metrics
+from thermocline.parquet.footer.file_metrics import FileMetrics, plan_metrics
 
 
 def plan_wrong_metrics(*told: object) -> FileMetrics:

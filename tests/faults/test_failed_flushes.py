@@ -10,7 +10,7 @@ from tests.e2e.truncation import truncate_spanning
 from tests.twin import Spanning
 
 from thermocline.errors import LakeFileNotWritten
-from thermocline.lake.commit import commit
+from thermocline.lake.commit import compare_and_swap as commit
 from thermocline.lake.commit.flush import flush_commit
 
 VERBS: dict[str, Callable[[Spanning], object]] = {

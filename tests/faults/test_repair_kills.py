@@ -11,7 +11,7 @@ from tests.e2e.wrong_bounds import plan_wrong_metrics
 from tests.faults.kills import kill_at
 from tests.twin import Spanning
 
-from thermocline.lake.commit import commit
+from thermocline.lake.commit import compare_and_swap as commit
 from thermocline.maintain.verify_manifests import repair_table_manifests
 from thermocline.ops.verify.verify_table import verify
 

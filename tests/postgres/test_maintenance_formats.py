@@ -19,7 +19,7 @@ from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
 from thermocline.core.policy import formats
 from thermocline.errors.maintenance import PolicyKeyUnknown
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
 from thermocline.maintain import plugins
 from thermocline.maintain.health import collect_health

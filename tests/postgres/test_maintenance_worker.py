@@ -26,7 +26,7 @@ from thermocline.core.policy.operations import ALL_DISABLED
 from thermocline.core.policy.resolve import change_policy, parse_changes
 from thermocline.errors import WaitedTooLong
 from thermocline.errors.maintenance import FolderInUse
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
 from thermocline.maintain.health import collect_health, read_health
 from thermocline.maintain.janitor import remove_leftover_lakes

@@ -27,7 +27,7 @@ from thermocline.core.policy.operations import ALL_DISABLED
 from thermocline.core.policy.resolve import change_policy, parse_changes
 from thermocline.errors import Paused
 from thermocline.errors.maintenance import EngineUnknown, LakeTableNotMaintained, PassRunning
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.engines import engine as engines

@@ -13,7 +13,7 @@ from tests.commands import CommandResult, RunCommand, run_command
 
 from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
 from thermocline.runtime.pg import connect
 

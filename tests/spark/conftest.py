@@ -10,9 +10,9 @@ import pytest
 from tests.fsync_recorder import record_fsyncs
 from tests.spark.lake_database import LakeDatabase
 
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.runtime.pg import connect, read_endpoint
-from thermocline.spark.session import SparkPlan, spark_session
+from thermocline.spark.spark_session import SparkPlan, open_spark_session
 
 MASTER = "local[2,2]"
 """Two cores, and a failed task is tried once more."""
@@ -25,7 +25,7 @@ def lake_database(database: str, tmp_path: Path) -> LakeDatabase:
     warehouse = str(tmp_path / "lake")
     catalog = lake_catalog().spark_properties(endpoint, warehouse)
     plan = SparkPlan(catalog=catalog, warehouse=warehouse, master=MASTER, driver_memory="2g")
-    return LakeDatabase(dsn=database, warehouse=tmp_path / "lake", spark=spark_session(plan))
+    return LakeDatabase(dsn=database, warehouse=tmp_path / "lake", spark=open_spark_session(plan))
 
 
 @pytest.fixture

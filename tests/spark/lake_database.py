@@ -20,11 +20,11 @@ from pyspark.sql import SparkSession
 
 from thermocline.core.columns import HeapColumn, LakeColumn, plan_lake_columns
 from thermocline.core.names import TableName
-from thermocline.lake.commit.commit import LakeHead, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.runtime.pg import connect
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 from thermocline.spark.kernels.copy_partition import CopyTask
-from thermocline.spark.session import lake_identifier
+from thermocline.spark.spark_session import lake_identifier
 
 _COLUMNS = """
     select a.attname, a.attnum::int, t.typname, format_type(a.atttypid, a.atttypmod), a.attnotnull,

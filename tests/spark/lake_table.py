@@ -21,7 +21,7 @@ from thermocline.core.maintenance.files import TableSeen
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
-from thermocline.lake.commit.commit import LakeHead, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.read.table_files import TableFiles
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.context import LakeTarget, PassContext

@@ -18,18 +18,18 @@ from pathlib import Path
 from pyspark import TaskContext
 
 from thermocline.core.names import TableName
-from thermocline.lake.catalogs.select import lake_catalog
-from thermocline.lake.commit.commit import OpStamp, append_range, load_table
+from thermocline.lake.catalogs.current_catalog import lake_catalog
+from thermocline.lake.commit.compare_and_swap import OpStamp, append_range, load_table
 from thermocline.runtime.pg import connect, read_endpoint
 from thermocline.spark.jobs.copy import copy_partition
-from thermocline.spark.session import SparkPlan, spark_session
+from thermocline.spark.spark_session import SparkPlan, open_spark_session
 
 
 def main(dsn: str, warehouse: str, tasks_file: str) -> None:
     with closing(connect(dsn)) as conn:
         endpoint = read_endpoint(conn)
     options = {"spark.executor.extraJavaOptions": f"-Duser.timezone=UTC {os.environ.get('SPARK_SUBMIT_OPTS', '')}"}
-    spark = spark_session(
+    spark = open_spark_session(
         SparkPlan(
             catalog=lake_catalog().spark_properties(endpoint, warehouse),
             warehouse=warehouse,

@@ -15,7 +15,7 @@ from tests.spark.lake_database import LakeDatabase
 from thermocline.catalog.safety import Owner
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
-from thermocline.lake.commit.commit import LakeHead, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.maintain.context import LakeTarget, PassContext
 from thermocline.runtime.locations import without_file_scheme
 from thermocline.runtime.settings import Settings

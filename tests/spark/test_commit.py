@@ -20,7 +20,7 @@ from tests.spark.lake_database import LakeDatabase
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
 from thermocline.core.names import TableName
 from thermocline.errors import CommitInconsistent, CommitUnknown, LakeTableMissing, LostRace, RangeAlreadyInLake
-from thermocline.lake.commit.commit import (
+from thermocline.lake.commit.compare_and_swap import (
     FENCE_PROPERTY,
     KeyRange,
     OpStamp,

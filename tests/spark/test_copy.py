@@ -16,7 +16,7 @@ from tests.spark.lake_database import LakeDatabase
 
 from thermocline.core.names import TableName
 from thermocline.errors import SparkTaskFailed, UnrepresentableValue
-from thermocline.lake.commit.commit import OpStamp, append_range
+from thermocline.lake.commit.compare_and_swap import OpStamp, append_range
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 
 EVENTS = TableName("public", "events")

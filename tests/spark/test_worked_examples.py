@@ -20,7 +20,7 @@ from tests.spark.swept_table import SweptTable, make_lake
 from thermocline.catalog.safety import doom
 from thermocline.core.names import TableName
 from thermocline.errors import LostRace
-from thermocline.lake.commit.commit import load_table
+from thermocline.lake.commit.compare_and_swap import load_table
 from thermocline.lake.commit.remove_snapshots import remove_snapshots
 from thermocline.lake.read.reachable import ManifestIndex
 from thermocline.lake.read.table_metadata import read_lake_table

@@ -11,8 +11,8 @@ from typing import Any
 from tests.spark.lake_database import LakeDatabase
 
 from thermocline.core.names import TableName
-from thermocline.lake.commit.commit import load_table
-from thermocline.spark.session import lake_identifier
+from thermocline.lake.commit.compare_and_swap import load_table
+from thermocline.spark.spark_session import lake_identifier
 
 
 def _archives_read_again(_share: int) -> list[str]:

@@ -16,7 +16,7 @@ from tests.unit.bins import iceberg_schema, lake_field
 from thermocline.core.column_bounds import (
     Value,
 )
-from thermocline.parquet.footer.metrics import (
+from thermocline.parquet.footer.file_metrics import (
     FooterFacts,
     read_footer_facts,
 )

@@ -35,7 +35,7 @@ from thermocline.core.metrics_modes import FULL, NO_METRICS, TRUNCATED, MetricsM
 from thermocline.core.types import PrimitiveType, parse_lake_type
 from thermocline.parquet.copy import merge_plan
 from thermocline.parquet.encode.lake_writer import FileTarget, LakeWriter
-from thermocline.parquet.footer.metrics import (
+from thermocline.parquet.footer.file_metrics import (
     CopiedInput,
     FileMetrics,
     FooterFacts,

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.unit.bins import Bin, iceberg_schema, lake_field, local, read_back
 
-from thermocline.parquet.copy.byte_files import Source
+from thermocline.parquet.byte_files import FileSource
 from thermocline.parquet.footer.footer import read_footer
 from thermocline.parquet.rewrite_task import BinResult, SortField
 from thermocline.parquet.thrift.structs import read_struct
@@ -58,7 +58,7 @@ def page_count(path: str, column: int) -> int:
     def unpaced(_read: int, _written: int) -> None:
         return None
 
-    with Source(path, unpaced) as source:
+    with FileSource(path, unpaced) as source:
         chunk = read_footer(source).groups[0].chunks[column]
         pages: list[Any] = read_struct(source.read_at(*chunk.offset_index))[0][1]
         return len(pages)

@@ -17,7 +17,7 @@ from tests.unit.bins import Bin, lake_field, local, read_back, read_by_duckdb
 from tests.unit.check_parquet import check_parquet
 
 from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
-from thermocline.parquet.copy import byte_files as files
+from thermocline.parquet import byte_files as files
 from thermocline.parquet.copy import merge_plan
 from thermocline.parquet.deletes.row_map import map_deleted_rows
 from thermocline.parquet.footer.chunk_statistics import MinMax, Statistics, merge_statistics

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.bins import Bin, lake_field, local, read_back
 from tests.unit.check_parquet import check_parquet
 
-from thermocline.parquet.copy.byte_files import Source
+from thermocline.parquet.byte_files import FileSource
 from thermocline.parquet.footer import footer as footers
 from thermocline.parquet.footer.footer import Footer, FooterPatterns, read_footer
 from thermocline.parquet.footer.row_group_bytes import RowGroup
@@ -44,11 +44,11 @@ def rows(first: int, count: int, text: str = "row") -> pa.Table:
     return pa.table([list(ids), names, [[i] * (i % 3) for i in ids]], schema=SCHEMA)
 
 
-def _read(paths: list[Path], alike: FooterPatterns | None) -> list[Footer]:
+def _read(paths: list[Path], patterns: FooterPatterns | None) -> list[Footer]:
     found = []
     for path in paths:
-        with Source(f"file://{path}", lambda _read, _written: None) as source:
-            found.append(read_footer(source, alike))
+        with FileSource(f"file://{path}", lambda _read, _written: None) as source:
+            found.append(read_footer(source, patterns))
     return found
 
 
@@ -68,10 +68,10 @@ def test_a_pattern_gives_what_the_walk_gives(
     monkeypatch.setattr(footers, "_LEARN_AFTER", 1)
     tables = [rows(number * 10**k, 10 + number % 3) for k in (1, 3, 7) for number in range(1, 8)]
     paths = _write(tmp_path, tables, how)
-    alike = FooterPatterns(files=1000)
-    assert _read(paths, alike) == _read(paths, None)
-    assert alike.known
-    assert alike.walked < len(paths) / 2, "the pattern fitted too few to be of use"
+    patterns = FooterPatterns(files=1000)
+    assert _read(paths, patterns) == _read(paths, None)
+    assert patterns.groups
+    assert patterns.unmatched < len(paths) / 2, "the pattern fitted too few to be of use"
 
 
 def test_files_of_another_shape_are_walked_through_and_teach_their_own_pattern(
@@ -83,9 +83,9 @@ def test_files_of_another_shape_are_walked_through_and_teach_their_own_pattern(
         (folder := tmp_path / str(at)).mkdir()
         paths += _write(folder, [rows(100 * number, 20) for number in range(1, 5)], how)
     mixed = paths[::2] + paths[1::2]
-    alike = FooterPatterns(files=1000)
-    assert _read(mixed, alike) == _read(mixed, None)
-    assert 1 < len(alike.known) <= footers._MOST_PATTERNS
+    patterns = FooterPatterns(files=1000)
+    assert _read(mixed, patterns) == _read(mixed, None)
+    assert 1 < len(patterns.groups) <= footers._MOST_PATTERNS
 
 
 def test_texts_longer_than_any_pattern_are_still_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

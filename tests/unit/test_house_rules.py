@@ -43,20 +43,17 @@ MODULES_TO_RENAME = {
     "delete_files",
     "execute",
     "health",
-    "metrics",
     "options",
     "requests",
     "resolve",
     "scope",
-    "select",
     "server",
-    "session",
 }
 """One name for different things."""
 
 CLASSES_TO_RENAME = {
-    *{"Aggregate", "Candidate", "ColumnFacts", "LakeField", "LakeFile", "Leaving", "Mode", "Order", "Part", "Place"},
-    *{"Needs", "Prepared", "Query", "Rewritten", "Scope", "Source", "TableSeen", "Watched"},
+    *{"Aggregate", "Candidate", "Leaving", "Mode"},
+    *{"Needs", "Prepared", "Query", "Scope", "TableSeen", "Watched"},
 }
 """One name for different things."""
 

@@ -18,7 +18,7 @@ from tests.unit.bins import Bin, iceberg_schema, lake_field
 from tests.unit.merge_samples import KINDS, make_column
 
 from thermocline.errors.maintenance import OutsideThePlan
-from thermocline.parquet.copy.byte_files import Source
+from thermocline.parquet.byte_files import FileSource
 from thermocline.parquet.footer.file_schema import find_differences, read_elements
 from thermocline.parquet.footer.footer import FooterPatterns, read_footer
 from thermocline.parquet.values.column_checksums import no_rows, sum_columns
@@ -213,7 +213,7 @@ def test_files_of_our_own_writer_are_what_the_table_says(nested: Bin) -> None:
     result = nested.run("reencode")
     lake = read_lake_schema(ICEBERG)
     for output in result.outputs:
-        with Source(output.path, lambda _, __: None) as source:
+        with FileSource(output.path, lambda _, __: None) as source:
             root = read_elements(read_footer(source, FooterPatterns(files=1)).schema)
         assert list(find_differences(lake, root)) == []
     assert pq.read_metadata(result.outputs[0].path.removeprefix("file://")).num_rows == 20

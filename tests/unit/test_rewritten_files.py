@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from thermocline.errors import LakeInputUnreadable
-from thermocline.parquet.copy.byte_files import CHUNK_BYTES, Sink, Source
+from thermocline.parquet.byte_files import CHUNK_BYTES, FileSink, FileSource
 from thermocline.runtime.file_io import flush_recent
 
 
@@ -19,8 +19,10 @@ def test_a_range_is_copied_byte_for_byte_and_its_bytes_are_paced(tmp_path: Path)
     (tmp_path / "from").write_bytes(data)
     registered: list[str] = []
     moved: list[tuple[int, int]] = []
-    sink = Sink(f"file://{tmp_path}/deep/to", registered.append, lambda read, written: moved.append((read, written)))
-    with Source(f"file://{tmp_path}/from", lambda _, __: None) as source:
+    sink = FileSink(
+        f"file://{tmp_path}/deep/to", registered.append, lambda read, written: moved.append((read, written))
+    )
+    with FileSource(f"file://{tmp_path}/from", lambda _, __: None) as source:
         sink.write(b"PAR1")
         sink.copy(source, 100, len(data) - 100)
     sink.close()
@@ -34,8 +36,8 @@ def test_bytes_are_copied_from_another_file_system_too(tmp_path: Path) -> None:
     with tempfile.NamedTemporaryFile(dir="/dev/shm") as far:
         far.write(b"0123456789")
         far.flush()
-        sink = Sink(f"file://{tmp_path}/to", lambda _: None, lambda _, __: None)
-        with Source(f"file://{far.name}", lambda _, __: None) as source:
+        sink = FileSink(f"file://{tmp_path}/to", lambda _: None, lambda _, __: None)
+        with FileSource(f"file://{far.name}", lambda _, __: None) as source:
             sink.copy(source, 2, 5)
         sink.close()
     assert (tmp_path / "to").read_bytes() == b"23456"
@@ -43,8 +45,8 @@ def test_bytes_are_copied_from_another_file_system_too(tmp_path: Path) -> None:
 
 def test_a_file_that_shrank_while_it_was_copied_is_named(tmp_path: Path) -> None:
     (tmp_path / "from").write_bytes(b"0123456789")
-    sink = Sink(f"file://{tmp_path}/to", lambda _: None, lambda _, __: None)
-    with Source(f"file://{tmp_path}/from", lambda _, __: None) as source:
+    sink = FileSink(f"file://{tmp_path}/to", lambda _: None, lambda _, __: None)
+    with FileSource(f"file://{tmp_path}/from", lambda _, __: None) as source:
         os.truncate(tmp_path / "from", 4)
         with pytest.raises(LakeInputUnreadable, match="ends early"):
             sink.copy(source, 2, 8)

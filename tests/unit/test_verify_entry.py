@@ -17,7 +17,7 @@ from tests.unit.parquet_samples import FILES, LONG, Group, array_of, facts_of, i
 from thermocline.core.column_bounds import Value, uuid_ends
 from thermocline.core.manifest_entry import FileEntry
 from thermocline.core.metrics_modes import FULL, TRUNCATED
-from thermocline.parquet.footer.metrics import FileMetrics, FooterFacts, plan_metrics
+from thermocline.parquet.footer.file_metrics import FileMetrics, FooterFacts, plan_metrics
 from thermocline.spark.kernels.verify_entry import EntryCheck, check_entry
 
 MODES = {1: TRUNCATED, 2: TRUNCATED}

@@ -1,1 +1,1 @@
-"""The Iceberg table: read, committed, listed, deleted."""
+"""The Iceberg table: its catalogs, and how it is read, committed, listed and deleted."""

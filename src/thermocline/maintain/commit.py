@@ -18,7 +18,7 @@ from thermocline.catalog.maintenance import lake_ops
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.op import OpKind, kind_named
 from thermocline.errors import CommitFailed, LostRace
-from thermocline.lake.commit.commit import LakeHead, OpStamp, load_table, settle
+from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, load_table, settle
 from thermocline.lake.read.added_files import read_added_files
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.writer_lock import writer_lock

@@ -14,7 +14,7 @@ from thermocline.core.policy.formats import Format
 from thermocline.core.policy.iceberg_format import ICEBERG
 from thermocline.core.policy.policy import Policy
 from thermocline.errors import LakeTableMissing
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.read.health_facts import read_health_facts, read_small_files
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.context import PassContext

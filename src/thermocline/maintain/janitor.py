@@ -19,7 +19,7 @@ from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.errors import ThermoclineError
 from thermocline.errors.maintenance import FolderInUse, LakeTableNotMaintained
 from thermocline.lake.catalogs.base import CatalogTable
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.files.delete_files import delete_file
 from thermocline.lake.files.delete_trees import folder_forms, forms_meet
 from thermocline.lake.files.deletion_check import NeededFiles

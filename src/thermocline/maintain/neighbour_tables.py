@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from thermocline.errors import LakeFileUnreadable
 from thermocline.errors.maintenance import FolderShared
 from thermocline.lake.catalogs.base import CatalogTable
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.files.delete_trees import may_be_below
 from thermocline.lake.files.folders import TableFolders, folders_or_guess, is_same_folder, read_folders
 from thermocline.lake.files.other_writers import metadata_folders

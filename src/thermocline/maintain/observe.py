@@ -17,7 +17,7 @@ from thermocline.core.plan.schema_change import iceberg_default
 from thermocline.core.policy.policy import Policy
 from thermocline.errors import LakeLayoutUnsupported
 from thermocline.errors.maintenance import FormatVersionUnsupported, SortOrderUnreadable
-from thermocline.lake.commit.commit import LakeHead
+from thermocline.lake.commit.compare_and_swap import LakeHead
 from thermocline.lake.read.table_files import TableFiles
 from thermocline.lake.read.table_metadata import FORMAT_VERSIONS, missing_property, read_lake_table
 from thermocline.maintain.context import PassContext

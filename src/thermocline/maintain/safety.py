@@ -14,7 +14,7 @@ from thermocline.catalog.safety import Owner, read_protected_snapshots, read_sta
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.expiry import RefFact, SnapshotFact, horizon
 from thermocline.errors.maintenance import GcForbidden
-from thermocline.lake.commit.commit import LakeHead, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.commit.create_table import OWNER_PROPERTY
 from thermocline.lake.files.deletion_check import NeededFiles
 from thermocline.lake.files.folders import PATH_PROPERTIES

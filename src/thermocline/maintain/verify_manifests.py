@@ -25,7 +25,7 @@ from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
 from thermocline.core.verification import ManifestReport
 from thermocline.errors import LostRace, Paused
-from thermocline.lake.commit.commit import LakeHead, OpStamp, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, load_table
 from thermocline.lake.commit.repair_manifests import repair_manifests
 from thermocline.lake.read.manifest_entries import read_file_entries
 from thermocline.lake.read.metadata_file import read_metadata_file

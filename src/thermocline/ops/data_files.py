@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from thermocline.core.names import TableName
 from thermocline.errors import LakeLayoutUnsupported
-from thermocline.lake.commit.commit import LakeHead
+from thermocline.lake.commit.compare_and_swap import LakeHead
 from thermocline.lake.read.table_metadata import LakeFile, read_lake_table
 from thermocline.spark.kernels.fold_range import CandidateFile
 

@@ -34,7 +34,7 @@ from thermocline.core.plan.fold import (
     render_fold_plan,
 )
 from thermocline.errors import ChecksumMismatch, SchemaNotFollowed, UnrepresentableValue
-from thermocline.lake.commit.commit import LakeHead, OpStamp, apply_row_delta, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, apply_row_delta, load_table
 from thermocline.ops.data_files import read_files
 from thermocline.ops.move_report import MoveReport
 from thermocline.ops.resolve import adopt_head, resolve_unfinished

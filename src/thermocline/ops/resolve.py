@@ -22,7 +22,7 @@ from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.op import ADOPT, kind_named
 from thermocline.errors import ForeignLakeCommit, PartitionGone, TruncationUndone
-from thermocline.lake.commit.commit import LakeHead, load_table, settle
+from thermocline.lake.commit.compare_and_swap import LakeHead, load_table, settle
 from thermocline.lake.commit.undo_commit import undo_commit
 from thermocline.lake.read.added_files import read_added_files
 from thermocline.lake.read.table_metadata import has_missing

@@ -22,7 +22,7 @@ from thermocline.core.op import RETAIN
 from thermocline.core.plan.file_bounds import FileBounds
 from thermocline.core.plan.jumps import render_retention_jump
 from thermocline.core.plan.retention import RetentionPlan, plan_retention
-from thermocline.lake.commit.commit import LakeHead, OpStamp, apply_row_delta, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, apply_row_delta, load_table
 from thermocline.ops.data_files import read_files
 from thermocline.ops.resolve import adopt_head
 from thermocline.ops.runner import WrittenOp, plan_table_op, run_op

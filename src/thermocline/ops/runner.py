@@ -30,7 +30,7 @@ from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.observation import CutLine
 from thermocline.core.op import OpKind, kind_named
 from thermocline.errors import CommitFailed, LostRace, ThermoclineError
-from thermocline.lake.commit.commit import LakeHead, OpStamp
+from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp
 from thermocline.ops.spanning_table import objects_of
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection

@@ -23,7 +23,7 @@ from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.op import TRUNCATE
 from thermocline.errors import NotTruncated
-from thermocline.lake.commit.commit import LakeHead, OpStamp, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, load_table
 from thermocline.lake.commit.truncate import remove_every_row
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
 from thermocline.ops.runner import WrittenOp, plan_table_op, run_op

@@ -1,4 +1,4 @@
-"""Sentences for lake files that cannot be read as Parquet."""
+"""Errors of files that cannot be read as Parquet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _OTHER_FORMATS = {b"ORC": "ORC", b"Obj\x01": "Avro", b"PFA1": "Puffin"}
 
 
 def not_parquet(path: str, first_bytes: bytes) -> LakeInputUnreadable:
-    """The sentence for a file that lacks Parquet's marks, naming what it looks like."""
+    """The error of a file without Parquet's magic number; it names the format that the file seems to have."""
     for mark, name in _OTHER_FORMATS.items():
         if first_bytes.startswith(mark):
             return LakeInputUnreadable(f"Lake file {path} is {name}, not Parquet.")

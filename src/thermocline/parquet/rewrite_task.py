@@ -1,4 +1,4 @@
-"""What one Spark task of compaction is given, and what it gives back. Plain data, so that it travels."""
+"""The input and the result of one Spark task of compaction. Plain data, so that it can be pickled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Kernel = Literal["splice", "merge", "reencode", "sort", "zorder", "hilbert"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteSource:
-    """A delete file that may hide rows of the bin's inputs. A deletion vector is a Puffin blob at `offset`, `length`,
+    """A delete file that may delete rows of the bin's inputs. A deletion vector is a Puffin blob at `offset`, `length`,
     for one file."""
 
     path: str

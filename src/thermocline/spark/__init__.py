@@ -1,2 +1,1 @@
-"""Spark: the session, the exact commit of the lake, the kernels that move bytes inside tasks, and the jobs that run
-them."""
+"""Spark: the session, the kernels that run inside tasks, and the jobs that run them."""

@@ -1,12 +1,12 @@
-"""Spark's Python daemon with the kernels loaded beforehand.
+"""Spark's Python daemon, with the kernels imported beforehand.
 
-Spark forks a Python worker for each core and lets it go after an idle minute. Loading Arrow, numpy, ADBC and the
-kernels costs a fresh worker most of two core-seconds; forked from this daemon it has them from the start. What is
-loaded here never becomes garbage, and is kept out of the collection that a worker makes after each task.
+Spark forks a Python worker for each core and ends it after an idle minute. Importing Arrow, numpy, ADBC and the kernels
+takes a new worker almost two core-seconds; a worker forked from this daemon has them from the start. Objects loaded
+here are never garbage, so they are excluded from the collection that a worker runs after each task.
 
-Before every task a worker also forgets what it knows of the places on `sys.path`, and for an archive that means reading
-its directory again: Spark's own jar, `pyspark.zip` and each package in it, a tenth of a core-second per task. They
-never change while Spark runs, so they are not read again.
+Before every task a worker also invalidates its import caches, and for an archive that means reading its directory
+again: Spark's own jar, `pyspark.zip` and each package in it, a tenth of a core-second per task. They do not change
+while Spark runs, so they are not read again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import thermocline.spark.kernels.fold_range  # noqa: F401
 
 
 def keep_archives() -> None:
-    """Let a worker keep what it knows of archives."""
+    """Let a worker keep its import caches of archives."""
     zipimporter.invalidate_caches = lambda _self: None  # type: ignore[assignment, method-assign]
 
 

@@ -22,7 +22,7 @@ from thermocline.core.names import TableName
 from thermocline.errors import GatewayBusy, LakeTableNotServed, PostgresUnreachable
 from thermocline.gateway.lake_arm.row_sources import Cancelled
 from thermocline.gateway.sql.column_mapping import ColumnsByName, DeclaredColumn, MappedTable, map_column
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.runtime.pg import SESSION_SETTINGS, load_queries
 

@@ -1,1 +1,1 @@
-"""Commits of an Iceberg table, each on exactly the head that was read."""
+"""Commits of an Iceberg table, each on exactly the metadata that was read."""

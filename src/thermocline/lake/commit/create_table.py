@@ -1,8 +1,7 @@
-"""Making a lake table: its first metadata file. The caller writes the catalog row that makes it real, in its own
-transaction.
+"""Create a lake table: write its first metadata file. The caller adds it to the catalog in its own transaction.
 
-So a registration that fails leaves no table behind, only (at worst) one unreferenced metadata file, which the caller
-takes away.
+So a registration that fails leaves no table behind, and at worst one unreferenced metadata file, which the caller
+removes.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class CreatedLake:
 
 
 def plan_location(warehouse: str, name: TableName, table_uuid: uuid.UUID) -> str:
-    """Where the files of a table will be; nobody else's are there."""
+    """The location of a new table; no other table has files there."""
     return f"{location_of(warehouse)}/{quote(name.schema, safe='')}/{quote(name.table, safe='')}-{table_uuid.hex[:8]}"
 
 
@@ -69,7 +68,7 @@ def create_lake_table(
     *,
     table_uuid: uuid.UUID,
 ) -> CreatedLake:
-    """Write the first metadata file of an empty table (format v2) under a location nobody else uses."""
+    """Write the first metadata file of an empty table (format version 2) at a location of its own."""
     schema = Schema(*(_field(column) for column in columns), identifier_field_ids=identifier_fields(columns))
     location = plan_location(warehouse, name, table_uuid)
     metadata = new_table_metadata(

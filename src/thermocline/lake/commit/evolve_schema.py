@@ -1,8 +1,7 @@
-"""The lake's schema brought to the table's columns: a new metadata file beside the old one. The caller swaps the
-catalog's pointer.
+"""Evolve the lake's schema to the table's columns: write a new metadata file. The caller swaps the catalog's pointer.
 
-The file is the old one with a schema added, word for word otherwise: whatever other programs keep in there stays.
-Nobody sees it until the catalog row points at it; `remove_evolved` takes it away when that does not happen.
+The file is the old metadata with a schema added and everything else unchanged, so that whatever other programs store in
+it stays. It has no effect until the catalog points at it; `remove_evolved` removes it when that does not happen.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def write_evolved(
     *,
     now_ms: int,
 ) -> str:
-    """Write the successor of a metadata file with these columns as its schema; its location."""
+    """Write the successor of a metadata file with these columns as its schema; returns its location."""
     schema_id = max(schema["schema-id"] for schema in metadata["schemas"]) + 1
     schema = {
         "type": "struct",
@@ -70,7 +69,7 @@ def write_evolved(
 
 
 def write_metadata(metadata: Mapping[str, Any], folder: str, version: int) -> str:
-    """Write a metadata file under a new name with this version; its location. No catalog points at it yet."""
+    """Write a metadata file under a new name with this version; returns its location. No catalog points at it yet."""
     successor = f"{folder}/{version:05d}-{uuid.uuid4()}.metadata.json"
     try:
         _write(successor, json.dumps(metadata).encode())
@@ -80,7 +79,7 @@ def write_metadata(metadata: Mapping[str, Any], folder: str, version: int) -> st
 
 
 def remove_evolved(location: str, head_location: str) -> None:
-    """Take away a metadata file that no catalog points at; one that the table's head or its log names stays."""
+    """Remove a metadata file that no catalog points at; one that the current metadata or its log names stays."""
     metadata = read_metadata_file(head_location)
     needed = NeededFiles(metadata["location"], None)
     needed.need_paths([head_location, *(entry["metadata-file"] for entry in metadata.get("metadata-log", ()))])
@@ -89,7 +88,7 @@ def remove_evolved(location: str, head_location: str) -> None:
 
 
 def _without_clashes(spec: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    """The spec with its fields named apart from the columns, as Iceberg asks of all but identities."""
+    """The spec with its fields renamed where a column has the name, as Iceberg requires of all but identity fields."""
     fields = []
     for field in spec["fields"]:
         label = field["name"]

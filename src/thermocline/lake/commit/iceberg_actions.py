@@ -1,5 +1,4 @@
-"""Iceberg's own maintenance, as its procedures run it: the actions behind `CALL system.rewrite_data_files` and its
-sisters."""
+"""Iceberg's own maintenance actions, which the procedures `CALL system.rewrite_data_files` and others run."""
 
 from __future__ import annotations
 
@@ -7,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from thermocline.lake.commit.commit import LakeHead
+from thermocline.lake.commit.compare_and_swap import LakeHead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionResult:
-    """What an action replaced by what."""
+    """What an action replaced: files before and after."""
 
     before: int
     after: int

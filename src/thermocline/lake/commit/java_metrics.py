@@ -1,4 +1,4 @@
-"""Metrics of lake files handed to Iceberg and back in a call each: as the JSON that Iceberg has for files."""
+"""Pass metrics of lake files to Iceberg and back in one call each, in Iceberg's JSON form of content files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thermocline.lake.commit.java_values import java_class
-from thermocline.parquet.footer.metrics import FileMetrics
+from thermocline.parquet.footer.file_metrics import FileMetrics
 
 _COUNTS = {
     "column_sizes": "column-sizes",
@@ -19,8 +19,7 @@ _BOUNDS = {"lower": "lower-bounds", "upper": "upper-bounds"}
 
 
 def java_metrics(jvm: Any, metrics: FileMetrics) -> Any:
-    """Iceberg's Metrics. The maps are read by Iceberg's own parser of files: one by one, each of their values would be
-    a call."""
+    """Iceberg's Metrics object. The maps are parsed by Iceberg: passed one by one, each value would be a py4j call."""
     document: dict[str, Any] = {
         "spec-id": 0,
         "content": "data",
@@ -50,7 +49,7 @@ def java_metrics(jvm: Any, metrics: FileMetrics) -> Any:
 
 
 def read_bounds(jvm: Any, file: Any, spec: Any) -> tuple[dict[int, bytes], dict[int, bytes]]:
-    """The lower and the upper bounds of a file that Iceberg holds, by field id."""
+    """The lower and the upper bounds of an Iceberg content file, by field id."""
     document = json.loads(java_class(jvm, "org.apache.iceberg.ContentFileParser").toJson(file, spec))
     lower, upper = (document.get(key) or {"keys": [], "values": []} for key in _BOUNDS.values())
     return _bytes(lower), _bytes(upper)

@@ -1,5 +1,4 @@
-"""Letting go of snapshots: a change of the table's metadata alone, on exactly the head that was looked at, and no file
-is touched."""
+"""Remove snapshots: a change of metadata alone, on exactly the head that was read. No file is deleted."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from thermocline.errors import CommitFailed
-from thermocline.lake.commit.commit import (
+from thermocline.lake.commit.compare_and_swap import (
     LakeHead,
     clean_up_lost_race,
     flush_snapshot,
@@ -20,8 +19,7 @@ from thermocline.lake.commit.java_values import set_of_longs
 
 
 def remove_snapshots(head: LakeHead, snapshots: Sequence[int], refs: Sequence[str]) -> None:
-    """Take snapshots and refs out of the table, with the statistics of those snapshots. Their files are the caller's to
-    delete."""
+    """Remove snapshots, their statistics, and refs from the table. The caller deletes their files."""
     jvm: Any = head.spark._jvm
     builder = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base)
     for ref in refs:

@@ -1,8 +1,8 @@
-"""Manifest entries put right: manifests written again with the same files, and swapped for the old ones on exactly the
-head looked at.
+"""Correct manifest entries: write manifests again with the same files, and replace the old ones on exactly the head
+that was read.
 
-Each file stays as old as it was: the commit that added it and its sequence numbers go along, and so do the ids of its
-rows. No row and no file changes, only what is said of files.
+Each file keeps its age: the snapshot that added it, its sequence numbers and the ids of its rows. No row and no file
+changes, only the metadata about files.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thermocline.errors import LostRace
-from thermocline.lake.commit.commit import LakeHead, OpStamp, commit_snapshot, find_op
+from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, commit_snapshot, find_op
 from thermocline.lake.commit.java_metrics import java_metrics
 from thermocline.lake.commit.java_values import java_class, list_of_longs
 from thermocline.lake.commit.rewrite_files import carried_summary
@@ -22,10 +22,10 @@ from thermocline.spark.kernels.verify_entry import CorrectEntry
 def repair_manifests(
     head: LakeHead, right: Mapping[str, Sequence[CorrectEntry]], added_by: Mapping[str, int], stamp: OpStamp
 ) -> int:
-    """Write these manifests again with entries put right; the new snapshot. `added_by` is the snapshot that added each
-    file.
+    """Write these manifests again with corrected entries; returns the new snapshot. `added_by` is the snapshot that
+    added each file.
 
-    Manifests that are no longer the head's raise `LostRace`: what to repair has to be looked for again.
+    Raises `LostRace` for manifests that are no longer part of the head: the caller looks for wrong entries again.
     """
     if (done := find_op(head, stamp.op_id)) is not None:
         return done
@@ -47,8 +47,7 @@ def _manifests(head: LakeHead, paths: Any) -> dict[str, Any]:
 
 
 def _write(head: LakeHead, manifest: Any, right: Mapping[str, CorrectEntry], added_by: Mapping[str, int]) -> Any:
-    """A manifest beside the table's others, as Iceberg itself names and leaves them: one that no snapshot names is an
-    orphan."""
+    """Write a manifest next to the table's others, named as Iceberg does; one that no snapshot names is an orphan."""
     jvm: Any = head.spark._jvm
     files, io, specs = java_class(jvm, "org.apache.iceberg.ManifestFiles"), head.table.io(), head.table.specs()
     spec = specs.get(manifest.partitionSpecId())

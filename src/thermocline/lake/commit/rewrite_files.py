@@ -1,9 +1,8 @@
-"""Replacing files of a lake table by others with the same rows: Iceberg's rewrite, put on exactly the head that was
-looked at.
+"""Replace files of a lake table by others with the same rows: Iceberg's rewrite, committed on exactly the head that was
+read.
 
-The files that leave are handed to Iceberg as its own manifests describe them, never by path: taking a file away by its
-text would delete the file itself. They are picked out inside the JVM, because a call per file through py4j would cost
-more than the commit.
+The removed files are passed to Iceberg as the entries of its own manifests, never by path: Iceberg deletes a file that
+is removed by path. They are selected inside the JVM, because one py4j call per file would cost more than the commit.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Any
 from thermocline.core.maintenance.files import DataSeen, DeleteSeen
 from thermocline.core.metrics_modes import MetricsMode, current_schema, plan_metrics_modes
 from thermocline.errors import CommitInconsistent
-from thermocline.lake.commit.commit import LakeHead, OpStamp, check_rows, commit_snapshot, find_op
+from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, check_rows, commit_snapshot, find_op
 from thermocline.lake.commit.java_metrics import java_metrics, read_bounds
 from thermocline.lake.commit.java_values import (
     filter_in_jvm,
@@ -28,7 +27,7 @@ from thermocline.lake.commit.java_values import (
     list_of_longs,
     string_getter,
 )
-from thermocline.parquet.footer.metrics import (
+from thermocline.parquet.footer.file_metrics import (
     CopiedInput,
     FooterFacts,
     KnownEnds,
@@ -44,7 +43,7 @@ _FOOTERS_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewData:
-    """A data file to add, in the spec and partition of a file that is in the table now."""
+    """A data file to add, in the spec and partition of a file that is in the table."""
 
     path: str
     size_bytes: int
@@ -62,7 +61,7 @@ class NewData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDelete:
-    """A file of position deletes to add; `referenced_file` when it names one data file only. With a `length` it is a
+    """A position delete file to add; `referenced_file` when it names only one data file. With a `length` it is a
     deletion vector."""
 
     path: str
@@ -76,7 +75,7 @@ class NewDelete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CarriedDelete:
-    """A delete file copied to another path, which takes the place of the original and keeps its age."""
+    """A copy of a delete file at another path, which replaces the original and keeps its sequence number."""
 
     path: str
     original: DeleteSeen
@@ -84,8 +83,8 @@ class CarriedDelete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntries:
-    """The table's own entries of data files, as a Java list, picked while there was time. Manifests never change, so
-    neither do they."""
+    """The table's own entries of data files, as a Java list, read ahead of the commit. Manifests are immutable, so
+    entries stay valid."""
 
     files: frozenset[tuple[str, str]]
     """Manifest and path of each."""
@@ -94,7 +93,7 @@ class ManifestEntries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFileFooter:
-    """What a new file's footer says of the columns of a schema, read while there was time."""
+    """The footer of a new file by the columns of a schema, read ahead of the commit."""
 
     schema_id: int
     facts: FooterFacts = field(repr=False, compare=False)
@@ -102,8 +101,8 @@ class NewFileFooter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewrite:
-    """What leaves and what comes, in one commit. New data files count as old as `sequence_number`, so later equality
-    deletes reach them."""
+    """The files that one commit removes and adds. New data files get `sequence_number`, so that later equality deletes
+    apply to them."""
 
     removed: Sequence[DataSeen] = ()
     added: Sequence[NewData] = ()
@@ -122,7 +121,7 @@ class Rewrite:
 
 
 def rewrite_files(head: LakeHead, rewrite: Rewrite, stamp: OpStamp) -> int:
-    """Replace files on exactly this head; the new snapshot's id."""
+    """Replace files on exactly this head; returns the new snapshot's id."""
     if (done := find_op(head, stamp.op_id)) is not None:
         return done
     jvm: Any = head.spark._jvm
@@ -167,7 +166,7 @@ _ITS_OWN = re.compile(
 
 
 def carried_summary(head: LakeHead) -> dict[str, str]:
-    """What writers noted for themselves in the head's summary, as how far a stream was read; a rewrite says it too."""
+    """Properties that other writers stored in the head's summary, such as stream offsets; a rewrite repeats them."""
     summaries = [
         found.get("summary", {})
         for found in head.metadata.get("snapshots", ())
@@ -177,7 +176,7 @@ def carried_summary(head: LakeHead) -> dict[str, str]:
 
 
 def read_data_entries(head: LakeHead, files: Sequence[DataSeen]) -> ManifestEntries:
-    """Entries that a rewrite will need, picked now."""
+    """Read the entries that a rewrite will need."""
     return ManifestEntries(
         files=frozenset((file.manifest, file.path) for file in files), entries=_pick(head, files, deletes=False)
     )
@@ -226,7 +225,7 @@ def _location_function(head: LakeHead) -> Any:
 
 
 def _among(head: LakeHead, files: Any, paths: set[str]) -> Any:
-    """The files of these paths as a Java set, chosen in the JVM."""
+    """The files with these paths as a Java set, selected in the JVM."""
     chosen = filter_in_jvm(head.spark._jvm, files, is_in_set(head.spark._jvm, paths, _location_function(head)))
     if chosen.size() != len(paths):
         raise CommitInconsistent(f"{len(paths) - chosen.size()} files to be replaced are not in the lake table.")
@@ -234,7 +233,7 @@ def _among(head: LakeHead, files: Any, paths: set[str]) -> Any:
 
 
 def _by_location(head: LakeHead, files: Any) -> Any:
-    """A Java map from location to file; asked for single files, and never walked through from here."""
+    """A Java map from location to file, for look-ups of single files."""
     return index_by(head.spark._jvm, files, _location_function(head))
 
 
@@ -252,7 +251,7 @@ def _among_deletes(head: LakeHead, files: Any, wanted: Sequence[DeleteSeen]) -> 
 
 
 def _partition_of(data: Any, deletes: Any, like: DataSeen | DeleteSeen) -> Any:
-    """The partition of a file as Iceberg holds it."""
+    """The partition of a file as an Iceberg object."""
     if isinstance(like, DataSeen):
         return data.get(like.path).partition()
     return next(file.partition() for file in deletes if str(file.location()) == like.path)
@@ -278,7 +277,7 @@ def _measured_or_measure(head: LakeHead, file: NewData, begun: Mapping[str, Futu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Adding:
-    """What every new data file of a commit is made with; `found` are the table's own entries by location."""
+    """What every new data file of a commit needs; `found` are the table's own entries by location."""
 
     head: LakeHead
     modes: Mapping[int, MetricsMode]
@@ -309,8 +308,8 @@ class _Adding:
         return builder.build()
 
     def _copied_ends(self, file: NewData, facts: FooterFacts) -> dict[int, KnownEnds]:
-        """What a copy's inputs know of columns that the copied statistics do not vouch for. Few files have any, so it
-        may take time."""
+        """Bounds that the inputs of a copy know for columns whose copied statistics are incomplete. Few files have any,
+        so it may take time."""
         if not file.copied or not (field_ids := fields_without_bounds(facts)):
             return {}
         inputs, schema = [], current_schema(self.head.metadata)

@@ -1,8 +1,7 @@
-"""Rewriting manifests by Iceberg's own Spark action, clustered by partition; delete manifests and data files are not
-touched.
+"""Rewrite manifests by Iceberg's Spark action, clustered by partition. Delete manifests and data files are not changed.
 
-The action commits by itself and rebases when it lost a race, which is harmless here: it changes no row and no file's
-sequence number.
+The action commits by itself and rebases after a lost race, which is harmless here: it changes no row and no sequence
+number.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from thermocline.errors import LostRace
-from thermocline.lake.commit.commit import LakeHead, OpStamp, find_op, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, find_op, load_table
 from thermocline.lake.commit.java_values import is_in_set, string_getter
 from thermocline.lake.commit.rewrite_files import carried_summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenManifests:
-    """The last snapshot made, and how many manifests became how many."""
+    """The last snapshot, and the numbers of manifests before and after."""
 
     snapshot_id: int
     before: int
@@ -29,7 +28,7 @@ class RewrittenManifests:
 def rewrite_manifests(
     head: LakeHead, spec_id: int, paths: Sequence[str], stamp: OpStamp, target_bytes: int
 ) -> RewrittenManifests:
-    """Write these data manifests of one spec again, few, of about this size, and clustered by partition."""
+    """Rewrite these data manifests of one spec into few manifests of about this size, clustered by partition."""
     jvm: Any = head.spark._jvm
     path = string_getter(jvm, head.table.getClass().getClassLoader(), "org.apache.iceberg.ManifestFile", "path")
     action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(head.spark._jsparkSession).rewriteManifests(
@@ -51,8 +50,7 @@ def rewrite_manifests(
 
 
 def _set_target(action: Any, target_bytes: int) -> None:
-    """The action goes by the table's property and takes no other size; setting the property would be a commit of its
-    own."""
+    """The action takes the size from a table property; setting the property would be another commit."""
     target = action.getClass().getDeclaredField("targetManifestSizeBytes")
     target.setAccessible(True)
     target.setLong(action, target_bytes)

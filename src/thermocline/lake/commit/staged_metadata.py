@@ -21,9 +21,10 @@ _SUFFIX = ".metadata.json"
 
 
 def remove_staged_metadata(base_location: str, named: Collection[str], text: str) -> int:
-    """Delete the file that holds exactly this metadata and was made to follow `base_location`; how many there were.
+    """Delete the file that holds exactly this metadata and was written to follow `base_location`; returns the number of
+    files.
 
-    Where the store does not let us, the file stays for the sweep: the race is lost either way.
+    Where the store refuses, the file stays for the orphan sweep; the race is lost either way.
     """
     try:
         return _remove(base_location, named, text)

@@ -1,15 +1,15 @@
-"""A lake table emptied in one commit."""
+"""Remove every row of a lake table in one commit."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from thermocline.lake.commit.commit import LakeHead, OpStamp, commit_snapshot, find_op
+from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, commit_snapshot, find_op
 
 
 def remove_every_row(head: LakeHead, stamp: OpStamp) -> int:
-    """Take every data file away in one commit on exactly this head; the new snapshot's id. Deletes that hid rows of
-    them go as well."""
+    """Remove every data file, and the deletes that apply to them, in one commit on exactly this head; returns the new
+    snapshot's id."""
     if (done := find_op(head, stamp.op_id)) is not None:
         return done
     jvm: Any = head.spark._jvm

@@ -1,5 +1,5 @@
-"""Taking back a commit that must not be published: the lake is what it was before, and the commit's snapshot is gone
-from its metadata."""
+"""Undo a commit that must not be published: the table returns to its state before, and the commit's snapshot leaves the
+metadata."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from thermocline.errors import CommitFailed, ForeignLakeCommit
-from thermocline.lake.commit.commit import (
+from thermocline.lake.commit.compare_and_swap import (
     LakeHead,
     clean_up_lost_race,
     flush_snapshot,
@@ -19,8 +19,8 @@ from thermocline.lake.commit.java_values import set_of_longs
 
 
 def undo_commit(head: LakeHead, snapshot: int, base: int | None) -> None:
-    """Set the table back to `base`, on exactly this head; its newest snapshot must be the one to take back. The files
-    are the janitor's."""
+    """Set the table back to `base`, on exactly this head; the snapshot to undo must be its newest. The janitor removes
+    the files."""
     named = [
         name for name, ref in head.metadata.get("refs", {}).items() if ref["snapshot-id"] == snapshot and name != "main"
     ]

@@ -1,4 +1,4 @@
-"""Deleting files of the lake, and moving them aside: each takes the proof that nobody needs the file."""
+"""Delete files of the lake, or move them to quarantine: each function requires the proof that no one needs the file."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionResult:
-    """What went, and what would not go."""
+    """The files that were deleted, and those that could not be."""
 
     files: tuple[Deletable, ...]
     failed: tuple[tuple[Deletable, str], ...]
 
 
 def delete_file(file: Deletable) -> None:
-    """Delete one file; one that is gone already is no error."""
+    """Delete one file; a missing file is not an error."""
     _remove(file.path)
 
 
 def delete_files(files: Iterable[Deletable]) -> Iterator[DeletionResult]:
-    """Delete file by file, a batch at a time; a failure is reported and does not stop the others."""
+    """Delete files in batches; a failure is reported and does not stop the others."""
     left = iter(files)
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="delete") as pool:
         while batch := list(islice(left, _BATCH)):
@@ -58,7 +58,7 @@ def _try_delete(file: Deletable) -> str | None:
 
 
 def with_sizes(files: Sequence[Deletable]) -> tuple[Deletable, ...]:
-    """The files with their sizes; those that the metadata does not tell (manifest lists) are asked of the store."""
+    """The files with their sizes; sizes that the metadata lacks (manifest lists) are read from the store."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="size") as pool:
         unknown = [file.path for file in files if not file.size_bytes]
         found = dict(zip(unknown, pool.map(_try_size, unknown), strict=True))
@@ -74,16 +74,16 @@ def _try_size(path: str) -> int:
 
 
 def move_aside(file: Deletable, kept_at: str) -> None:
-    """Move a file below a quarantine folder. Killed anywhere, it is in one of the two places whole, or in both; again
-    finishes it."""
+    """Move a file to a quarantine folder. After a crash the file is complete in one of the two locations, or in both; a
+    repeated call completes the move."""
     _check_is_quarantine(kept_at)
     _move(file.path, kept_at)
 
 
 def move_back(kept_at: str, path: str) -> bool:
-    """Move a file out of quarantine to where it was, over nothing; whether it is there now.
+    """Move a file out of quarantine to its original path, without overwriting; whether it is there now.
 
-    False where another file has the name by now: both stay. Raises FileNotFoundError when it is in neither place.
+    False where another file has the path: both stay. Raises FileNotFoundError when it is in neither location.
     """
     _check_is_quarantine(kept_at)
     if not is_there(kept_at):
@@ -135,7 +135,7 @@ def _move_on_disk(here: Path, there: Path) -> None:
 
 
 def drop_copy(kept_at: str, path: str) -> bool:
-    """Delete the copy in quarantine of a file that is in its place too; whether it was one."""
+    """Delete the quarantined copy of a file that is also at its original path; whether there was one."""
     _check_is_quarantine(kept_at)
     if not has_same_bytes(kept_at, path):
         return False
@@ -149,7 +149,7 @@ def is_there(location: str) -> bool:
 
 
 def has_same_bytes(one: str, other: str) -> bool:
-    """Whether both files are there and hold the same bytes."""
+    """Whether both files exist and have the same content."""
     here, there = local_path(one), local_path(other)
     if here is not None and there is not None:
         return here.exists() and there.exists() and filecmp.cmp(here, there, shallow=False)

@@ -1,4 +1,4 @@
-"""Deleting the whole folder of a lake table that no catalog knows any more."""
+"""Delete the whole folder of a lake table that no catalog contains any more."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DeletableTree:
 
 
 def folder_forms(location: str) -> frozenset[str]:
-    """A folder in every form in which it is compared: loosely, and where it truly is."""
+    """A folder in every form in which folders are compared: normalised, and with links resolved."""
     text = canonical_path(location).rstrip("/")
     real = {os.path.realpath(text)} if text.startswith("/") else set()
     return frozenset({loose_folder(location), *(loose_folder(path) for path in real)})

@@ -36,7 +36,7 @@ Source = Callable[[], Iterable[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletable:
-    """A file that the comparison found nobody to need. Deleting takes nothing else."""
+    """A file that no one needs, by the comparison. Deletion accepts nothing else."""
 
     path: str
     size_bytes: int
@@ -52,8 +52,8 @@ class Deletable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVerdict:
-    """The files that may go, and how many stay because they lie outside the table's folders or have a name that is not
-    safe to delete."""
+    """The files that may be deleted, and how many stay because they are outside the table's folders or have a name that
+    is unsafe to delete."""
 
     deletable: tuple[Deletable, ...] = ()
     outside: int = 0
@@ -70,12 +70,8 @@ class _Found:
 
 
 class NeededFiles:
-    """Paths that somebody needs. `roots` are the folders that files may be deleted from; none: wherever the candidate
-    lies.
-
-    With `refuses_other_spellings` a candidate that is needed, and certainly so, under another spelling stops the
-    operation too.
-    """
+    """Paths that are needed. `roots` are the folders from which files may be deleted; None: any folder. With
+    `refuses_other_spellings` a candidate that is certainly needed under another spelling stops the operation too."""
 
     def __init__(self, table: str, roots: Sequence[str] | None, *, refuses_other_spellings: bool = False) -> None:
         self._table = table
@@ -90,8 +86,7 @@ class NeededFiles:
         )
 
     def need(self, source: Source) -> None:
-        """Nothing that the source names may go. The source is asked once more where a refusal has to tell its
-        spelling."""
+        """Protect every path of the source. The source is read again when a refusal has to name its spelling."""
         self._sources.append(source)
         for path in source():
             text = canonical_path(path)
@@ -108,8 +103,7 @@ class NeededFiles:
         self.need(lambda: paths)
 
     def judge(self, files: Sequence[ListedFile]) -> DeletionVerdict:
-        """Which of the files may go; refuses all of them when one of them may be a needed file under another
-        spelling."""
+        """Which of the files may be deleted; refuses all when one may be a needed file under another spelling."""
         deletable, outside = list[Deletable](), 0
         texts = [canonical_path(file.path) for file in files]
         exactly = self.names([file.path for file in files])
@@ -137,7 +131,7 @@ class NeededFiles:
         return DeletionVerdict(deletable=tuple(deletable), outside=outside, needed=tuple(needed))
 
     def names(self, paths: Sequence[str]) -> list[bool]:
-        """For each path whether somebody needs it under this very spelling."""
+        """For each path whether it is needed under exactly this spelling."""
         return [bool(found) for found in self._exact.which([self._exact_form(path) for path in paths])]
 
     def may_be_needed(self, path: str) -> bool:
@@ -157,8 +151,8 @@ class NeededFiles:
         return found is not None and found.identity == wanted.identity
 
     def _find(self, text: str) -> _Found | None:
-        """The file that a path on this machine leads to, through links; as others read it when nothing stands under the
-        literal name."""
+        """The file that a local path leads to, through links; with the decoded name when nothing exists under the
+        literal one."""
         for path in _readings(text):
             try:
                 seen = os.stat(path)
@@ -171,7 +165,7 @@ class NeededFiles:
         return None
 
     def _is_within(self, text: str, found: _Found | None, *, even_gone: bool = False) -> bool:
-        """Whether a file lies in the table's folders, by its name and in truth."""
+        """Whether a file is in the table's folders, both by its name and with links resolved."""
         if self._roots is None:
             return True
         if "/../" in text or not text.startswith(self._roots):
@@ -194,8 +188,7 @@ class NeededFiles:
 
 
 def _readings(text: str) -> Iterator[str]:
-    """A path on this machine as it is, decoded, and with the dots taken out before links are followed, as Hadoop
-    does."""
+    """A local path as it is, decoded, and with dot segments removed before links are followed, as Hadoop does."""
     yield text
     if "%" in text:
         yield unquote(text)

@@ -16,7 +16,7 @@ _OLD_PATH_PROPERTIES = ("write.object-storage.path", "write.folder-storage.path"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFolders:
-    """A table's id, its location, and every folder that it writes to or wrote to outside of the usual ones."""
+    """A table's id, its location, and every folder outside of it that the table writes or wrote to."""
 
     uuid: str | None
     location: str
@@ -34,7 +34,7 @@ class TableFolders:
 
 @lru_cache(maxsize=4096)
 def read_folders(metadata_location: str) -> TableFolders:
-    """From the metadata file alone, which never changes; manifests are not looked at."""
+    """Read from the metadata file alone, which is immutable; manifests are not read."""
     metadata = read_metadata_file(metadata_location)
     try:
         said = metadata.get("properties") or {}
@@ -49,7 +49,7 @@ def read_folders(metadata_location: str) -> TableFolders:
 
 
 def folders_or_guess(metadata_location: str) -> TableFolders:
-    """A table whose metadata cannot be read is taken to be where that metadata is."""
+    """The folders of a table; where its metadata cannot be read, the folder of the metadata file."""
     try:
         return read_folders(metadata_location)
     except LakeFileUnreadable:
@@ -58,7 +58,7 @@ def folders_or_guess(metadata_location: str) -> TableFolders:
 
 
 def _former_locations(metadata: dict[str, Any], metadata_location: str, location: str) -> list[str]:
-    """Where the table was before: its older metadata and manifest lists tell, and its older files are still there."""
+    """Earlier locations of the table, from its older metadata files and manifest lists; older files are still there."""
     named = [metadata_location]
     named += [entry["metadata-file"] for entry in metadata.get("metadata-log") or ()]
     named += [
@@ -70,5 +70,5 @@ def _former_locations(metadata: dict[str, Any], metadata_location: str, location
 
 
 def is_same_folder(one: str, other: str) -> bool:
-    """Whether two spellings are one folder, or may be."""
+    """Whether two spellings are, or may be, one folder."""
     return not folder_forms(one).isdisjoint(folder_forms(other))

@@ -1,8 +1,7 @@
-"""Listing what lies in a table's folders, without holding the listing: several folders are read at a time, their files
-come in parts.
+"""List a table's folders in bounded memory: several folders are read at a time, and their files arrive in parts.
 
-Folders come in one order, parents before their subfolders and those by name, so a listing that was cut off goes on
-after the last folder that was finished.
+Folders have one order, parents before subfolders and those by name, so an interrupted listing resumes after the last
+folder that was finished.
 """
 
 from __future__ import annotations
@@ -30,7 +29,8 @@ _LOCAL_AT_ONCE, _STORE_AT_ONCE = 2, 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPart:
-    """Some files of a folder. With its last part comes its name: every folder up to `finished` is listed, in order."""
+    """Some files of a folder. `finished` comes with the folder's last part: every folder up to it is listed, in
+    order."""
 
     files: tuple[ListedFile, ...] = ()
     finished: str | None = None
@@ -44,7 +44,7 @@ def list_files(folder: str, leave_out: Sequence[str] = ()) -> Iterator[ListedFil
 
 
 def list_folder(folder: str) -> Iterator[ListedFile]:
-    """The files of one folder, without those below it."""
+    """The files of one folder, without subfolders."""
     for part in list_parts(folder):
         if part.finished == "":
             return
@@ -52,8 +52,7 @@ def list_folder(folder: str) -> Iterator[ListedFile]:
 
 
 def list_parts(root: str, leave_out: Sequence[str] = (), after: str | None = None) -> Iterator[ListedPart]:
-    """The files below a location in parts; those of folders that come after `after`, which is named relative to the
-    location."""
+    """The files below a location in parts, from folders after `after`, which is relative to the location."""
     reading = _Reading(root.rstrip("/"), leave_out)
     waiting, started = deque([""]), dict[str, Queue[_Found]]()
     try:
@@ -83,7 +82,7 @@ def _place(name: str) -> tuple[str, ...]:
 
 
 def _is_finished(name: str, after: str | None) -> bool:
-    """Whether a folder and all below it come before `after`."""
+    """Whether a folder and everything below it precede `after`."""
     return after is not None and _place(name) < _place(after) and _place(after)[: len(_place(name))] != _place(name)
 
 
@@ -98,11 +97,11 @@ _END = _Found()
 
 
 class _Stopped(Exception):
-    """Nobody listens any more."""
+    """The consumer has stopped."""
 
 
 class _Reading:
-    """Reads folders, each in a thread that waits when it is too far ahead."""
+    """Reads folders, each in a thread that waits when it is too far ahead of the consumer."""
 
     def __init__(self, root: str, leave_out: Sequence[str]) -> None:
         self.over = threading.Event()
@@ -137,7 +136,7 @@ class _Reading:
         raise _Stopped
 
     def _walked(self, name: str) -> Iterator[ListedFile | str]:
-        """Files and subfolders of a folder on this machine; what vanishes meanwhile is left out."""
+        """Files and subfolders of a local folder; entries that vanish meanwhile are left out."""
         try:
             entries = os.scandir(f"{self._local}/{name}".rstrip("/"))
         except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""Metadata files in a table's folder that the catalog knows nothing of: somebody commits to the table through another
-catalog.
+"""Metadata files in a table's folder that the catalog does not know: another program commits to the table through
+another catalog.
 
-A version knows itself and the versions in its log. A file that is newer than it, by number or by the store's clock, or
-that follows a version outside of this history, was written by somebody whose files nobody here can tell from waste.
+A version knows itself and the versions in its log. A file that is newer, by number or by the store's clock, or that
+follows a version outside of this history, was written by a program whose files cannot be distinguished from orphans.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _CLOCKS_DIFFER_MS = 24 * 3_600_000
 
 
 def metadata_folders(metadata: TableMetadata, head_location: str) -> tuple[str, ...]:
-    """Where the table's metadata files are: beside the newest one, and where its location says."""
+    """The folders of the table's metadata files: that of the newest one, and the one in its location."""
     return tuple(dict.fromkeys((head_location.rpartition("/")[0], f"{metadata.location.rstrip('/')}/metadata")))
 
 
 def find_other_writer(metadata: TableMetadata, head_location: str) -> str | None:
-    """A metadata file of the table that is newer than its head or beside its history; None when there is none."""
+    """A metadata file of the table that is newer than its head or outside its history; None when there is none."""
     head = base_name(head_location)
     log = [base_name(entry.metadata_file) for entry in metadata.metadata_log]
     known, oldest = {head, *log}, min((number_of(name) for name in (head, *log)), default=0)
@@ -57,7 +57,7 @@ def find_other_writer(metadata: TableMetadata, head_location: str) -> str | None
 
 
 def another_owner(table: str, found: str, head: str) -> CommittedByOtherCatalog:
-    """The refusal to delete anything of a table that has such a file."""
+    """The refusal to delete files of a table that has such a metadata file."""
     return CommittedByOtherCatalog(
         f"{table}: {found} is a version of the table that the catalog knows nothing of; the newest it knows is {head}. "
         "Another writer may own the table, so nothing was deleted."
@@ -70,7 +70,7 @@ def number_of(name: str) -> int:
 
 
 def _read_version(file: ListedFile, metadata: TableMetadata) -> dict[str, Any] | None:
-    """What the file says, when it is a version of this table."""
+    """The file's content, when it is a version of this table."""
     try:
         version = read_metadata_file(file.path)
     except (LakeFileUnreadable, OSError):

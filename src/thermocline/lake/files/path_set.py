@@ -1,4 +1,4 @@
-"""Texts that must not be forgotten, eight bytes each: two with one hash keep a file too many, never one too few."""
+"""A set of strings at eight bytes each: a hash collision keeps a file too many, never one too few."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def hash_text(text: str) -> int:
 
 
 class PathSet:
-    """A set of texts, kept as sorted hashes."""
+    """A set of strings, kept as sorted hashes."""
 
     def __init__(self) -> None:
         self._sorted: Hashes = np.empty(0, dtype=np.uint64)
@@ -33,7 +33,7 @@ class PathSet:
         return bool(self.which([str(text)])[0])
 
     def which(self, texts: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """For each text whether it was added."""
+        """For each string whether it was added."""
         self._settle()
         wanted = np.fromiter((hash_text(text) for text in texts), dtype=np.uint64, count=len(texts))
         places = np.searchsorted(self._sorted, wanted)

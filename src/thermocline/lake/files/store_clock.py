@@ -1,4 +1,4 @@
-"""What time it is where the files are: their ages come from the store, and no other clock may judge them."""
+"""The time by the store's clock. Ages of files come from the store, and no other clock may be compared with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROBE = ".thermocline-clock"
 
 
 def read_store_clock(folder: str) -> datetime:
-    """The time by the store's clock: that of a file that is made in the folder for this and removed again."""
+    """The modification time of a file that is created in the folder and removed again."""
     probe = f"{folder.rstrip('/')}/{_PROBE}-{uuid.uuid4()}"
     try:
         return _touch(probe)

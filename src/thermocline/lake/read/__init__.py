@@ -1,1 +1,1 @@
-"""Metadata, manifests and scans."""
+"""Read metadata, manifests and scans."""

@@ -1,10 +1,10 @@
-"""Looking into the lake's snapshots."""
+"""The files that a snapshot added."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from thermocline.lake.commit.commit import LakeHead
+from thermocline.lake.commit.compare_and_swap import LakeHead
 
 
 def read_added_files(head: LakeHead, snapshot_id: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The facts of a lake table's health, read from one version of its metadata and, when that is new, its manifests."""
+"""Read the facts of a lake table's health from one version of its metadata and its manifests."""
 
 from __future__ import annotations
 
@@ -21,10 +21,8 @@ _MOST_FOREIGN = 5
 
 
 def read_health_facts(location: str, *, key_column: str | None = None, published: int | None = None) -> HealthFacts:
-    """All of one version. `key_column` is the one whose clustering counts when the table has no sort order of its own.
-
-    `published` is S of a registered table: what others committed after it is named.
-    """
+    """Facts of one version. `key_column` is the column whose clustering is measured when the table has no sort order.
+    `published` is S of a registered table: commits of other programs after it are named."""
     table = read_lake_table(location)
     metadata = table.metadata
     current = metadata.current_snapshot()
@@ -51,7 +49,7 @@ def read_health_facts(location: str, *, key_column: str | None = None, published
 
 
 def read_small_files(location: str, limit_bytes: int) -> frozenset[str] | None:
-    """The small files of a version that is still readable."""
+    """The small files of a version; None when it can no longer be read."""
     try:
         table = read_lake_table(location)
         current = table.metadata.current_snapshot_id
@@ -83,7 +81,7 @@ def _operation(snapshot: Snapshot) -> Operation | None:
 
 
 def _is_compaction(snapshot: Snapshot) -> bool:
-    """Whether data files were rewritten; a rewrite of manifests or of delete files alone is a replacement too."""
+    """Whether data files were rewritten. A rewrite of manifests or delete files alone is a `replace` too."""
     summary = snapshot.summary.additional_properties if snapshot.summary is not None else {}
     return _operation(snapshot) is Operation.REPLACE and int(summary.get("deleted-data-files", 0)) > 0
 
@@ -100,8 +98,8 @@ def _manifests(snapshot: Snapshot) -> list[ManifestFile]:
 
 
 def _clustering_column(metadata: TableMetadata, key_column: str | None) -> tuple[int, str, str] | None:
-    """Field id, kind and name: the sort order's first column, else the one given, else the first the table is
-    partitioned by."""
+    """Field id, type and name: the sort order's first column, else the given one, else the first partition source
+    column."""
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)
     ids = [field.source_id for field in order.fields] if order is not None else []
     schema = metadata.schema()
@@ -133,7 +131,7 @@ def _decoded(encoded: bytes | None, kind: str) -> int | bytes | None:
 
 
 def _foreign(metadata: TableMetadata, published: int | None) -> tuple[str, ...]:
-    """Snapshots between S and the head that are not ours and not a rewrite, newest first."""
+    """Snapshots between S and the head that are neither ours nor rewrites, newest first."""
     foreign: list[str] = []
     at = metadata.current_snapshot_id if published is not None else None
     while at is not None and at != published and len(foreign) < _MOST_FOREIGN:

@@ -1,4 +1,4 @@
-"""Every live data file of a snapshot with all that its manifest says of it, manifest by manifest."""
+"""Every live data file of a snapshot with all metrics of its manifest entry, manifest by manifest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIELDS = {found.name: at for at, found in enumerate(DATA_FILE_TYPE[3].fields)}
 
 
 def read_file_entries(table: LakeTable, snapshot_id: int) -> Iterator[FileEntry]:
-    """The data files of a snapshot. One manifest is held at a time."""
+    """The data files of a snapshot. One manifest is in memory at a time."""
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise LakeFileUnreadable(f"Lake snapshot {snapshot_id} is not in the table's metadata.")

@@ -1,4 +1,4 @@
-"""The manifests of a snapshot, with what their list says of them; none of them is opened."""
+"""The manifests of a snapshot, from its manifest list; no manifest is opened."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REWRITTEN_KEY = "entries-processed"
 
 
 def read_manifest_facts(metadata_location: str) -> tuple[ManifestFact, ...]:
-    """Of the current snapshot; none when there is no snapshot."""
+    """The manifests of the current snapshot; empty when there is none."""
     metadata = read_lake_table(metadata_location).metadata
     snapshot = metadata.current_snapshot()
     if snapshot is None:

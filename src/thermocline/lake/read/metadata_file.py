@@ -1,4 +1,4 @@
-"""A metadata file of an Iceberg table as it is written, gzipped or not."""
+"""Read an Iceberg metadata file, gzipped or not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def read_metadata_file(location: str) -> dict[str, Any]:
-    """What the file says; `LakeFileUnreadable` where it is gone, torn or no metadata."""
+    """The file's JSON; `LakeFileUnreadable` where it is missing, truncated or not metadata."""
     with closing(LakeReader().new_input(location).open()) as stream:
         held = stream.read()
     try:

@@ -1,4 +1,4 @@
-"""Whether every file of a snapshot is there, with the size its manifest says."""
+"""Check that every file of a snapshot exists with the size in its manifest."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ASKED_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingFile:
-    """A file that a snapshot names and that is gone, or has another size; `rows` are those of a data file."""
+    """A file of a snapshot that is missing or has another size; `rows` for a data file."""
 
     path: str
     rows: int = 0
 
 
 def find_missing(metadata_location: str, snapshot_id: int) -> tuple[MissingFile, ...]:
-    """What of a snapshot is not there: its manifest list, its manifests, else its data and delete files."""
+    """The missing files of a snapshot: its manifest list, its manifests, else its data and delete files."""
     table = read_lake_table(metadata_location)
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     assert snapshot is not None
@@ -52,7 +52,7 @@ def find_missing(metadata_location: str, snapshot_id: int) -> tuple[MissingFile,
 
 
 def read_sizes(locations: Sequence[str]) -> tuple[int | None, ...]:
-    """The size of each file; none for one that is not there."""
+    """The size of each file; None for a missing one."""
     sizes: list[int | None] = []
     for is_object, group in groupby(locations, is_object_location):
         part = list(group)

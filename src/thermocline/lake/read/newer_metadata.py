@@ -1,8 +1,7 @@
-"""Metadata files with a higher version number than the table's head.
+"""Metadata files with a higher version than the catalog's pointer.
 
-Iceberg numbers metadata files upwards. A file above the head was written by a commit that never arrived, by a writer
-that is about to swap the pointer, or by commits that the catalog forgot because its database was restored to an earlier
-moment.
+Iceberg numbers metadata files upwards. A file above the pointer was written by a commit that failed, by a writer that
+is about to swap the pointer, or by commits that the catalog lost because its database was restored to an earlier state.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ _VERSIONED = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewerMetadata:
-    """One metadata file above the head."""
+    """One metadata file above the pointer."""
 
     version: int
     location: str
 
 
 def version_of(metadata_location: str) -> int | None:
-    """The version number in a metadata file's name; none when its writer names files otherwise."""
+    """The version in a metadata file's name; None when its writer uses other names."""
     found = _VERSIONED.fullmatch(metadata_location.rpartition("/")[2])
     return int(found[1]) if found else None
 

@@ -38,7 +38,8 @@ Places = npt.NDArray[np.uint32]
 
 
 class ManifestIndex:
-    """The manifests of snapshots: each list is read once, each manifest is held once, however many lists name it."""
+    """The manifests of snapshots: each list is read once, and each manifest is held once, whatever the number of lists
+    that name it."""
 
     def __init__(self, io: FileIO | None = None) -> None:
         self._io = io or LakeReader()
@@ -47,7 +48,7 @@ class ManifestIndex:
         self._lists: dict[str, Places] = {}
 
     def reach(self, snapshots: Iterable[Snapshot]) -> Reached:
-        """What these snapshots reach."""
+        """The manifest lists and manifests of these snapshots."""
         lists = frozenset(self._read(snapshot) for snapshot in snapshots)
         named = np.zeros(len(self._manifests), dtype=bool)
         for path in lists:
@@ -77,14 +78,14 @@ class ManifestIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What some snapshots reach: their manifest lists, and each of their manifests once."""
+    """The manifest lists of some snapshots, and each of their manifests once."""
 
     lists: frozenset[str]
     manifests: dict[str, ManifestFile]
 
 
 def live_files(manifests: Iterable[ManifestFile], io: FileIO | None = None) -> Iterator[list[tuple[str, int]]]:
-    """Path and size of the files that are alive in these manifests, one list per manifest."""
+    """Path and size of the live files in these manifests, one list per manifest."""
     reader = io or LakeReader()
     for manifest in manifests:
         path = manifest.manifest_path
@@ -92,8 +93,8 @@ def live_files(manifests: Iterable[ManifestFile], io: FileIO | None = None) -> I
 
 
 def _names_in(path: str, io: FileIO) -> list[tuple[str, int]]:
-    """Path and size of a manifest's live files; entries are let go of one by one, because their metrics are most of
-    them."""
+    """Path and size of a manifest's live files. Entries are released one by one, because their metrics take most of the
+    memory."""
     with AvroFile[ManifestEntry](
         io.new_input(path), MANIFEST_ENTRY_SCHEMAS[3], read_types={-1: ManifestEntry}
     ) as entries:
@@ -102,7 +103,7 @@ def _names_in(path: str, io: FileIO) -> list[tuple[str, int]]:
 
 
 def named_by_metadata(metadata: TableMetadata, location: str) -> Iterator[str]:
-    """Files the table's metadata names apart from snapshots: itself, its history, statistics of any kind, the version
+    """Files that the table's metadata names apart from snapshots: itself, its log, statistics of any kind, the version
     hint."""
     yield location
     yield f"{metadata.location}/metadata/{_VERSION_HINT}"
@@ -114,7 +115,7 @@ def named_by_metadata(metadata: TableMetadata, location: str) -> Iterator[str]:
 
 
 def every_path(metadata: TableMetadata, location: str, io: FileIO | None = None) -> Iterator[str]:
-    """Every file a version of the table names, for all of its snapshots and refs; each manifest is read once."""
+    """Every file that a version of the table names, for all of its snapshots and refs."""
     yield from named_by_metadata(metadata, location)
     reader, base = io or LakeReader(metadata.location), metadata.location
     reached = ManifestIndex(reader).reach(metadata.snapshots)

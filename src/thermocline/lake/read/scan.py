@@ -1,8 +1,8 @@
-"""Which files of a snapshot a condition can match: the scan plan.
+"""Plan a scan: which files of a snapshot can match a condition.
 
-A file is skipped only when its column bounds prove that no row of it satisfies one of the conjuncts. Integer-like
-columns are compared in whole arrays, so ten thousand files cost well under a millisecond; other columns only for the
-files still left. Floats are never compared: their bounds leave NaN out.
+A file is skipped only when its column bounds prove that none of its rows satisfies one of the conjuncts. Integer-like
+columns are compared as whole arrays, so ten thousand files take well under a millisecond; other columns only for the
+remaining files. Floats are never compared, because their bounds exclude NaN.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A conjunct that files can be judged by: `column op any of values`, in the column's own terms.
+    """A conjunct by which files can be skipped: `column op any of values`.
 
-    Integers, dates (days), times and timestamps (microseconds) as int, decimals as Decimal, text (UTF-8), uuid and
-    bytea as bytes.
+    Values are in the column's own terms: integers, dates (days), times and timestamps (microseconds) as int, decimals
+    as Decimal, text (UTF-8), uuid and bytea as bytes.
     """
 
     field: LakeField
@@ -47,7 +47,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPlan:
-    """The files to read, the deletes to apply, and what was left out."""
+    """The files to read, the deletes to apply, and what was skipped."""
 
     table: LakeTable
     snapshot_id: int
@@ -58,7 +58,7 @@ class ScanPlan:
 
     @property
     def row_count(self) -> int:
-        """Rows of the files left, deletes not counted."""
+        """Rows of the files to read, deletes not subtracted."""
         return sum(file.record_count for file in self.data)
 
 
@@ -83,7 +83,7 @@ def plan_scan(table: LakeTable, snapshot_id: int, bounds: tuple[Bound, ...]) -> 
 
 
 def is_certain(data: Sequence[LakeFile], bound: Bound) -> bool:
-    """Whether the files' own bounds prove that every row of them satisfies this one, so that no row need be asked."""
+    """Whether the files' bounds prove that every row satisfies this conjunct, so that rows need not be tested."""
     field_id = bound.field.field_id
     if bound.field.kind not in _INT_KINDS or any(file.null_counts.get(field_id) != 0 for file in data):
         return False
@@ -108,8 +108,8 @@ def is_certain(data: Sequence[LakeFile], bound: Bound) -> bool:
 
 
 def thin_scan(plan: ScanPlan, rows: int, offset: float) -> ScanPlan:
-    """Every n-th file of a scan, beginning at `offset` (0 to 1) of the first n: at least so many rows, from all over
-    the table."""
+    """Every n-th file of a scan, starting at `offset` (0 to 1) of the first n: at least this many rows, from the whole
+    table."""
     step = min(plan.row_count // max(1, rows), len(plan.data) // _FEWEST_SAMPLED_FILES)
     if step < 2:
         return plan
@@ -132,7 +132,7 @@ _PATH_FIELD_ID = 2_147_483_546
 
 
 def _applicable(deletes: tuple[LakeFile, ...], data: tuple[LakeFile, ...]) -> tuple[LakeFile, ...]:
-    """The delete files that can hide a row of these data files; what is left over is exact once it is joined."""
+    """The delete files that can delete a row of these data files. The join makes the result exact."""
     if not deletes or not data:
         return ()
     oldest = min(file.sequence_number for file in data)
@@ -142,7 +142,7 @@ def _applicable(deletes: tuple[LakeFile, ...], data: tuple[LakeFile, ...]) -> tu
 
 
 def may_apply(delete: LakeFile, data: tuple[LakeFile, ...]) -> bool:
-    """Whether a delete file can hide a row of these data files."""
+    """Whether a delete file can delete a row of these data files."""
     return bool(_applicable((delete,), data))
 
 
@@ -178,8 +178,8 @@ def _ends(files: SnapshotFiles, field_id: int, kind: PrimitiveType) -> _Ends:
 
 
 def _int(kind: PrimitiveType, encoded: bytes | None, otherwise: int) -> int:
-    """A bound, or the end of all numbers where there is none or none of this type: days, say, of what is a timestamp by
-    now."""
+    """A bound, or the end of the axis where there is none or it has another type, such as days of a column that is a
+    timestamp now."""
     found = decode_bound(kind, encoded) if encoded is not None else None
     return found if isinstance(found, int) else otherwise
 

@@ -1,8 +1,8 @@
-"""Where a file of the lake is, and how its bytes are read.
+"""Locate and read files of the lake.
 
-Iceberg keeps locations as written by whoever wrote them: `/a b/x`, `file:/a b/x`, `file:///a%20b/x`, `s3://bucket/a
-b/x`. The spelling on disk wins, decoded only when nothing stands under the literal one; in an object store the literal
-one is the only one.
+Iceberg keeps locations as their writer spelled them: `/a b/x`, `file:/a b/x`, `file:///a%20b/x`, `s3://bucket/a b/x`.
+The spelling that exists on disk wins: the location is decoded only when nothing exists under the literal one. In an
+object store only the literal one counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PATTERN_CHARACTERS = frozenset("*?[")
 
 
 def readable_path(location: str) -> str:
-    """The location as DuckDB opens it: a path on this machine, or the object's URI."""
+    """The location as DuckDB opens it: a local path, or the object's URI."""
     return _checked_object(location) if is_object_location(location) else readable_local_path(location)
 
 
@@ -38,7 +38,7 @@ def _checked_object(location: str) -> str:
 
 
 def readable_local_path(location: str) -> str:
-    """The path on this machine of a `file:` location."""
+    """The local path of a `file:` location."""
     path = without_file_scheme(location)
     if "://" in path or not path.startswith("/"):
         raise LakeFileUnreadable(f"Lake file {location} is not in a store this gateway can read.")
@@ -75,12 +75,12 @@ class LakeInput(InputFile):
 
 
 def absolute_path(path: str, base: str) -> str:
-    """A path as it was written; one that some writer wrote relative, below the table's location."""
+    """A path as written; a relative one is below the table's location."""
     return f"{base.rstrip('/')}/{path}" if base and is_relative(path) else path
 
 
 class LakeReader(FileIO):
-    """Reads the lake; writes nothing, ever. Relative paths are below `base`."""
+    """Reads the lake and never writes. Relative paths are below `base`."""
 
     def __init__(self, base: str = "") -> None:
         super().__init__()

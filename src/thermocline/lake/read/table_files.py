@@ -1,9 +1,8 @@
-"""All live files of a snapshot as maintenance plans with them, read from the manifests; each manifest is read once per
-pass.
+"""Read all live files of a snapshot for maintenance; each manifest is read once per pass.
 
-Manifests are read with the newest format's fields, so that deletion vectors of v3 tables are seen; what an older format
-lacks is None. Bounds are kept for the columns that equality deletes compare and that the table is ordered by, and for
-no others.
+Manifests are read with the fields of the newest format, so that deletion vectors of version 3 tables are included;
+fields that an older format lacks are None. Bounds are kept only for the columns that equality deletes compare and by
+which the table is sorted.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ _NAMES_BUDGET_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Entry:
-    """One live entry of a manifest, with the metrics that are worth keeping."""
+    """One live manifest entry, with the metrics that are kept."""
 
     values: Mapping[str, Any]
     manifest: str
@@ -93,7 +92,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class TableFiles:
-    """Reads snapshots of one table; keeps what it read of manifests, which never change."""
+    """Reads snapshots of one table; caches manifests, which are immutable."""
 
     order_ids: frozenset[int] = frozenset()
     """Columns the table is ordered by."""
@@ -195,7 +194,7 @@ class TableFiles:
         )
 
     def _read_names(self, entry: _Entry) -> Mapping[str, int] | None:
-        """The data files that position deletes name, with how often; None where reading them all would cost too
+        """The data files that position deletes name, with counts; None where reading all of them would cost too
         much."""
         path, size = entry.values["file_path"], entry.values["file_size_in_bytes"]
         if path not in self._names:
@@ -207,7 +206,7 @@ class TableFiles:
 
 
 def _read_list(snapshot: Snapshot, reader: LakeReader) -> list[ManifestFile]:
-    """A snapshot's manifests with the ids of their first rows, which PyIceberg's own reader leaves out."""
+    """A snapshot's manifests with their first row ids, which PyIceberg's own reader omits."""
     with AvroFile[ManifestFile](
         reader.new_input(snapshot.manifest_list),
         MANIFEST_LIST_FILE_SCHEMAS[3],
@@ -223,8 +222,7 @@ def _first_row_id(manifest: ManifestFile) -> int | None:
 
 
 def _with_row_ids(live: Iterable[ManifestEntry], first: int | None) -> Iterator[ManifestEntry]:
-    """Entries with the id of their file's first row: files without one take theirs from the manifest's, one after the
-    other."""
+    """Entries with the first row id of their file. Files without one take theirs from the manifest's, consecutively."""
     at = _FIELDS["first_row_id"]
     for entry in live:
         values = entry.data_file._data
@@ -236,7 +234,7 @@ def _with_row_ids(live: Iterable[ManifestEntry], first: int | None) -> Iterator[
 
 
 def read_deleted_names(path: str) -> dict[str, int] | None:
-    """None for a file that cannot be read: whoever has to apply it will say so."""
+    """None for a file that cannot be read: the code that applies it reports the error."""
     filesystem, inner = open_location(path)
     try:
         with filesystem.open_input_file(inner) as source:
@@ -269,7 +267,7 @@ def _entry(entry: ManifestEntry, manifest: ManifestFile, wanted: frozenset[int] 
 
 
 class _NegativeZero(float):
-    """A partition of -0.0, which Iceberg tells from that of 0.0."""
+    """A partition value of -0.0, which Iceberg distinguishes from 0.0."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _NegativeZero)
@@ -279,7 +277,7 @@ class _NegativeZero(float):
 
 
 def _exact(value: Any) -> Any:
-    """A partition's value that equals another as Iceberg's own do: all NaN are one, the two zeros are not."""
+    """A partition value that compares as in Iceberg: all NaN are equal, the two zeros are not."""
     if not isinstance(value, float):
         return value
     if math.isnan(value):
@@ -324,9 +322,9 @@ def _ends(entry: _Entry, types: Mapping[int, IcebergType], field_ids: Iterable[i
 
 
 def _value(kind: IcebergType | None, encoded: bytes | None) -> Any:
-    """A bound that can be compared; None for floats, whose bounds leave NaN out, and for what cannot be read.
+    """A bound that can be compared; None for floats, whose bounds exclude NaN, and for unreadable bytes.
 
-    Integers are read at whatever width they were written, so that files from before a widening compare with later ones.
+    Integers are read at the width they were written in, so that files from before a widening compare with later ones.
     """
     if encoded is None or kind is None:
         return None
@@ -344,7 +342,7 @@ def _text(encoded: bytes | None) -> str | None:
 
 
 def _types(metadata: TableMetadata) -> dict[int, IcebergType]:
-    """Every column's type that any schema knows, the current one's first."""
+    """The type of every column of any schema, the current schema's first."""
     types: dict[int, IcebergType] = {}
     for schema in (metadata.schema(), *metadata.schemas):
         for field_id in schema.field_ids:
@@ -370,7 +368,7 @@ def _name_of(metadata: TableMetadata, field_id: int) -> str:
 
 
 def _texts(metadata: TableMetadata, groups: Iterable[tuple[int, Values]]) -> dict[tuple[int, Values], dict[str, str]]:
-    """Partition values as people write them."""
+    """Partition values in readable form."""
     specs, types = {spec.spec_id: spec for spec in metadata.partition_specs}, _types(metadata)
     texts = {}
     for spec_id, values in groups:

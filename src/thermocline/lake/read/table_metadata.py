@@ -1,4 +1,4 @@
-"""One version of an Iceberg table: its columns, its snapshots, its manifests. Immutable, so everything is cached by
+"""One version of an Iceberg table: its columns, snapshots and manifests. Immutable, so everything is cached by
 location."""
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class SnapshotFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LakeTable:
-    """One metadata file, read."""
+    """One metadata file."""
 
     location: str
     uuid: str
@@ -89,13 +89,13 @@ class LakeTable:
         return snapshot_id in self.snapshot_ids
 
     def files(self, snapshot_id: int) -> SnapshotFiles:
-        """Every live file of a snapshot this version knows."""
+        """Every live file of a snapshot of this version."""
         return _read_snapshot_files(self.location, snapshot_id)
 
 
 @lru_cache(maxsize=256)
 def read_lake_table(location: str) -> LakeTable:
-    """The table version behind a metadata location."""
+    """The table version at a metadata location."""
     try:
         metadata = FromInputFile.table_metadata(_READER.new_input(location))
     except LakeFileUnreadable:
@@ -116,7 +116,7 @@ def read_lake_table(location: str) -> LakeTable:
 
 
 def _check_known(location: str) -> None:
-    """Say by name what of a table's metadata this build does not know, if that is why it cannot be read."""
+    """Name the part of a table's metadata that this build does not support, if that is why it cannot be read."""
     try:
         with closing(_READER.new_input(location).open()) as source:
             metadata = json.loads(source.read())
@@ -140,13 +140,13 @@ _MISSING = "thermocline.missing."
 
 
 def missing_property(field_id: int) -> str:
-    """The table property that says what a file without this field reads as; Iceberg itself has such defaults from
-    format 3 on."""
+    """The table property with the default of a field that a file lacks. Iceberg itself has such defaults from format
+    version 3 on."""
     return f"{_MISSING}{field_id}"
 
 
 def has_missing(properties: Mapping[str, str]) -> bool:
-    """Whether some column has such a value: a program that does not know of it would rewrite it as NULL."""
+    """Whether some column has such a default: a program that does not know of it would rewrite it as NULL."""
     return any(key.startswith(_MISSING) for key in properties)
 
 
@@ -164,7 +164,7 @@ def _field(field: NestedField, missing: str | None) -> LakeField:
 
 
 def _default_text(value: object, kind: IcebergType) -> str:
-    """Iceberg's own default in Postgres' text form, which defaults of ours have."""
+    """Iceberg's own default in Postgres' text form, as our defaults have it."""
     if isinstance(value, bool):
         return "t" if value else "f"
     if isinstance(kind, BinaryType | FixedType):

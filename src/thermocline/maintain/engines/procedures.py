@@ -18,7 +18,7 @@ from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.policy.policy import Policy
 from thermocline.core.policy.procedure_keys import find_not_honoured
 from thermocline.errors.maintenance import EngineUnsuitable
-from thermocline.lake.commit.commit import LakeHead, flush_snapshot, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, flush_snapshot, load_table
 from thermocline.lake.commit.iceberg_actions import (
     ActionResult,
     run_rewrite_data_files,

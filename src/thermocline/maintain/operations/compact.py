@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction, render_group
 from thermocline.core.maintenance.outcome import Outcome, Status
 from thermocline.errors import ThermoclineError
-from thermocline.lake.commit.commit import LakeHead, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.commit.rewrite_files import read_data_entries, read_new_file_footer
 from thermocline.lake.read.table_files import TableFiles
 from thermocline.maintain.commit import settle_lake_ops

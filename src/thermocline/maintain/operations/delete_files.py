@@ -25,7 +25,7 @@ from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.errors import LostRace, ThermoclineError
 from thermocline.errors.maintenance import FormatVersionUnsupported
-from thermocline.lake.commit.commit import LakeHead, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.commit.rewrite_files import NewDelete, Rewrite
 from thermocline.lake.read.table_files import TableFiles
 from thermocline.maintain.commit import commit_and_publish, settle_lake_ops

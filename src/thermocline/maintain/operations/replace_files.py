@@ -31,7 +31,7 @@ from thermocline.core.maintenance.files import (
     unneeded_deletes,
 )
 from thermocline.errors import LostRace
-from thermocline.lake.commit.commit import LakeHead, OpStamp, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, load_table
 from thermocline.lake.commit.rewrite_files import (
     CarriedDelete,
     ManifestEntries,

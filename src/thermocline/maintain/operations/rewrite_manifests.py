@@ -7,7 +7,7 @@ import time
 from thermocline.core.maintenance.manifests import ManifestGroup, plan_manifests
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.errors import LostRace
-from thermocline.lake.commit.commit import LakeHead, OpStamp, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, load_table
 from thermocline.lake.commit.rewrite_manifests import RewrittenManifests, rewrite_manifests
 from thermocline.lake.read.manifest_list import read_manifest_facts
 from thermocline.maintain.commit import commit_and_publish

@@ -26,7 +26,7 @@ from thermocline.catalog.maintenance.lake_tables import Maintained, read_maintai
 from thermocline.catalog.tables import insert_event
 from thermocline.core.plan.recovery import Candidate, RecoveryTarget, plan_metadata, plan_target
 from thermocline.errors import CopiedDatabase, LakeFileUnreadable, LostRace
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.evolve_schema import write_metadata
 from thermocline.lake.read.metadata_file import read_metadata_file
 from thermocline.lake.read.missing_files import MissingFile, find_missing, read_sizes

@@ -15,7 +15,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from thermocline.catalog.tables import RegisteredTable
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.runtime.pg import Connection, load_queries
 from thermocline.runtime.settings import Settings

@@ -19,7 +19,7 @@ from thermocline.core.columns import LakeColumn, plan_lake_columns
 from thermocline.core.names import TableName
 from thermocline.core.types import PrimitiveType
 from thermocline.errors import LakeNotAdoptable
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.create_table import CreatedLake
 from thermocline.lake.read.table_metadata import LakeTable, read_lake_table
 from thermocline.runtime.pg import Connection

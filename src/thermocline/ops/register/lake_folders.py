@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thermocline.catalog import tables
 from thermocline.catalog import unregistered_lakes as kept_lakes
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.files.delete_trees import delete_tree, judge_tree
 from thermocline.lake.files.folders import folders_or_guess
 from thermocline.runtime.pg import Connection

@@ -36,7 +36,7 @@ from thermocline.errors import (
     RegistrationUnknown,
     ThermoclineError,
 )
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.create_table import CreatedLake, create_lake_table, plan_location
 from thermocline.ops.admin.init_database import check_privileges
 from thermocline.ops.register.adoption import Adoption

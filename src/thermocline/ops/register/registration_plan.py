@@ -26,7 +26,7 @@ from thermocline.errors import (
     UsageError,
     WrongCombination,
 )
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.ops.register.adoption import Adoption, find_rows_the_heap_lacks, plan_adoption
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.settings import Settings

@@ -19,7 +19,7 @@ from thermocline.core.axis import render_axis
 from thermocline.core.names import TableName
 from thermocline.core.plan.restore import RestoreRange, plan_restore
 from thermocline.errors import ChecksumMismatch, SpillNotCaptured, WrittenDuringRestore
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.ops.data_files import list_files
 from thermocline.ops.spanning_table import SpanningTable
 from thermocline.parquet.deletes.position_deletes import PositionDeleteCache

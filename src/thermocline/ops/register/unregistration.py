@@ -23,7 +23,7 @@ from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.core.names import TableName
 from thermocline.core.plan.restore import RestoreRange
 from thermocline.errors import DeltaNotEmpty, HeapLacksRows, SeamInUse, ThermoclineError, WrittenDuringRestore
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.ops.fold import fold
 from thermocline.ops.register.lake_folders import remove_lake_files
 from thermocline.ops.register.registration import SEAM_SCHEMA_COMMENT

@@ -8,10 +8,10 @@ from functools import lru_cache
 
 from pyspark.sql import SparkSession
 
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.runtime.pg import connect, read_endpoint
 from thermocline.runtime.settings import Settings
-from thermocline.spark.session import SparkPlan, spark_session
+from thermocline.spark.spark_session import SparkPlan, open_spark_session
 
 
 def lazy_spark_session(dsn: str, settings: Settings) -> Callable[[], SparkSession]:
@@ -29,7 +29,7 @@ def lazy_spark_session(dsn: str, settings: Settings) -> Callable[[], SparkSessio
             master=settings.spark_master,
             driver_memory=settings.spark_driver_memory,
         )
-        return spark_session(plan)
+        return open_spark_session(plan)
 
     def session() -> SparkSession:
         with lock:  # passes run beside the cycle

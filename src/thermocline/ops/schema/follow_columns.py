@@ -16,7 +16,7 @@ from contextlib import suppress
 from thermocline.catalog.tables import RegisteredTable, find_table, insert_event
 from thermocline.core.plan.schema_change import FieldChange, LakeSchemaRefusal, plan_lake_schema, render_change
 from thermocline.errors import HeapChanged, LakeTableMissing, LostRace, SchemaNotFollowed, ThermoclineError
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.evolve_schema import fields_of, remove_evolved, write_evolved
 from thermocline.lake.read.metadata_file import read_metadata_file
 from thermocline.ops.schema.follow_owner import follow_owner

@@ -16,7 +16,7 @@ from itertools import takewhile
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.observation import PartitionObservation
 from thermocline.core.plan.tier import TierPlan
-from thermocline.lake.commit.commit import LakeHead
+from thermocline.lake.commit.compare_and_swap import LakeHead
 from thermocline.ops.data_files import read_files
 from thermocline.parquet.deletes.position_deletes import DeleteFile
 from thermocline.parquet.values.row_checksum import RowSum

@@ -27,7 +27,14 @@ from thermocline.core.plan.jumps import render_cutline_jump
 from thermocline.core.plan.premake import plan_premake, render_premake
 from thermocline.core.plan.tier import TierPlan, plan_tiering, render_next, render_plan
 from thermocline.errors import ChecksumMismatch, LockNotGranted, PartitionGone, TryAgainError, UnrepresentableValue
-from thermocline.lake.commit.commit import KeyRange, LakeHead, OpStamp, append_range, apply_row_delta, load_table
+from thermocline.lake.commit.compare_and_swap import (
+    KeyRange,
+    LakeHead,
+    OpStamp,
+    append_range,
+    apply_row_delta,
+    load_table,
+)
 from thermocline.ops.admin.pins import why_pinned
 from thermocline.ops.move_report import MoveReport
 from thermocline.ops.resolve import adopt_head, resolve_unfinished
@@ -45,7 +52,7 @@ from thermocline.ops.tier.adopted_lake import (
 from thermocline.ops.tier.jumps import read_jump
 from thermocline.ops.tier.seam_literals import apply_seam_floor, apply_seam_line
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
-from thermocline.parquet.encode.lake_writer import LakeFile
+from thermocline.parquet.encode.lake_writer import WrittenFile
 from thermocline.parquet.values.row_checksum import HASH_VERSION
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect
@@ -304,7 +311,7 @@ def _write(
 
 
 def _commit(
-    files: Sequence[LakeFile], leaving: RemovedRows, taken: KeyRange | None, head: LakeHead, stamp: OpStamp
+    files: Sequence[WrittenFile], leaving: RemovedRows, taken: KeyRange | None, head: LakeHead, stamp: OpStamp
 ) -> int:
     """Append what was copied; a lake that is taken up loses in the same commit what the heap has otherwise."""
     if taken is None:

@@ -33,7 +33,7 @@ from thermocline.core.verification import (
     plan_ranges,
 )
 from thermocline.errors import LakeLayoutUnsupported
-from thermocline.lake.catalogs.select import lake_catalog
+from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.read.scan import may_apply
 from thermocline.lake.read.table_metadata import LakeFile, read_lake_table
 from thermocline.maintain.verify_manifests import check_manifests, verify_lake_table

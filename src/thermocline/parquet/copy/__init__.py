@@ -1,1 +1,1 @@
-"""Files made of copied bytes: splice and merge."""
+"""Kernels that copy encoded bytes: splice copies row groups, merge copies pages."""

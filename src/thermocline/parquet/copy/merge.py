@@ -1,8 +1,9 @@
-"""Merge: pages of several row groups copied byte for byte into one column chunk, so that small row groups become large
-ones undecoded.
+"""Merge: copy the pages of several row groups into one column chunk, so that small row groups become large ones without
+decoding.
 
-A column whose dictionaries differ, or whose pages are tiny, is decoded and encoded again, alone. Statistics and page
-indexes are put together; what cannot be is left out, never guessed. `plan_merge` says which bins this is for.
+A column whose dictionaries differ, or whose pages are tiny, is decoded and encoded again; the other columns are still
+copied. Statistics and page indexes are merged. Those that cannot be merged are left out. `plan_merge` decides which
+bins qualify.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
-from thermocline.parquet.copy.byte_files import Pace, Register, Sink, Source
+from thermocline.parquet.byte_files import FileSink, FileSource, Pace, Register
 from thermocline.parquet.copy.merge_plan import (
     GroupInput,
     MergePlan,
@@ -49,7 +50,7 @@ _DICTIONARY_PAGE = 2
 def merge(
     task: BinTask, footers: Sequence[Footer], plan: MergePlan, register: Register, pace: Pace, note: str = ""
 ) -> BinResult:
-    """The outputs of a bin. Raises CannotMerge when a file turns out otherwise than its footer says."""
+    """Write the outputs of a bin. Raises CannotMerge when a file contradicts its footer."""
     outputs: list[OutputFile] = []
     maps: list[RowMap] = []
     again: dict[str, None] = {}
@@ -69,8 +70,8 @@ def merge(
     return make_copy_result(task, "merge", footers, outputs, maps, note)
 
 
-def _sink(task: BinTask, number: int, register: Register, pace: Pace) -> Sink:
-    return Sink(output_path(task, number), register, pace)
+def _sink(task: BinTask, number: int, register: Register, pace: Pace) -> FileSink:
+    return FileSink(output_path(task, number), register, pace)
 
 
 def _row_maps(task: BinTask, footers: Sequence[Footer], planned: PlannedOutput, output: int) -> Iterator[RowMap]:
@@ -82,10 +83,10 @@ def _row_maps(task: BinTask, footers: Sequence[Footer], planned: PlannedOutput, 
 
 @dataclass(slots=True)
 class _OpenRowGroup:
-    """A row group to take pages from; from a store it is read at once, and kept."""
+    """A row group whose pages are copied. From an object store it is read in one request and kept in memory."""
 
     group: GroupFacts
-    source: Source
+    source: FileSource
     first_row: int
     _begin: int = 0
     _held: bytes | None = None
@@ -100,7 +101,7 @@ class _OpenRowGroup:
             return self._held[begin - self._begin : end - self._begin]
         return self.source.read_at(begin, end - begin)
 
-    def copy(self, begin: int, end: int, sink: Sink) -> None:
+    def copy(self, begin: int, end: int, sink: FileSink) -> None:
         if self._held is not None:
             sink.write(self._held[begin - self._begin : end - self._begin])
         else:
@@ -120,7 +121,7 @@ class _OpenRowGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MergedChunk:
-    """A chunk of the output and its page indexes, still to be written."""
+    """A chunk of the output, with the page indexes that are still to be written."""
 
     facts: ChunkFacts
     offset_index: bytes
@@ -133,12 +134,12 @@ class _Output:
     footers: Sequence[Footer]
     columns: Sequence[Column]
     pace: Pace
-    sink: Sink
+    sink: FileSink
     again: list[str] = field(default_factory=list)
     """Names of columns that were encoded again."""
 
     def write(self, planned: PlannedOutput) -> OutputFile:
-        """The whole file; it is read back before it counts."""
+        """Write the whole file, then read it back."""
         self.sink.write(MAGIC)
         groups = [(sum(one.facts.rows for one in together), self._write_group(together)) for together in planned.groups]
         rows = sum(self.footers[number].rows for number in planned.files)
@@ -161,13 +162,13 @@ class _Output:
             return [chunk for column in self.columns for chunk in self._write_column(column, together, opened)]
 
     def _open(self, together: Sequence[GroupInput], stack: ExitStack) -> list[_OpenRowGroup]:
-        sources: dict[int, Source] = {}
+        sources: dict[int, FileSource] = {}
         found: list[_OpenRowGroup] = []
         first_row = 0
         for one in together:
             if one.file not in sources:
                 path, footer = self.task.inputs[one.file].path, self.footers[one.file]
-                source = sources[one.file] = stack.enter_context(Source(path, self.pace))
+                source = sources[one.file] = stack.enter_context(FileSource(path, self.pace))
                 if source.size_bytes - footer.size_bytes - 8 != footer.data_end:
                     raise damaged(path, "it changed while it was read")
                 source.tail()
@@ -179,7 +180,7 @@ class _Output:
     def _write_column(
         self, column: Column, together: Sequence[GroupInput], opened: Sequence[_OpenRowGroup]
     ) -> list[_MergedChunk]:
-        """All chunks of a column: pages copied where they can be, else encoded again."""
+        """Write all chunks of a column: pages are copied where possible, else encoded again."""
         by_leaf = list(zip(*(chunks_of(column, one.group) for one in opened), strict=True))
         dictionaries: list[bytes] | None = [b""] * len(by_leaf)
         if not may_copy(column, together):
@@ -242,7 +243,7 @@ class _Output:
         return _merge_chunk(leaf, shift_chunk(chunk.facts, shift), [pages])
 
     def _write_indexes(self, groups: Sequence[Sequence[_MergedChunk]]) -> list[tuple[ChunkFacts, ...]]:
-        """All page indexes at once; the chunks of each row group, with where theirs are."""
+        """Write all page indexes; returns the chunks of each row group with the locations of their indexes."""
         at, parts = self.sink.at, []
         places: dict[tuple[int, int, int], tuple[int, int]] = {}
         for which in (0, 1):
@@ -274,7 +275,7 @@ def _merge_chunk(leaf: Leaf, facts: ChunkFacts, pages: Sequence[ShiftedPages]) -
 def _common_dictionaries(
     by_leaf: Sequence[Sequence[ChunkFacts]], opened: Sequence[_OpenRowGroup]
 ) -> list[bytes] | None:
-    """The one dictionary that all chunks of each leaf share (empty: they have none); None when they differ."""
+    """The dictionary that all chunks of each leaf share (empty when they have none); None when they differ."""
     found = []
     for chunks in by_leaf:
         having = [(chunk, one) for chunk, one in zip(chunks, opened, strict=True) if chunk.dictionary_page]
@@ -288,7 +289,7 @@ def _common_dictionaries(
 
 
 def _dictionary_plain_bytes(page: bytes) -> int:
-    """What a dictionary page counts for, uncompressed, its header included."""
+    """The uncompressed size of a dictionary page, its header included."""
     try:
         header, after = read_struct(page)
         if header[1] != _DICTIONARY_PAGE or after + header[3] != len(page):

@@ -1,9 +1,8 @@
-"""Which row groups of a bin come together in which row group of which output, and which columns' pages may be copied as
-they are.
+"""Plan a merge: which row groups form which row group of which output, and which columns' pages are copied.
 
-Pure: the inputs' footers in, a plan or a reason out. In Parquet nothing in a page depends on its place, so the pages of
-several row groups may stand in one column chunk, one after the other, as long as no two of them need different
-dictionaries and readers know the mixture.
+Pure: the inputs' footers in, a plan or a reason out. Nothing in a Parquet page depends on its position. So the pages of
+several row groups may follow each other in one column chunk, provided that they share one dictionary and that readers
+accept the mixture of encodings.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class GroupInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedOutput:
-    """The inputs of one output, by index, and how their row groups come together."""
+    """The inputs of one output, by index, and how their row groups are grouped."""
 
     files: tuple[int, ...]
     groups: tuple[tuple[GroupInput, ...], ...]
@@ -62,8 +61,7 @@ class MergePlan:
 
 
 def plan_merge(task: BinTask, footers: Sequence[Footer]) -> MergePlan | str:
-    """How inputs that could be spliced, but for small row groups, are merged; or the reason why they must be
-    re-encoded."""
+    """Plan the merge of inputs that could be spliced but have small row groups; or the reason to re-encode them."""
     if sum(len(group.chunks) for footer in footers for group in footer.groups) > MOST_CHUNKS:
         return "too many column chunks to plan with"
     try:
@@ -90,7 +88,7 @@ def plan_merge(task: BinTask, footers: Sequence[Footer]) -> MergePlan | str:
 
 
 def why_bounds_mislead(footers: Sequence[Footer]) -> str | None:
-    """The reason why chunks must not keep their statistics, although their row groups could be spliced as they are."""
+    """Why chunks must not keep their statistics, although their row groups could be spliced."""
     reason = "misleading bounds of floats or UUIDs"
     try:
         leaves = [leaf for column in read_columns(footers[0].schema) for leaf in column.leaves]
@@ -135,7 +133,7 @@ def _fits(leaves: Sequence[Leaf], group: GroupFacts) -> bool:
 
 
 def _cut_files(task: BinTask) -> list[list[int]]:
-    """The inputs of each output: whole files, as splicing cuts them."""
+    """The inputs of each output: whole files, cut as splice cuts them."""
     outputs: list[list[int]] = []
     size = 0
     for number, file in enumerate(task.inputs):
@@ -148,7 +146,7 @@ def _cut_files(task: BinTask) -> list[list[int]]:
 
 
 def _plan_output(files: Sequence[int], groups: Sequence[Sequence[GroupFacts]], memory_bytes: int) -> PlannedOutput:
-    """Even row groups, none much above its limits, so that no small one is left at the end."""
+    """Row groups of even size, none far above its limits, so that no small one remains at the end."""
     inputs = [GroupInput(file=number, facts=facts) for number in files for facts in groups[number]]
     share = min(1.0, memory_bytes / (6 * GROUP_BYTES))
     weights = [_weight(one.facts, share) for one in inputs]
@@ -162,7 +160,7 @@ def _plan_output(files: Sequence[int], groups: Sequence[Sequence[GroupFacts]], m
 
 
 def _weight(group: GroupFacts, share: float) -> float:
-    """How much of an output row group this one fills."""
+    """The share of an output row group that this one fills."""
     sizes = max(group.size_bytes / GROUP_BYTES, group.plain_bytes / GROUP_PLAIN_BYTES)
     return max(sizes / share, group.rows / GROUP_ROWS, 1 / GROUP_INPUTS)
 
@@ -172,8 +170,8 @@ def chunks_of(column: Column, group: GroupFacts) -> tuple[ChunkFacts, ...]:
 
 
 def may_copy(column: Column, together: Sequence[GroupInput]) -> bool:
-    """Whether the pages of these row groups are worth keeping and may stand in one chunk; a single row group is copied
-    as it is."""
+    """Whether the pages of these row groups may be copied into one chunk, and are large enough to be worth it. A single
+    row group is always copied."""
     if len(together) == 1:
         return True
     by_leaf = zip(*(chunks_of(column, one.facts) for one in together), strict=True)
@@ -181,7 +179,7 @@ def may_copy(column: Column, together: Sequence[GroupInput]) -> bool:
 
 
 def needs_dictionary(column: Column, together: Sequence[GroupInput]) -> bool:
-    """Whether pages can be copied only if all dictionaries are the same."""
+    """Whether the pages can be copied only if all dictionaries are equal."""
     return len(together) > 1 and any(
         chunk.dictionary_page for one in together for chunk in chunks_of(column, one.facts)
     )

@@ -1,7 +1,7 @@
-"""One column of several row groups decoded and encoded again, into the pages of a single chunk.
+"""Decode one column of several row groups and encode it again as a single chunk.
 
-The chunks stand one after the other in a Parquet file in memory, with a footer of its own, so that Arrow decodes all of
-them at once. Dictionaries stay dictionaries.
+The chunks are laid out as a Parquet file in memory, with its own footer, so that Arrow decodes all of them in one call.
+Dictionary arrays stay dictionary arrays.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _DICTIONARY_BYTES = 2 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnPart:
-    """The chunks of a column in one row group, each with its bytes."""
+    """The chunks of a column in one row group, with their bytes."""
 
     rows: int
     chunks: tuple[ChunkFacts, ...]
@@ -45,7 +45,8 @@ class ColumnPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedChunk:
-    """A chunk whose `facts` are of a file that does not exist: `data` begins at `facts.start`."""
+    """An encoded chunk. Offsets in `facts` are relative to a file that is never written: `data` begins at
+    `facts.start`."""
 
     facts: ChunkFacts
     data: bytes
@@ -56,8 +57,7 @@ class EncodedChunk:
 def reencode_column(
     column: Column, parts: Sequence[ColumnPart], made_by: bytes, level: int, most_bytes: int
 ) -> tuple[EncodedChunk, ...]:
-    """The column's chunks, one for each leaf, with the values of all parts; `most_bytes` is what they may take
-    decoded."""
+    """Encode the values of all parts as one chunk per leaf. `most_bytes` limits the decoded size."""
     for number, leaf in enumerate(column.leaves):
         _check_size(leaf, [part.chunks[number] for part in parts], most_bytes)
     chunks = [chunk for part in parts for chunk in part.chunks]
@@ -121,7 +121,7 @@ def _decode(column: Column, parts: Sequence[ColumnPart], made_by: bytes) -> pa.T
 
 
 def shift_chunk(chunk: ChunkFacts, shift: int) -> ChunkFacts:
-    """The chunk at another place, without its page indexes."""
+    """The chunk at another offset, without its page indexes."""
     dictionary = chunk.dictionary_page + shift if chunk.dictionary_page else 0
     return replace(
         chunk, data_page=chunk.data_page + shift, dictionary_page=dictionary, offset_index=(0, 0), column_index=(0, 0)
@@ -131,7 +131,7 @@ def shift_chunk(chunk: ChunkFacts, shift: int) -> ChunkFacts:
 def _read_encoded_chunks(
     column: Column, before: Sequence[ChunkFacts], data: bytes, rows: int
 ) -> tuple[EncodedChunk, ...]:
-    """The chunks of a file in memory that has this column alone; they must be of the same make as the table's."""
+    """The chunks of the encoded one-column file; they must have the physical types of the table's."""
     size = struct.unpack("<I", data[-8:-4])[0]
     footer = read_struct(data[-8 - size : -8])[0]
     leaves = tuple(leaf for made in read_columns(_schema_of(data, size)) for leaf in made.leaves)

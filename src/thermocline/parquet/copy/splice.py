@@ -1,7 +1,7 @@
-"""Splice: row groups copied byte for byte into a new file, with one new footer.
+"""Splice: copy row groups byte for byte into a new file, and write one new footer.
 
-Offsets move with the bytes; page indexes and bloom filters are carried along. Inputs that do not fit together are left
-to re-encoding: `why_not_splice` says why.
+Offsets shift with the bytes; page indexes and bloom filters are copied too. Inputs that do not fit together are
+re-encoded: `why_not_splice` gives the reason.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 import pyarrow.parquet as pq
 
 from thermocline.errors import LakeInputUnreadable
-from thermocline.parquet.copy.byte_files import Pace, Register, Sink, Source
+from thermocline.parquet.byte_files import FileSink, FileSource, Pace, Register
 from thermocline.parquet.decode.input_reader import naming_file
 from thermocline.parquet.decode.row_lineage import carries_lineage
 from thermocline.parquet.encode.lake_writer import open_location
+from thermocline.parquet.footer.file_metrics import group_offset
 from thermocline.parquet.footer.footer import (
     MAGIC,
     Footer,
@@ -28,7 +29,6 @@ from thermocline.parquet.footer.footer import (
     render_group,
     shift_offset_index,
 )
-from thermocline.parquet.footer.metrics import group_offset
 from thermocline.parquet.footer.row_group_bytes import OffsetKind, RowGroup
 from thermocline.parquet.rewrite_errors import damaged
 from thermocline.parquet.rewrite_task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
@@ -44,12 +44,12 @@ TRUSTED = re.compile(
 
 
 def read_footers(task: BinTask, pace: Pace) -> list[Footer]:
-    """The footers of all inputs, checked against what the table says of them."""
+    """Read the footers of all inputs and check them against the manifest entries."""
     found: list[Footer] = []
-    alike = FooterPatterns(files=len(task.inputs))
+    patterns = FooterPatterns(files=len(task.inputs))
     for file in task.inputs:
-        with Source(file.path, pace) as source:
-            footer = read_footer(source, alike)
+        with FileSource(file.path, pace) as source:
+            footer = read_footer(source, patterns)
         if file.record_count and footer.rows != file.record_count and not footer.encrypted:
             raise LakeInputUnreadable(
                 f"Lake file {file.path} holds {footer.rows} rows, the table says {file.record_count}."
@@ -59,7 +59,7 @@ def read_footers(task: BinTask, pace: Pace) -> list[Footer]:
 
 
 def why_not_splice(task: BinTask, footers: Sequence[Footer]) -> str | None:
-    """The reason why the inputs must be re-encoded, or None."""
+    """Why the inputs must be re-encoded, or None."""
     first = footers[0]
     groups = [group for footer in footers for group in footer.groups]
     if task.sort:
@@ -88,7 +88,7 @@ def why_not_splice(task: BinTask, footers: Sequence[Footer]) -> str | None:
 
 
 def why_too_small(task: BinTask, footers: Sequence[Footer]) -> str | None:
-    """The reason why row groups that could be spliced had better become larger ones, or None."""
+    """Why row groups that could be spliced should be merged into larger ones, or None."""
     groups = sum(len(footer.groups) for footer in footers)
     data = sum(file.size_bytes for file in task.inputs)
     if groups and data / groups < task.splice_min_row_group_bytes:
@@ -97,7 +97,7 @@ def why_too_small(task: BinTask, footers: Sequence[Footer]) -> str | None:
 
 
 def splice(task: BinTask, footers: Sequence[Footer], register: Register, pace: Pace) -> BinResult:
-    """The outputs of a bin whose inputs fit together."""
+    """Write the outputs of a bin whose inputs fit together."""
     pairs = common_key_values(footers)
     made_by = choose_created_by(footers)
     outputs: list[OutputFile] = []
@@ -109,7 +109,7 @@ def splice(task: BinTask, footers: Sequence[Footer], register: Register, pace: P
                 outputs.append(current.finish(footers[0], pairs, made_by))
                 current = None
             if current is None:
-                current = _Output(sink=Sink(output_path(task, len(outputs)), register, pace))
+                current = _Output(sink=FileSink(output_path(task, len(outputs)), register, pace))
             maps.append(RowMap(input_path=file.path, output=len(outputs), first_row=current.rows, rows=footer.rows))
             current.add(file, footer, pace)
         if current is not None:
@@ -129,7 +129,7 @@ def make_copy_result(
     maps: Sequence[RowMap],
     note: str = "",
 ) -> BinResult:
-    """What became of a bin whose rows were copied, all of them and in their order."""
+    """The result of a bin whose rows were all copied, in order."""
     rows = sum(footer.rows for footer in footers)
     return BinResult(
         number=task.number,
@@ -149,18 +149,19 @@ def output_path(task: BinTask, number: int) -> str:
 
 
 def choose_created_by(footers: Sequence[Footer]) -> bytes:
-    """Who the outputs say has written them: the inputs' writer when they have one."""
+    """The outputs' `created_by`: the inputs' writer when all inputs have the same."""
     makers = {footer.created_by for footer in footers}
     return makers.pop() if len(makers) == 1 else _MADE_BY
 
 
 def is_full_before(size_bytes: int, next_bytes: int, target_bytes: int) -> bool:
-    """Whether an output of that size is finished before it takes the next file."""
+    """Whether an output of this size is closed before it takes the next file."""
     return size_bytes >= 0.75 * target_bytes and size_bytes + next_bytes > 1.05 * target_bytes
 
 
 def common_key_values(footers: Sequence[Footer]) -> dict[bytes, bytes | None]:
-    """Key-value metadata that all files agree on. The newest schema stands for all: readers go by field ids."""
+    """Key-value metadata that all files share. The newest file's schema stands for all of them: readers go by field
+    ids."""
     last = footers[-1].pairs
     return {
         key: value
@@ -171,8 +172,8 @@ def common_key_values(footers: Sequence[Footer]) -> dict[bytes, bytes | None]:
 
 @dataclass(slots=True)
 class _CopiedRowGroup:
-    """A row group in the output: how far its data moved, where its bloom filters went, and its page indexes, still to
-    be written."""
+    """A row group in the output: the shift of its data, the offsets of its bloom filters, and its page indexes, which
+    are still to be written."""
 
     group: RowGroup
     shift: int
@@ -183,7 +184,7 @@ class _CopiedRowGroup:
 
 @dataclass(slots=True)
 class _Output:
-    sink: Sink
+    sink: FileSink
     rows: int = 0
     data_bytes: int = 0
     groups: list[_CopiedRowGroup] = field(default_factory=list)
@@ -198,7 +199,7 @@ class _Output:
         if not chunks:
             return
         begin, end = min(chunk.start for chunk in chunks), max(chunk.end for chunk in chunks)
-        with Source(file.path, pace) as source:
+        with FileSource(file.path, pace) as source:
             if source.size_bytes - footer.size_bytes - 8 != footer.data_end:
                 raise damaged(file.path, "it changed while it was read")
             shift = self.sink.at - begin
@@ -207,7 +208,7 @@ class _Output:
             for group in footer.groups:
                 self.groups.append(self._carry(source, group, shift))
 
-    def _carry(self, source: Source, group: RowGroup, shift: int) -> _CopiedRowGroup:
+    def _carry(self, source: FileSource, group: RowGroup, shift: int) -> _CopiedRowGroup:
         carried = _CopiedRowGroup(group=group, shift=shift, blooms=[], column_indexes=[], offset_indexes=[])
         for chunk in group.chunks:
             offset, size = chunk.bloom
@@ -226,7 +227,7 @@ class _Output:
         return carried
 
     def finish(self, like: Footer, pairs: dict[bytes, bytes | None], made_by: bytes) -> OutputFile:
-        """Write page indexes and the footer; the file is read back before it counts."""
+        """Write the page indexes and the footer, then read the file back."""
         places = {
             OffsetKind.COLUMN_INDEX: self._write_indexes("column_indexes"),
             OffsetKind.OFFSET_INDEX: self._write_indexes("offset_indexes"),
@@ -237,7 +238,7 @@ class _Output:
         return check_output(self.sink.path, self.rows, len(groups))
 
     def _write_indexes(self, which: str) -> list[list[int]]:
-        """Where each index of each row group went; all are written at once."""
+        """Write one kind of page index for all row groups; returns their offsets."""
         places, parts, at = [], [], self.sink.at
         for carried in self.groups:
             found: list[bytes] = getattr(carried, which)
@@ -270,7 +271,7 @@ def _render(carried: _CopiedRowGroup, number: int, places: dict[OffsetKind, list
     return render_group(carried.group, moved)
 
 
-def _bloom_size(source: Source, offset: int) -> int:
+def _bloom_size(source: FileSource, offset: int) -> int:
     try:
         return bloom_size(source.read_at(offset, min(_BLOOM_HEADER_BYTES, source.size_bytes - offset)))
     except (IndexError, ValueError, RecursionError) as problem:
@@ -278,7 +279,7 @@ def _bloom_size(source: Source, offset: int) -> int:
 
 
 def check_output(path: str, rows: int, groups: int) -> OutputFile:
-    """What the commit needs to know of a finished file, read from the file itself."""
+    """Read back what the commit needs to know of a finished file."""
     filesystem, inner = open_location(path)
     with naming_file(path), filesystem.open_input_file(inner) as source:
         size = source.size()

@@ -1,4 +1,4 @@
-"""Rows of a bin's inputs, in batches of bounded size, in the table's schema."""
+"""Read the rows of a bin's inputs in batches of bounded size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
-from thermocline.parquet.copy.byte_files import Pace
+from thermocline.parquet.byte_files import Pace
 from thermocline.parquet.decode.projection import Projection, plan_projection, with_mapped_ids
 from thermocline.parquet.encode.lake_writer import open_location
 from thermocline.parquet.footer.dictionary_columns import dictionary_columns
@@ -29,10 +29,8 @@ _MAGIC = b"PAR1"
 
 @contextmanager
 def open_parquet(path: str, read_dictionary: Collection[str] = ()) -> Iterator[pq.ParquetFile]:
-    """A Parquet file, read as a stream; whatever is wrong with it is said with its name.
-
-    Columns named in `read_dictionary` come as dictionaries where the file holds them so.
-    """
+    """Open a Parquet file for streaming; an error names the file. Columns in `read_dictionary` are read as dictionary
+    arrays where the file allows."""
     filesystem, inner = open_location(path)
     with naming_file(path):
         source = filesystem.open_input_file(inner)
@@ -54,7 +52,7 @@ def open_parquet(path: str, read_dictionary: Collection[str] = ()) -> Iterator[p
 
 @contextmanager
 def naming_file(path: str) -> Iterator[None]:
-    """What Arrow says of a file, said with the file's name."""
+    """Turn Arrow's errors into errors that name the file."""
     try:
         yield
     except pa.ArrowNotImplementedError as problem:
@@ -71,8 +69,8 @@ def read_batches(
     pace: Pace,
     groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """All rows of a file, or of these row groups, these columns of them; `row_bytes` is what a row is known to take at
-    least."""
+    """The rows of a file, or of some row groups, with these columns. `row_bytes` is a known lower limit of a row's
+    size."""
     metadata = file.metadata
     rows = _batch_rows(metadata, row_bytes)
     with naming_file(path):
@@ -95,7 +93,7 @@ def _batch_rows(metadata: pq.FileMetaData, row_bytes: float) -> int:
 
 
 def _compressed_bytes(metadata: pq.FileMetaData, columns: frozenset[str]) -> int:
-    """What is read of a file for these columns; a name with a dot in it counts as the column of its first part."""
+    """The compressed size of these columns. A name with a dot counts for the column of its first part."""
     tops = {name.split(".", 1)[0] for name in columns}
     wanted = [
         number for number in range(metadata.num_columns) if metadata.schema.column(number).path.split(".", 1)[0] in tops
@@ -106,7 +104,7 @@ def _compressed_bytes(metadata: pq.FileMetaData, columns: frozenset[str]) -> int
 
 @dataclass(slots=True)
 class InputReader:
-    """Reads inputs of one bin; plans how once per schema met."""
+    """Reads the inputs of one bin; plans the projection once per file schema."""
 
     task: BinTask
     lake: LakeSchema
@@ -122,13 +120,13 @@ class InputReader:
     _projection: Projection | None = None
 
     def read(self, file: InputFile) -> Iterator[tuple[Projection, pa.RecordBatch]]:
-        """The file's batches as they are in it, with what brings them into the table's schema."""
+        """The file's batches as stored, each with the projection into the table's schema."""
         with self._open(file) as (opened, projection):
             for batch in read_batches(opened, file.path, projection.columns, self.row_bytes, self.pace):
                 yield projection, batch
 
     def read_first(self, file: InputFile, rows: int) -> pa.RecordBatch | None:
-        """So many of the file's first rows, or fewer that are wide, in the table's schema; None when it has none."""
+        """The file's first rows in the table's schema, fewer when rows are wide; None when it has none."""
         with self._open(file) as (opened, projection):
             rows = min(rows, _batch_rows(opened.metadata, self.row_bytes))
             with naming_file(file.path):
@@ -150,13 +148,12 @@ class InputReader:
             yield opened, self.projection_of(opened, file.path)
 
     def projection_of(self, opened: pq.ParquetFile, path: str) -> Projection:
-        """How this file's columns become the table's."""
+        """The projection of this file's columns to the table's."""
         with naming_file(path):
             return self._plan(opened, path)
 
     def _wanted_dictionaries(self, path: str) -> list[str]:
-        """The names, in the file, of columns that stay dictionaries; those of the file before, which are mostly the
-        same."""
+        """The names, in the file, of columns that stay dictionary arrays; guessed from the file before."""
         if self._projection is None:
             return sorted(self.dictionaries)
         plan = self._projection

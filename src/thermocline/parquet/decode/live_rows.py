@@ -1,4 +1,4 @@
-"""The rows of a bin that live on: inputs read one after the other, the rows that deletes take away left out."""
+"""Read the live rows of a bin: its inputs one after the other, without deleted rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from thermocline.parquet.copy.byte_files import Pace
+from thermocline.parquet.byte_files import Pace
 from thermocline.parquet.decode.input_reader import InputReader, open_parquet, read_batches
 from thermocline.parquet.decode.projection import Projection, find_field
 from thermocline.parquet.decode.row_lineage import with_lineage
@@ -21,7 +21,7 @@ from thermocline.parquet.values.key_words import Mask
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LiveBatch:
-    """Rows of one batch in the table's schema; `removed` are the places in the input of those that went."""
+    """Live rows of one batch in the table's schema; `removed` are the input positions of its deleted rows."""
 
     number: int
     rows_read: int
@@ -30,7 +30,7 @@ class LiveBatch:
 
 
 class RowFilter:
-    """All deletes of a bin, ready to be asked."""
+    """All deletes of a bin, ready to be applied."""
 
     def __init__(self, task: BinTask, plans: Sequence[KeyPlan], reader: InputReader, pace: Pace) -> None:
         self._task = task
@@ -45,7 +45,7 @@ class RowFilter:
             self._find_positions(parts, pace)
 
     def deleted(self, number: int, first_row: int, projection: Projection, batch: pa.RecordBatch) -> Mask | None:
-        """Which rows of a batch go; None when none do."""
+        """Which rows of a batch are deleted; None when none are."""
         gone = np.zeros(batch.num_rows, dtype=np.bool_)
         places = self._positions[number]
         begin, end = np.searchsorted(places, (first_row, first_row + batch.num_rows))
@@ -60,8 +60,8 @@ class RowFilter:
         return key_columns(plan, schema, batch, self._reader.lake, self._task.partition_values or {})
 
     def _find_positions(self, parts: int, pace: Pace) -> None:
-        """Keys beyond the memory: taken part by part, each against the key columns alone; what they hit is kept as
-        places."""
+        """Apply keys that exceed the memory part by part, reading only the key columns; keep the matches as
+        positions."""
         found: list[list[Positions]] = [[places] for places in self._positions]
         for plan in self._plans:
             for part in range(parts):
@@ -84,7 +84,7 @@ class RowFilter:
 
 
 def read_live_batches(task: BinTask, reader: InputReader, rows: RowFilter) -> Generator[LiveBatch, None, None]:
-    """Every input's rows that live on, in order."""
+    """The live rows of every input, in order."""
     for number, file in enumerate(task.inputs):
         first_row = 0
         for projection, batch in reader.read(file):

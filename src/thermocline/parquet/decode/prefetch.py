@@ -1,7 +1,6 @@
-"""Work ahead: what a generator gives is made by a thread of its own, while what it gave before is in use.
+"""Prefetch a generator in a thread, bounded by bytes.
 
-Decoding, sorting and encoding are Arrow's and numpy's, which let go of Python's lock, so that a bin's two halves run on
-two cores.
+Arrow and numpy release Python's lock while they decode, sort and encode, so the two halves of a bin run on two cores.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ Item = TypeVar("Item")
 def prefetch(
     source: Generator[Item, None, None], size_of: Callable[[Item], int], most_bytes: int
 ) -> Generator[Item, None, None]:
-    """The items of `source`, in order; so many bytes of them wait at most, or a single item. What it fails with is
-    raised here.
+    """The items of `source`, in order, produced by a thread; at most this many bytes, or one item, are buffered.
 
-    Whoever may stop early closes it: that ends the thread.
+    An exception of the source is raised here. A caller that may stop early closes the generator, which ends the thread.
     """
     line: _BoundedQueue[Item] = _BoundedQueue(most_bytes)
     thread = Thread(target=line.fill, args=(source, size_of), name="work ahead", daemon=True)
@@ -33,7 +31,7 @@ def prefetch(
 
 
 class _BoundedQueue(Generic[Item]):
-    """Items that wait, with their sizes."""
+    """Buffered items with their sizes."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes

@@ -1,7 +1,7 @@
-"""Columns of a file brought into the table's schema, by field id: added, dropped, renamed, reordered, widened, at any
+"""Project the columns of a file to the table's schema, by field id: added, dropped, renamed, reordered, widened, at any
 depth.
 
-A plan is made once per schema met; a column that needs nothing is passed on as it is.
+A projection is planned once per file schema. A column that needs no change is passed through.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Projection:
         )
 
     def names_for(self, targets: frozenset[int]) -> list[str]:
-        """The file's columns that these columns of the table come from; any one column where none does."""
+        """The file's columns from which these columns of the table come; any one column where none does."""
         names = [
             self.file_schema.field(self.targets[number].source).name
             for number in sorted(targets)
@@ -77,7 +77,7 @@ class Projection:
         return names or [self.columns[0]]
 
     def apply_some(self, batch: pa.RecordBatch, targets: frozenset[int]) -> pa.RecordBatch:
-        """The batch in the table's schema, all columns but these NULL, of no type."""
+        """The batch in the table's schema; all columns except these are NULL, without a type."""
         arrays = []
         for number, column in enumerate(self.targets):
             array = self._array(batch, column) if number in targets else pa.nulls(batch.num_rows)
@@ -98,8 +98,8 @@ def plan_projection(
     path: str,
     also: Sequence[int] = (),
 ) -> Projection:
-    """How files with this schema (its fields carrying ids) are read; `also` are field ids needed besides, for equality
-    deletes."""
+    """Plan how files with this schema, whose fields carry ids, are read. `also` are further field ids that equality
+    deletes need."""
     if len(set(file_schema.names)) < len(file_schema.names):
         raise RewriteUnsupported(f"Lake file {path} has two columns of one name.")
     by_id = {field_id_of(field): number for number, field in enumerate(file_schema)}
@@ -130,7 +130,7 @@ def field_id_of(field: pa.Field) -> int | None:
 
 
 def find_field(schema: pa.Schema, field_id: int) -> FieldPath:
-    """The way to a field by id, through structs only; empty when it is not there."""
+    """The path to a field by id, through structs only; empty when it is not there."""
     for number, field in enumerate(schema):
         if found := _find_below(field, field_id):
             return (number, *found[1:])
@@ -148,7 +148,7 @@ def _find_below(field: pa.Field, field_id: int) -> FieldPath:
 
 
 def value_at(array: pa.Array, path: FieldPath) -> pa.Array:
-    """The values at the end of a way below a column; NULL where a struct on the way is NULL."""
+    """The values at the end of a path below a column; NULL where a struct on the path is NULL."""
     for number in path:
         array = pc.struct_field(array, [number])
     return array
@@ -163,7 +163,7 @@ def constant_array(value: pa.Scalar, length: int) -> pa.Array:
 
 
 def _converter(source: pa.Field, target: LakeSchemaField, path: str) -> Convert | None:
-    """What makes the file's column the table's; None when it is already."""
+    """The function that converts the file's column to the table's; None when they are equal."""
     kind = source.type
     if pa.types.is_dictionary(kind) and _same(kind.value_type, target.kind):
         return None
@@ -183,7 +183,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def _same(kind: pa.DataType, target: pa.DataType) -> bool:
-    """Equal types with equal field ids all the way down, in the same order."""
+    """Whether types and field ids are equal at every depth, in the same order."""
     return bool(
         kind == target
         and (not pa.types.is_nested(kind) or pa.field("x", kind).equals(pa.field("x", target), check_metadata=True))

@@ -1,8 +1,8 @@
 """Row lineage of format version 3: each row's id, and the sequence number of the commit that last changed it.
 
-A row that was written once has neither in its file: its id is the file's first id plus its place, its number the file's
-own. A row that moves to another file takes both along as columns, so that a rewrite changes neither. A file from before
-the table had row ids has none.
+A row that was written once has neither in its file: its id is the file's first row id plus its position, its sequence
+number the file's. A row that is rewritten to another file carries both as columns, so a rewrite changes neither. Files
+from before the table had row ids have none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _IDS = (ROW_ID.field_id, LAST_UPDATED.field_id)
 
 
 def output_schema_json(task: BinTask) -> LakeSchema:
-    """The schema of the task's outputs: the table's, and the columns of lineage where it is kept."""
+    """The schema of the task's outputs: the table's, with the lineage columns where lineage is kept."""
     lake = read_lake_schema(task.schema_json)
     if not task.keep_lineage:
         return lake
@@ -38,7 +38,7 @@ def output_schema_json(task: BinTask) -> LakeSchema:
 
 
 def carries_lineage(files: Sequence[InputFile]) -> bool:
-    """Whether every row of these files says its id and its age itself, so that it may be copied as it is."""
+    """Whether every row of these files stores its id and sequence number, so that it may be copied byte for byte."""
     return all(_is_complete(file.path) for file in files)
 
 
@@ -55,8 +55,8 @@ def _is_complete(path: str) -> bool:
 
 
 def with_lineage(batch: pa.RecordBatch, file: InputFile, first_row: int) -> pa.RecordBatch:
-    """Rows of an input from its place `first_row` on, with what their file says of them where they say nothing
-    themselves."""
+    """Rows of an input from position `first_row` on, with lineage filled in from their file where the row stores
+    none."""
     if file.first_row_id is None:
         unknown = pa.nulls(batch.num_rows, pa.int64())
         return _put(_put(batch, ROW_ID, unknown), LAST_UPDATED, unknown)

@@ -1,1 +1,1 @@
-"""Position deletes, equality deletes, deletion vectors."""
+"""Position deletes, equality deletes and deletion vectors: read, applied, written."""

@@ -1,9 +1,8 @@
-"""Deletion vectors written: the deleted rows of data files of a version 3 table, as blobs of one Puffin file.
+"""Write deletion vectors: the deleted rows of data files of a format version 3 table, as blobs of one Puffin file.
 
     PFA1 | blob | … | PFA1 | footer as JSON | its length | flags | PFA1
 
-A blob is the length of what follows up to the checksum, a mark, the positions as a 64-bit roaring bitmap, and a CRC-32
-of mark and bitmap.
+A blob is a length, a magic number, the positions as a 64-bit roaring bitmap, and a CRC-32 of magic number and bitmap.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _POSITION_FIELD = 2_147_483_645
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionVector:
-    """One vector in the file: the data file whose rows it takes away, how many, and where it lies."""
+    """One vector of the file: its data file, how many rows it deletes, and its offset and length."""
 
     data_file: str
     rows: int
@@ -46,7 +45,7 @@ class DeletionVectorFile:
 def write_vectors(
     path: str, positions: Mapping[str, npt.NDArray[np.int64]], register: Callable[[str], None]
 ) -> DeletionVectorFile:
-    """One Puffin file with a vector for each data file. It is registered before it is made."""
+    """Write one Puffin file with a vector for each data file. The path is registered before the file is created."""
     body, vectors = bytearray(_MAGIC), []
     for data_file in sorted(positions):
         blob = render_vector(positions[data_file])

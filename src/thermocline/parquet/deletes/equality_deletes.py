@@ -1,8 +1,8 @@
-"""Equality deletes: rows of the bin whose key columns equal a key in a delete file that applies.
+"""Equality deletes: delete the rows of a bin whose key columns equal a key of a delete file that applies.
 
-All inputs of a bin lie in one partition, so the delete files that apply to them mostly nest: the older an input, the
-more apply. Keys are kept once, each with the highest level among its delete files; a row goes when its key's level
-reaches its file's. Where a task's inputs do not nest, each set of delete files gets keys of its own.
+All inputs of a bin are in one partition, so the sets of delete files that apply to them mostly nest: more apply to
+older inputs. Each key is kept once, with the highest level among its delete files; a row is deleted when its key's
+level reaches its file's. Where the sets do not nest, each set has its own keys.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thermocline.parquet.copy.byte_files import Pace
+from thermocline.parquet.byte_files import Pace
 from thermocline.parquet.decode.input_reader import open_parquet, read_batches
 from thermocline.parquet.decode.projection import constant_array, find_field, value_at, with_mapped_ids
 from thermocline.parquet.rewrite_errors import damaged
@@ -43,8 +43,8 @@ _MEMORY_SHARE = 0.4
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeyPlan:
-    """One set of equality columns: its delete files with their levels, and the level from which an input loses a
-    row."""
+    """One set of equality columns: its delete files with their levels, and for each input the level from which its rows
+    are deleted."""
 
     ids: tuple[int, ...]
     kinds: tuple[pa.DataType, ...]
@@ -53,12 +53,13 @@ class KeyPlan:
 
     @property
     def is_exact(self) -> bool:
-        """One column of at most 64 bits: its value is the key, nothing else need be kept."""
+        """Whether the key is one column of at most 64 bits, so that its value alone identifies it."""
         return len(self.kinds) == 1 and is_exact(self.kinds[0])
 
 
 def plan_keys(task: BinTask, lake: LakeSchema) -> tuple[KeyPlan, ...]:
-    """What to compare: one plan per set of equality columns, more where delete files do not nest."""
+    """Plan what to compare: one plan for each set of equality columns, more where the sets of delete files do not
+    nest."""
     groups: dict[tuple[int, ...], dict[int, frozenset[int]]] = {}
     for number, file in enumerate(task.inputs):
         applying = [delete for delete in file.deletes if task.deletes[delete].kind == "equality"]
@@ -74,7 +75,7 @@ def plan_keys(task: BinTask, lake: LakeSchema) -> tuple[KeyPlan, ...]:
 
 
 def _chains(inputs: Mapping[int, frozenset[int]]) -> list[list[frozenset[int]]]:
-    """Sets of delete files, each chain growing from the smallest to the largest; one chain when they nest."""
+    """Group the sets of delete files into chains of growing sets; one chain when all of them nest."""
     ordered = sorted(set(inputs.values()), key=lambda chosen: (len(chosen), sorted(chosen)))
     if all(small < large for small, large in pairwise(ordered)):
         return [ordered]
@@ -101,7 +102,7 @@ def _plan_chain(
 
 
 def _key_kind(task: BinTask, lake: LakeSchema, number: int, inputs: Mapping[int, frozenset[int]]) -> pa.DataType:
-    """The type keys are compared in: the table's, or the delete file's where the column was dropped since."""
+    """The type in which keys are compared: the table's, or the delete file's where the column has been dropped."""
     if field := lake.find(number):
         return field.kind
     source = task.deletes[min(min(chosen) for chosen in inputs.values())]
@@ -119,7 +120,8 @@ def _key_kind(task: BinTask, lake: LakeSchema, number: int, inputs: Mapping[int,
 def key_columns(
     plan: KeyPlan, schema: pa.Schema, batch: pa.RecordBatch, lake: LakeSchema, constants: Mapping[int, object]
 ) -> list[pa.Array]:
-    """A data file's key columns, by field id; what the file lacks has its default, or the partition's value."""
+    """A data file's key columns, by field id. A column that the file lacks has its default, or the partition's
+    value."""
     return [
         _key_column(number, kind, schema, batch, lake, constants)
         for number, kind in zip(plan.ids, plan.kinds, strict=True)
@@ -154,7 +156,7 @@ def _in_kind(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def passes_for(task: BinTask, plans: Sequence[KeyPlan]) -> int:
-    """How many parts the keys must be taken in to stay within the task's memory."""
+    """The number of parts in which keys must be processed to stay within the task's memory."""
     total = 0
     for plan in plans:
         for delete in plan.level_of_delete:
@@ -168,8 +170,8 @@ def passes_for(task: BinTask, plans: Sequence[KeyPlan]) -> int:
 
 
 class KeySet:
-    """The keys of one plan, or one part of them, sorted by word; `null_level` is that of a NULL key, where NULL has no
-    word."""
+    """The keys of one plan, or of one part of it, sorted by word. `null_level` is the level of a NULL key, where NULL
+    has no word."""
 
     def __init__(
         self, plan: KeyPlan, words: Words, levels: Levels, columns: list[pa.Array], null_level: int = 0
@@ -198,12 +200,12 @@ class KeySet:
         self._longest_run = _longest_run(self._words)
 
     def _place(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Where the keys of these words stand in the key columns."""
+        """The positions of these words in the key columns."""
         assert self._places is not None
         return self._places[rows]
 
     def deleted(self, number: int, columns: list[pa.Array]) -> Mask | None:
-        """Which rows of a batch of the input go; None when this input has none to lose."""
+        """Which rows of a batch of this input are deleted; None when no delete applies to the input."""
         level = self._plan.level_of_input.get(number)
         if level is None:
             return None
@@ -244,7 +246,7 @@ def _equal_values(left: pa.Array, right: pa.Array) -> Mask:
 
 
 def _longest_run(words: Words) -> int:
-    """How many keys at most share one word."""
+    """The largest number of keys that share one word."""
     again = np.flatnonzero(words[1:] == words[:-1])
     if not len(again):
         return min(1, len(words))
@@ -254,13 +256,13 @@ def _longest_run(words: Words) -> int:
 
 
 def key_words(plan: KeyPlan, columns: list[pa.Array]) -> Words:
-    """One word per row; of a single short column the values themselves, so that rows in order are looked up in
+    """One word per row. For a single short column it is the value itself, so that rows in order are looked up in
     order."""
     return exact_words(columns[0]) if plan.is_exact else combine_words([hash_words(column) for column in columns])
 
 
 def read_key_set(task: BinTask, plan: KeyPlan, part: int, parts: int, pace: Pace) -> KeySet:
-    """The keys of all delete files of a plan; of several parts, those whose word falls in this one."""
+    """The keys of all delete files of a plan; of several parts, the keys whose word falls into this one."""
     words, levels, null_level = [np.zeros(0, np.uint64)], [np.zeros(0, np.int32)], 0
     columns: list[list[pa.Array]] = [] if plan.is_exact else [[pa.nulls(0, kind)] for kind in plan.kinds]
     for delete, level in plan.level_of_delete.items():

@@ -1,5 +1,4 @@
-"""Position deletes: files of Iceberg v2 that name rows of data files by path and place, one per lake partition and
-task."""
+"""Write and read position delete files of format version 2: one file per lake partition and task."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFile:
-    """One finished file of position deletes: what the commit needs to know of it."""
+    """One finished position delete file: what the commit needs to know of it."""
 
     path: str
     rows: int
@@ -39,7 +38,7 @@ class DeleteFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTarget:
-    """Where delete files are written; as `FileTarget` for data files."""
+    """Where delete files are written, as `FileTarget` says for data files."""
 
     directory: str
     stem: str
@@ -52,7 +51,7 @@ def write_deletes(
     positions: Mapping[str, Rows],
     register: Callable[[str], None],
 ) -> DeleteFile:
-    """One file for the rows of one lake partition, sorted by path and place as the format asks."""
+    """Write one file for the rows of one lake partition, sorted by path and position as the format requires."""
     filesystem, root = open_location(target.directory)
     folder = f"data/{partition.path}" if partition else "data"
     name = f"{folder}/{target.stem}-{partition.ordinal if partition else 0}-deletes.parquet"
@@ -86,13 +85,13 @@ def write_deletes(
 
 
 class PositionDeleteCache:
-    """The rows of data files that earlier position deletes took away; each delete file is read once."""
+    """The positions that earlier position deletes removed from data files. Each delete file is read once."""
 
     def __init__(self) -> None:
         self._tables: dict[str, pa.Table] = {}
 
     def of(self, data_file: str, delete_files: Sequence[str]) -> Rows:
-        """The places in a data file that are deleted already."""
+        """The deleted positions of a data file."""
         found = [self._positions(delete, data_file) for delete in delete_files]
         return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 

@@ -1,4 +1,4 @@
-"""Rows that position deletes and deletion vectors take away: for each input of a bin, their places, sorted."""
+"""Read the positions that position deletes and deletion vectors remove from each input of a bin, sorted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from thermocline.parquet.copy.byte_files import Pace, Source
+from thermocline.parquet.byte_files import FileSource, Pace
 from thermocline.parquet.decode.input_reader import open_parquet, read_batches
 from thermocline.parquet.decode.projection import field_id_of
 from thermocline.parquet.deletes.deletion_vectors import VECTOR_MAGIC
@@ -26,12 +26,12 @@ _S3 = re.compile(r"^s3[an]?://")
 
 
 def normalise_location(location: str) -> str:
-    """A location in the one spelling that others are compared in."""
+    """A location in the form in which locations are compared."""
     return _S3.sub("s3://", without_file_scheme(location))
 
 
 def read_deleted_rows(task: BinTask, pace: Pace) -> list[Positions]:
-    """For each input, the places that position deletes and deletion vectors name."""
+    """For each input, the positions that position deletes and deletion vectors name."""
     found: list[list[Positions]] = [[] for _ in task.inputs]
     users: dict[int, list[int]] = {}
     for number, file in enumerate(task.inputs):
@@ -50,7 +50,7 @@ def read_deleted_rows(task: BinTask, pace: Pace) -> list[Positions]:
 
 
 def _referenced(task: BinTask, source: DeleteSource, inputs: Sequence[int]) -> Iterator[int]:
-    """A deletion vector belongs to one file."""
+    """The one data file of a deletion vector."""
     for number in inputs:
         if source.referenced_file is None or normalise_location(source.referenced_file) == normalise_location(
             task.inputs[number].path
@@ -79,7 +79,7 @@ def _read_position_file(
 
 
 def _column_names(file: pq.ParquetFile, path: str) -> tuple[str, str]:
-    """The path's and the position's column, by reserved field id, else by name."""
+    """The names of the path and position columns, found by reserved field id, else by name."""
     found = {}
     for field_id, usual in ((_PATH_ID, "file_path"), (_POSITION_ID, "pos")):
         by_id = [field.name for field in file.schema_arrow if field_id_of(field) == field_id]
@@ -91,7 +91,7 @@ def _column_names(file: pq.ParquetFile, path: str) -> tuple[str, str]:
 
 
 def _input_of(text: str, known: dict[str, int]) -> int:
-    """The input a delete file means, in whatever spelling; below zero when it is none of this bin's."""
+    """The input that a delete file names, in any spelling; negative when it is not in this bin."""
     place = normalise_location(text)
     if place in known or place.startswith("/") or "://" in place:
         return known.get(place, -1)
@@ -99,8 +99,8 @@ def _input_of(text: str, known: dict[str, int]) -> int:
 
 
 def read_deletion_vector(source: DeleteSource, pace: Pace) -> Positions:
-    """The places in a deletion vector: a Puffin blob of type `deletion-vector-v1`."""
-    with Source(source.path, pace) as file:
+    """The positions of a deletion vector: a Puffin blob of type `deletion-vector-v1`."""
+    with FileSource(source.path, pace) as file:
         if source.offset < 0 or source.length < 12 or source.offset + source.length > file.size_bytes:
             raise damaged(source.path, "its deletion vector lies outside of the file")
         blob = file.read_at(source.offset, source.length)

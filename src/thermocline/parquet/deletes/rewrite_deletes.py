@@ -1,7 +1,6 @@
-"""Deletes written anew as files of position deletes: many small ones merged, equality deletes found in the data files
-they apply to.
+"""Rewrite deletes as position delete files: merge many small ones, and resolve equality deletes to positions.
 
-The task's inputs are data files that stay as they are; its deletes are those to be written anew.
+The task's inputs are data files that do not change; its deletes are the ones that are rewritten.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thermocline.parquet.copy.byte_files import Pace, Register
+from thermocline.parquet.byte_files import Pace, Register
 from thermocline.parquet.decode.input_reader import InputReader, open_parquet, read_batches
 from thermocline.parquet.decode.projection import find_field
 from thermocline.parquet.deletes.deletion_vectors import DeletionVectorFile, write_vectors
@@ -32,7 +31,7 @@ from thermocline.parquet.values.lake_schema import read_lake_schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletesResult:
-    """The files of position deletes that stand for the task's deletes."""
+    """The position delete files that replace the task's deletes."""
 
     number: int
     files: tuple[DeleteFile, ...] = ()
@@ -47,8 +46,7 @@ class DeletesResult:
 def rewrite_deletes(
     task: BinTask, register: Register, pace: Pace, *, files_at_most: Mapping[int, int], as_vectors: bool = False
 ) -> DeletesResult:
-    """One file per data file where those are few enough for this task, else one for all of them; none when nothing is
-    deleted."""
+    """Write one file per data file where those are few, else one for all; none when nothing is deleted."""
     places = _places(task, pace)
     named = {file.path: rows for file, rows in zip(task.inputs, places, strict=True) if len(rows)}
     if as_vectors:
@@ -68,7 +66,7 @@ def rewrite_deletes(
 
 
 def _places(task: BinTask, pace: Pace) -> list[Positions]:
-    """For each input, the rows that are deleted."""
+    """For each input, the positions of deleted rows."""
     found = [[places] for places in read_deleted_rows(task, pace)]
     lake = read_lake_schema(task.schema_json)
     plans = plan_keys(task, lake)
@@ -87,7 +85,7 @@ def _places(task: BinTask, pace: Pace) -> list[Positions]:
 def _hits(
     task: BinTask, reader: InputReader, plan: KeyPlan, keys: KeySet, number: int, pace: Pace
 ) -> Iterator[Positions]:
-    """The rows of one input whose keys are deleted; only the key columns are read."""
+    """The positions of one input whose keys are deleted; only the key columns are read."""
     path, first_row = task.inputs[number].path, 0
     with open_parquet(path) as opened:
         schema = reader.projection_of(opened, path).file_schema

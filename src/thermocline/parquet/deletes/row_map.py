@@ -1,4 +1,4 @@
-"""Where rows of rewritten files are now: position deletes that arrived meanwhile are moved along.
+"""Map positions of rewritten files to their new positions, for position deletes that were committed during the rewrite.
 
 Pure: the row maps of a finished bin and positions in one of its inputs in, positions in its outputs out.
 """
@@ -18,25 +18,25 @@ Positions = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeletedRows:
-    """Rows of one output, by their positions in it, sorted."""
+    """Rows of one output, by position, sorted."""
 
     output: int
     rows: Positions
 
 
 def removed_positions(row_map: RowMap) -> Positions:
-    """The input's positions that the rewrite's own deletes took away."""
+    """The input's positions that the rewrite itself removed."""
     return np.frombuffer(row_map.removed, dtype="<i8").astype(np.int64, copy=False)
 
 
 def pack_positions(positions: Positions) -> bytes:
-    """Sorted positions in the form a row map carries."""
+    """Sorted positions as the bytes that a row map carries."""
     return positions.astype("<i8", copy=False).tobytes()
 
 
 def map_deleted_rows(maps: Sequence[RowMap], positions: Positions) -> tuple[DeletedRows, ...]:
-    """Where rows of one input are after the rewrite; `maps` are all row maps of that input. Rows that were removed
-    already are left out."""
+    """The positions of an input's rows after the rewrite; `maps` are all row maps of that input. Rows that the rewrite
+    removed are left out."""
     if not maps or not len(positions):
         return ()
     wanted = np.unique(positions)

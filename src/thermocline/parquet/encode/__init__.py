@@ -1,1 +1,1 @@
-"""Rows decoded and encoded: readers, writers, schemas."""
+"""Encode rows as Parquet files: the writer of tiering and folding, the writer of rewrites."""

@@ -1,9 +1,9 @@
-"""Lake files out of Arrow batches: split by lake partition, clustered by tier key, bounded in memory, closed at the
+"""Write Arrow batches as lake files: split by lake partition, sorted by tier key, bounded in memory, closed at the
 target size.
 
-Rows wait in one buffer per lake partition. A buffer that is large enough, or the largest one when all together are too
-large, is sorted by the tier key and written as one row group. A path is registered before the file is opened, so a file
-nobody committed can always be found again.
+Rows are buffered per lake partition. A buffer that is full, or the largest one when all buffers together exceed the
+memory, is sorted by the tier key and written as one row group. A path is registered before its file is opened, so a
+file that is never committed can be found and removed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from thermocline.core.columns import LakeColumn
 from thermocline.core.types import lake_type_named
 from thermocline.errors import LakeFileNotWritten
+from thermocline.parquet.footer.file_metrics import group_offset
 from thermocline.parquet.footer.float_metrics import FloatFacts
-from thermocline.parquet.footer.metrics import group_offset
 from thermocline.parquet.values.arrow_types import arrow_schema
 from thermocline.parquet.values.partition_values import (
     LakePartition,
@@ -44,7 +44,7 @@ _DICTIONARY_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LakeFile:
+class WrittenFile:
     """One finished file: what the commit needs to know of it."""
 
     path: str
@@ -97,10 +97,10 @@ class _Buffer:
 
 
 class LakeWriter:
-    """Takes batches in lake form; `files` and `seen` grow as files are finished and read back."""
+    """Writes batches in lake form; `files` and `seen` grow as files are finished and read back."""
 
     def __init__(self, target: FileTarget, register: Callable[[str], None]) -> None:
-        self.files: list[LakeFile] = []
+        self.files: list[WrittenFile] = []
         self.seen = RowSum()
         self._target = target
         self._register = register
@@ -125,14 +125,14 @@ class LakeWriter:
             self._flush(max(self._buffers, key=lambda ordinal: self._buffers[ordinal].size_bytes))
 
     def close(self) -> None:
-        """Write what waits and finish every file."""
+        """Write all buffers and finish every file."""
         for ordinal in sorted(self._buffers):
             self._flush(ordinal)
         for ordinal in sorted(self._open):
             self._finish(ordinal)
 
     def abort(self) -> None:
-        """Let go of open files after a failure; their paths stay registered."""
+        """Release open files after a failure; their paths stay registered."""
         for open_file in self._open.values():
             open_file.sink.close()
         self._open.clear()
@@ -215,7 +215,7 @@ class LakeWriter:
         size, offsets, seen = self._read_back(inner, done.dictionaries)
         self.seen += seen
         self.files.append(
-            LakeFile(
+            WrittenFile(
                 path=done.path,
                 rows=done.rows,
                 size_bytes=size,
@@ -274,13 +274,13 @@ def _keys(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 
 
 def _ends(column: pa.ChunkedArray) -> tuple[int, int]:
-    """Lowest and highest key of a sorted, non-empty column."""
+    """The lowest and highest key of a sorted, non-empty column."""
     keys = _keys(column)
     return int(keys[0]), int(keys[-1])
 
 
 def _dictionary_pays(column: pa.ChunkedArray) -> bool:
-    """Whether few enough values repeat often enough in the first rows; a dictionary that overflows costs time and gives
+    """Whether values repeat often enough in the first rows. A dictionary that overflows costs time and saves
     nothing."""
     kind = column.type
     if not (

@@ -1,8 +1,8 @@
-"""Where Arrow takes its memory from while a bin is rewritten.
+"""The memory pool of Arrow while a bin is rewritten.
 
-A bin's batches come and go in tens of megabytes. Arrow's usual pool (mimalloc) takes them in huge pages, gives them
-back between row groups and has the kernel clear them again; jemalloc takes small pages and keeps them for a second, an
-eighth less processor time.
+A bin allocates and frees batches of tens of megabytes. Arrow's default pool (mimalloc) uses huge pages and returns them
+between row groups, and the kernel clears them again. jemalloc uses small pages and keeps them for a second, which takes
+an eighth less processor time.
 """
 
 from __future__ import annotations

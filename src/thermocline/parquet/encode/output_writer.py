@@ -1,4 +1,5 @@
-"""Outputs of a rewrite: row groups of bounded size, files cut at the target, each registered before it is made."""
+"""Write the outputs of a rewrite: row groups of bounded size, files cut at the target size, paths registered before
+files are created."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from thermocline.errors import RewriteUnsupported
-from thermocline.parquet.copy.byte_files import Pace, Register
+from thermocline.parquet.byte_files import Pace, Register
 from thermocline.parquet.copy.splice import check_output, output_path
 from thermocline.parquet.encode.lake_writer import not_written, open_location, statistics_columns
 from thermocline.parquet.footer.float_metrics import FloatFacts
@@ -35,10 +36,10 @@ _LEVELLED = frozenset(("zstd", "gzip", "brotli"))
 
 
 def choose_dictionary_columns(sample: pa.Table) -> frozenset[str]:
-    """Columns whose values repeat often enough in a sample of rows.
+    """The columns whose values repeat often enough in a sample of rows.
 
-    A dictionary that overflows takes six times as long as none, and a fourth more room. NULL does not count: no
-    dictionary holds it.
+    A dictionary that overflows takes six times as long as none, and a quarter more space. NULL does not count:
+    dictionaries do not contain it.
     """
     return frozenset(field.name for field in sample.schema if _dictionary_pays(sample.column(field.name)))
 
@@ -53,7 +54,7 @@ def _dictionary_pays(column: pa.ChunkedArray) -> bool:
 
 
 class OutputWriter:
-    """Takes batches of the table's schema; `finished` grows as files are closed."""
+    """Writes batches of the table's schema; `finished` grows as files are closed."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class OutputWriter:
         self._writer: pq.ParquetWriter | None = None
 
     def add(self, batch: pa.RecordBatch) -> tuple[int, int]:
-        """Take rows; the output they go to, by index, and the row of it that the first of them becomes."""
+        """Add rows; returns the index of their output and the position of the first row in it."""
         place = (len(self.finished), self._rows + self._buffer_rows)
         if batch.num_rows:
             self._buffer.append(batch)
@@ -98,14 +99,14 @@ class OutputWriter:
         return place
 
     def close(self) -> tuple[OutputFile, ...]:
-        """Write what waits and finish the last file."""
+        """Write buffered rows and finish the last file."""
         self._flush()
         if self._writer is not None:
             self._finish()
         return tuple(self.finished)
 
     def abandon(self) -> None:
-        """Let go after a failure; the paths stay registered, so that somebody clears them away."""
+        """Release the file after a failure. The paths stay registered, so that they are removed later."""
         if self._sink is not None:
             self._sink.close()
 
@@ -139,7 +140,7 @@ class OutputWriter:
 
     @property
     def _full_bytes(self) -> float:
-        """An even share of what is left for the files that are left."""
+        """The size at which the current file is closed: an even share of the remaining bytes."""
         done = sum(output.size_bytes for output in self.finished)
         return max(self._expected_bytes - done, 0) / max(self._planned - len(self.finished), 1)
 
@@ -192,7 +193,7 @@ class OutputWriter:
 
 
 def _add_floats(facts: FloatFacts, field: LakeSchemaField, column: pa.ChunkedArray) -> None:
-    """A column of floats, or those of a struct; lists and maps have no counts and bounds in Iceberg."""
+    """Add a float column, or the float fields of a struct. Iceberg has no counts and bounds inside lists and maps."""
     if pa.types.is_floating(field.kind):
         facts.add(field.field_id, column)
     elif pa.types.is_struct(field.kind):
@@ -201,8 +202,8 @@ def _add_floats(facts: FloatFacts, field: LakeSchemaField, column: pa.ChunkedArr
 
 
 def _nested_texts(field: LakeSchemaField, prefix: str = "") -> Iterator[str]:
-    """The Parquet paths of text and binary below lists, maps and structs, where dictionaries mostly pay and are not
-    sampled."""
+    """The Parquet paths of text and binary inside lists, maps and structs, where dictionaries mostly pay off; they are
+    not sampled."""
     path = f"{prefix}{field.name}"
     if not field.children:
         if prefix and (pa.types.is_string(field.kind) or pa.types.is_binary(field.kind)):

@@ -1,4 +1,4 @@
-"""Re-encode: rows decoded, deletes applied, schemas brought together, and encoded anew in the order they were in."""
+"""Re-encode: decode rows, apply deletes, project them to the table's schema, and encode them in the same order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from thermocline.parquet.copy.byte_files import Pace, Register
+from thermocline.parquet.byte_files import Pace, Register
 from thermocline.parquet.decode.input_reader import InputReader
 from thermocline.parquet.decode.live_rows import LiveBatch, RowFilter, read_live_batches
 from thermocline.parquet.decode.prefetch import prefetch
@@ -29,7 +29,7 @@ Fewer where keys of equality deletes have taken their share of the memory.
 
 
 def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> BinResult:
-    """The outputs of a bin, rows in the order of the inputs."""
+    """Write the outputs of a bin, rows in the order of the inputs."""
     lake = output_schema_json(task)
     plans = plan_keys(task, lake)
     reader = open_reader(task, lake, plans, pace)
@@ -52,7 +52,7 @@ def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> B
 
 
 def open_reader(task: BinTask, lake: LakeSchema, plans: Sequence[KeyPlan], pace: Pace) -> InputReader:
-    """A reader that knows, from a sample of rows, which columns repeat and how wide a row is."""
+    """A reader that knows from a sample which columns repeat and how wide a row is."""
     choose_pool(beside_keys=bool(plans))
     reader = InputReader(
         task=task, lake=lake, pace=pace, also=tuple(sorted({number for plan in plans for number in plan.ids}))
@@ -68,8 +68,8 @@ def open_reader(task: BinTask, lake: LakeSchema, plans: Sequence[KeyPlan], pace:
 
 
 def _sample(task: BinTask, reader: InputReader) -> pa.Table | None:
-    """The first rows of some inputs, spread over the bin: a column may be NULL, or one value, in the oldest files and
-    unique ever since."""
+    """The first rows of some inputs, evenly spaced over the bin: a column may be constant in the oldest files and
+    unique in newer ones."""
     last = len(task.inputs) - 1
     files = sorted({last * number // (_SAMPLE_FILES - 1) for number in range(_SAMPLE_FILES)})
     found = [reader.read_first(task.inputs[number], _SAMPLE_ROWS // len(files)) for number in files]
@@ -78,8 +78,8 @@ def _sample(task: BinTask, reader: InputReader) -> pa.Table | None:
 
 
 def output_schema(lake: LakeSchema, dictionaries: frozenset[str]) -> pa.Schema:
-    """The outputs' schema, with the columns that stay dictionaries in memory; in the file they are what the table
-    says."""
+    """The outputs' schema, with dictionary types in memory for the columns that stay dictionary arrays; the file has
+    the table's types."""
     kind = pa.dictionary(pa.int32(), pa.string())
     return pa.schema([field.with_type(kind) if field.name in dictionaries else field for field in lake.arrow()])
 
@@ -108,7 +108,7 @@ def bin_result(
 
 
 class _RowMapBuilder:
-    """Where the rows of one input go, batch by batch."""
+    """Records where the rows of one input go, batch by batch."""
 
     def __init__(self, file: InputFile) -> None:
         self._path = file.path

@@ -1,8 +1,8 @@
-"""Statistics of several column chunks put together, so that they hold for one chunk with the values of all.
+"""Merge the statistics of several column chunks into those of one chunk with all their values.
 
-Bounds that are wrong lose rows, so everything doubtful is left out: a chunk without bounds (unless it is NULL
-throughout), an order that nobody knows or that readers disagree about. The smallest of lower bounds is a lower bound,
-cut short or not.
+Wrong bounds lose rows, so doubtful ones are left out: bounds of a chunk that has none (unless all its values are NULL),
+and an order that is unknown or that readers disagree about. The smallest of several lower bounds is a lower bound,
+truncated or not.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from thermocline.parquet.thrift.structs import Fields, Part, bool_field, int_fie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinMax:
-    """The lowest and the highest value, as bytes, and whether each is a value of the column or one beyond; None: not
-    said."""
+    """The lowest and the highest value, as bytes, and whether each is an exact value of the column or a truncated
+    bound; None: not stated."""
 
     low: bytes
     high: bytes
@@ -28,14 +28,14 @@ class MinMax:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """What a chunk says of its values; `old` is the deprecated pair of bounds."""
+    """The statistics of a chunk; `old` is the deprecated pair of bounds."""
 
     nulls: int | None = None
     ends: MinMax | None = None
     old: MinMax | None = None
 
     def render(self) -> bytes:
-        """As the footer has it."""
+        """The statistics as the footer stores them."""
         parts: list[Part] = []
         if self.old is not None:
             parts += [string_field(1, self.old.high), string_field(2, self.old.low)]
@@ -59,7 +59,7 @@ def read_statistics(found: Fields) -> Statistics:
 
 
 def merge_statistics(leaf: Leaf, chunks: Sequence[tuple[int, Statistics | None]]) -> Statistics | None:
-    """What holds of all chunks, each given with how many values it has, NULL among them."""
+    """The statistics that hold for all chunks. Each comes with its number of values, NULLs included."""
     if len(chunks) == 1:
         return without_disputed(leaf, chunks[0][1])
     filled = [(values, found) for values, found in chunks if values]
@@ -81,7 +81,7 @@ def merge_statistics(leaf: Leaf, chunks: Sequence[tuple[int, Statistics | None]]
 
 
 def without_disputed(leaf: Leaf, found: Statistics | None) -> Statistics | None:
-    """The statistics of one chunk, without bounds that readers take differently."""
+    """The statistics of one chunk, without bounds that readers interpret differently."""
     return Statistics(nulls=found.nulls) if found is not None and leaf.order in DISPUTED else found
 
 
@@ -107,7 +107,7 @@ def _merge_ends(leaf: Leaf, all_ends: Sequence[MinMax | None]) -> MinMax | None:
 
 
 def _exact(flags: Sequence[bool | None]) -> bool | None:
-    """One chunk that holds the value itself is enough."""
+    """A bound is exact when one chunk holds the value itself."""
     if any(flags):
         return True
     return None if None in flags else False

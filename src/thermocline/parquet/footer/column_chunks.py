@@ -1,4 +1,4 @@
-"""What a footer says of a column chunk, read in full, and rendered for a chunk made of the pages of several."""
+"""The metadata of a column chunk, read in full, and rendered for a chunk made of the pages of several."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _DATA_PAGES = (0, 3)
 
 
 class CannotMerge(Exception):
-    """Pages cannot be copied after all; the bin is re-encoded. Never leaves the kernel."""
+    """Pages cannot be copied; the bin is re-encoded. This error never leaves the kernel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkFacts:
-    """One column chunk. `end` is the place after its last page."""
+    """One column chunk. `end` is the offset after its last page."""
 
     kind: int
     encodings: tuple[int, ...]
@@ -63,19 +63,19 @@ class ChunkFacts:
 
     @property
     def data_pages(self) -> int | None:
-        """How many pages of values; None: nobody says."""
+        """The number of data pages; None: the footer does not say."""
         return (
             None if self.pages is None else sum(count for (kind, _), count in self.pages.items() if kind in _DATA_PAGES)
         )
 
     @property
     def page_kinds(self) -> frozenset[tuple[int, int]]:
-        """Type and encoding of its pages of values."""
+        """Type and encoding of its data pages."""
         return frozenset(key for key in self.pages or () if key[0] in _DATA_PAGES)
 
     @property
     def may_be_dictionary(self) -> bool:
-        """Whether Arrow can read it as a dictionary, whatever its pages are."""
+        """Whether Arrow can read the chunk as a dictionary array, whatever its pages are."""
         return self.dictionary_page > 0 and _PLAIN_OR_DICTIONARY.issuperset(self.encodings)
 
 
@@ -96,7 +96,7 @@ class GroupFacts:
 
 
 def read_group(group: RowGroup) -> GroupFacts:
-    """A row group of a footer that was taken apart for splicing."""
+    """Read a row group of a footer that was split for splicing."""
     return group_facts(read_struct(render_group(group, [value for _, value, _ in group.numbers]))[0])
 
 
@@ -146,7 +146,7 @@ def _check(facts: ChunkFacts, index_page: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenChunk:
-    """A chunk of the output: where its pages went. `plain_bytes` leaves out dictionaries that were not repeated."""
+    """A chunk of the output: the offsets of its pages. `plain_bytes` excludes dictionaries that were not repeated."""
 
     data_page: int
     dictionary_page: int
@@ -155,7 +155,7 @@ class WrittenChunk:
 
 
 def merge_chunks(leaf: Leaf, chunks: Sequence[ChunkFacts], written: WrittenChunk) -> ChunkFacts:
-    """What the footer says of a chunk that holds the pages of all of these."""
+    """The metadata of a chunk that holds the pages of all of these."""
     pages: Counter[tuple[int, int]] | None = Counter()
     for chunk in chunks:
         if pages is not None:
@@ -178,11 +178,12 @@ def merge_chunks(leaf: Leaf, chunks: Sequence[ChunkFacts], written: WrittenChunk
 
 
 def may_share_chunk(chunks: Sequence[ChunkFacts]) -> bool:
-    """Whether readers that take a chunk of each of these take one with the pages of all of them, one after the other.
+    """Whether readers that accept a chunk of each of these accept one with all their pages.
 
-    A chunk of one writer has pages of one version, all of one encoding, or by dictionary and then plain once the
-    dictionary was full. They are not held to more: Arrow makes no dictionary of a chunk with any other encoding behind
-    one, and Spark's vectorised reader gives wrong values where pages by dictionary come after plain ones.
+    A chunk of one writer has pages of one version and of one encoding, or dictionary pages followed by plain pages once
+    the dictionary was full. More is not expected of readers: Arrow makes no dictionary array of a chunk with any other
+    encoding after a dictionary, and Spark's vectorised reader returns wrong values where dictionary-encoded pages
+    follow plain ones.
     """
     kinds = frozenset[tuple[int, int]]().union(*(chunk.page_kinds for chunk in chunks))
     encodings = {encoding for _, encoding in kinds}
@@ -194,7 +195,7 @@ def may_share_chunk(chunks: Sequence[ChunkFacts]) -> bool:
 
 
 def _turns_back(chunks: Sequence[ChunkFacts]) -> bool:
-    """Whether a page by dictionary would come after a plain one."""
+    """Whether a dictionary-encoded page would follow a plain one."""
     was_plain = False
     for chunk in chunks:
         encodings = {encoding for _, encoding in chunk.page_kinds}
@@ -205,7 +206,7 @@ def _turns_back(chunks: Sequence[ChunkFacts]) -> bool:
 
 
 def render_row_group(group: GroupFacts, number: int | None = None) -> bytes:
-    """A row group for a footer; `number` is its place among them."""
+    """Render a row group for a footer; `number` is its ordinal."""
     chunks = [_render_chunk(chunk) for chunk in group.chunks]
     parts = [list_field(1, thrift.STRUCT, chunks), int_field(2, group.plain_bytes), int_field(3, group.rows)]
     parts += [int_field(5, group.chunks[0].start if group.chunks else 0), int_field(6, group.size_bytes)]

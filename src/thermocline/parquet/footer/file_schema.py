@@ -1,8 +1,7 @@
-"""Whether a Parquet file stores the table's columns as Iceberg's format says: ids at every depth, physical and logical
-types.
+"""Check that a Parquet file stores the table's columns as Iceberg specifies: field ids at every depth, physical and
+logical types.
 
-Read from the footer itself: what Arrow makes of a file may come from a schema of its own that a writer left beside
-Parquet's.
+The footer itself is read: Arrow may take its types from a schema of its own that the writer stored in the footer.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _PLAIN_KINDS: tuple[tuple[Callable[[pa.DataType], bool], PhysicalType], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A schema element of a footer, with those below it."""
+    """A schema element of a footer, with its children."""
 
     fields: Fields
     children: list[Element] = field(default_factory=list)
@@ -73,7 +72,7 @@ class Element:
 
     @property
     def logical(self) -> tuple[int | None, Fields]:
-        """Which logical type it says, and what of it; older writers say it by a converted type."""
+        """Its logical type and parameters; older writers state a converted type instead."""
         if found := self.fields.get(10):
             which = next(iter(found))
             return which, found[which]
@@ -89,7 +88,7 @@ class Element:
         return which, more.get(which, {})
 
     def render(self) -> str:
-        """What it is, for a message."""
+        """The element's type, for a message."""
         which, said = self.logical
         name = _LOGICAL_NAMES.get(which, "another annotation") if which is not None else ""
         if which == _DECIMAL:
@@ -126,8 +125,7 @@ def read_elements(schema: bytes) -> Element:
 
 
 def find_differences(lake: LakeSchema, root: Element) -> Iterator[str]:
-    """How a file's columns differ from the table's, one sentence part each; nothing when readers find what they look
-    for."""
+    """How a file's columns differ from the table's, one clause each; empty when readers find what they expect."""
     yield from _of_fields("", lake.fields, root.children)
 
 
@@ -179,7 +177,7 @@ def _of_repeated(path: str, column: LakeSchemaField, element: Element) -> Iterat
 
 
 def _why_not_primitive(kind: pa.DataType, element: Element) -> str | None:
-    """What the column should be, when it is not; None where it is."""
+    """The expected storage of the column, when the element has another; None where it matches."""
     if _kind(element) != "type":
         return str(kind)
     physical, length, (which, said) = PhysicalType(element.fields[1]), element.fields.get(2, 0), element.logical
@@ -216,7 +214,7 @@ def _is_stored(kind: pa.DataType, physical: PhysicalType, length: int, which: in
 
 
 def _holds(physical: PhysicalType, length: int, digits: int) -> bool:
-    """Whether numbers of so many digits fit: readers make no more of narrower ones than they are."""
+    """Whether decimals of this precision fit. Readers accept a narrower physical type."""
     if physical in _BARE_INTEGERS:
         return digits <= (9 if physical is PhysicalType.INT32 else 18)
     return physical is PhysicalType.FIXED_LEN_BYTE_ARRAY and 10**digits <= 1 << (8 * length - 1)

@@ -1,9 +1,8 @@
-"""What only the writer of a file knows of its columns of floats: how many NaN they hold, and their lowest and highest
-number.
+"""Metrics of float columns that only the writer knows: the number of NaN, the lowest and the highest number.
 
-Footers say nothing of floats in files of ours. Arrow leaves NaN out of a chunk's minimum and maximum, and for Spark and
-DuckDB NaN is larger than every number: they would skip row groups that hold it. Manifests have the bounds, with no
-upper one where there is NaN.
+Our footers have no statistics of floats. Arrow leaves NaN out of a chunk's minimum and maximum, while Spark and DuckDB
+treat NaN as larger than every number: they would skip row groups that contain it. Manifests have the bounds, without an
+upper bound where there is NaN.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ import pyarrow as pa
 
 @dataclass(slots=True)
 class FloatFacts:
-    """By field id, over the batches that were added."""
+    """NaN counts and bounds by field id, over all batches that were added."""
 
     nan_counts: Counter[int] = field(default_factory=Counter)
     ends: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def add(self, field_id: int, column: pa.ChunkedArray) -> None:
-        """Take the values of one column of floats."""
+        """Add the values of one float column."""
         self.nan_counts[field_id] += 0  # a column without NaN is known to have none
         for chunk in column.chunks:
             values = chunk.drop_null().to_numpy(zero_copy_only=False)

@@ -1,8 +1,8 @@
-"""Parquet footers taken apart as far as splicing needs, and put together again.
+"""Parquet footers, split as far as splicing needs and rendered again.
 
-A row group is kept as stretches of bytes with the numbers between them that depend on the file: offsets, places of page
-indexes and bloom filters, the group's own number. All else (statistics, encodings, sizes, fields younger than this
-module) stays byte for byte.
+A row group is kept as byte segments, separated by the numbers that depend on the file: offsets, locations of page
+indexes and bloom filters, the ordinal. Everything else (statistics, encodings, sizes, fields that this module does not
+know) stays byte for byte.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from thermocline.parquet.copy.byte_files import Source
+from thermocline.parquet.byte_files import FileSource
 from thermocline.parquet.footer.row_group_bytes import Chunk, OffsetKind, RowGroup
 from thermocline.parquet.footer.row_group_pattern import GroupPattern, learn_pattern
 from thermocline.parquet.rewrite_errors import damaged, not_parquet
@@ -41,19 +41,19 @@ class Footer:
 
 @dataclass(slots=True)
 class FooterPatterns:
-    """What files read before had in common, so that the next ones are read faster: their schema, and how a row group of
-    theirs looks."""
+    """What the files read so far have in common, so that the next are read faster: their schema, and patterns of their
+    row groups."""
 
     files: int
     """How many files are to be read in all."""
     schema: bytes = b""
-    known: list[GroupPattern] = field(default_factory=list)
-    walked: int = 0
+    groups: list[GroupPattern] = field(default_factory=list)
+    unmatched: int = 0
     """Row groups that no pattern fitted."""
 
 
-def read_footer(source: Source, alike: FooterPatterns | None = None) -> Footer:
-    """The footer of a Parquet file; files that are read with the same `alike` profit from each other."""
+def read_footer(source: FileSource, patterns: FooterPatterns | None = None) -> Footer:
+    """Read the footer of a Parquet file. Files read with the same `patterns` share what was learnt."""
     tail = source.tail()
     if len(tail) < 12 or tail[-4:] not in (MAGIC, _ENCRYPTED_MAGIC):
         raise not_parquet(source.path, source.head())
@@ -64,7 +64,7 @@ def read_footer(source: Source, alike: FooterPatterns | None = None) -> Footer:
         raise not_parquet(source.path, source.head())
     data = tail[-8 - size : -8] if size + 8 <= len(tail) else source.read_at(source.size_bytes - 8 - size, size)
     try:
-        footer = _read_metadata(data, alike or FooterPatterns(files=1))
+        footer = _read_metadata(data, patterns or FooterPatterns(files=1))
     except (IndexError, ValueError, RecursionError) as problem:
         raise damaged(source.path, "its footer is damaged") from problem
     footer.size_bytes = size
@@ -81,7 +81,7 @@ def read_footer(source: Source, alike: FooterPatterns | None = None) -> Footer:
     return footer
 
 
-def _read_metadata(data: bytes, alike: FooterPatterns) -> Footer:
+def _read_metadata(data: bytes, patterns: FooterPatterns) -> Footer:
     footer, at, field_id = Footer(), 0, 0
     while True:
         kind, field_id, at = thrift.read_field(data, at, field_id)
@@ -91,15 +91,15 @@ def _read_metadata(data: bytes, alike: FooterPatterns) -> Footer:
         if field_id == 1:
             footer.version, at = thrift.read_zigzag(data, at)
         elif field_id == 2:
-            same = alike.schema and data.startswith(alike.schema, at)
-            at = at + len(alike.schema) if same else thrift.skip(data, at, kind)
-            footer.schema = alike.schema = alike.schema if same else data[begin:at]
+            same = patterns.schema and data.startswith(patterns.schema, at)
+            at = at + len(patterns.schema) if same else thrift.skip(data, at, kind)
+            footer.schema = patterns.schema = patterns.schema if same else data[begin:at]
         elif field_id == 3:
             footer.rows, at = thrift.read_zigzag(data, at)
         elif field_id == 4:
             _, count, at = thrift.read_list_header(data, at)
             for _ in range(count):
-                group, at = _read_alike(data, at, alike)
+                group, at = _read_row_group(data, at, patterns)
                 footer.groups.append(group)
         elif field_id == 5:
             footer.pairs, at = _read_pairs(data, at)
@@ -118,21 +118,25 @@ _WORTH_FILES = 4 * _LEARN_AFTER
 _MOST_PATTERNS = 4
 
 
-def _read_alike(data: bytes, at: int, alike: FooterPatterns) -> tuple[RowGroup, int]:
-    """A row group by the first pattern that fits, or walked through; one that had to be walked teaches a pattern now
-    and then."""
-    for known in alike.known:
-        if (fits := known.pattern.match(data, at)) is not None:
-            return known.cut(fits, data, at), fits.end()
-    alike.walked += 1
-    if alike.walked % _LEARN_AFTER == 0 and alike.files >= _WORTH_FILES and len(alike.known) < _MOST_PATTERNS:
+def _read_row_group(data: bytes, at: int, patterns: FooterPatterns) -> tuple[RowGroup, int]:
+    """Read a row group by the first pattern that matches, else field by field. Every so often a row group without a
+    pattern teaches a new one."""
+    for pattern in patterns.groups:
+        if (fits := pattern.pattern.match(data, at)) is not None:
+            return pattern.cut(fits, data, at), fits.end()
+    patterns.unmatched += 1
+    if (
+        patterns.unmatched % _LEARN_AFTER == 0
+        and patterns.files >= _WORTH_FILES
+        and len(patterns.groups) < _MOST_PATTERNS
+    ):
         learnt = learn_pattern(data, at)
-        alike.known += [learnt] if learnt is not None else []
+        patterns.groups += [learnt] if learnt is not None else []
     return _read_group(data, at)
 
 
 class _RowGroupCutter:
-    """Collects the stretches of one row group."""
+    """Collects the segments of one row group."""
 
     __slots__ = ("chunk", "data", "group", "left")
 
@@ -148,10 +152,10 @@ class _RowGroupCutter:
         return value, after
 
     def take(self, at: int, after: int, place: OffsetKind, value: int) -> None:
-        """A number between two stretches."""
+        """Record a number between two segments."""
         if not 0 <= value < 1 << 62:
             raise IndexError
-        self.group.stretches.append(self.data[self.left : at])
+        self.group.segments.append(self.data[self.left : at])
         self.group.numbers.append((place, value, self.chunk))
         self.left = after
 
@@ -161,7 +165,7 @@ def _read_group(data: bytes, at: int) -> tuple[RowGroup, int]:
     while True:
         kind, field_id, at = thrift.read_field(data, at, field_id)
         if kind == thrift.STOP:
-            cut.group.stretches.append(data[cut.left : at])
+            cut.group.segments.append(data[cut.left : at])
             return cut.group, at
         if field_id == 1:
             _, count, at = thrift.read_list_header(data, at)
@@ -205,7 +209,7 @@ def _read_chunk(cut: _RowGroupCutter, at: int) -> int:
 
 
 def _read_column(cut: _RowGroupCutter, chunk: Chunk, at: int) -> int:
-    """Half of the work on a footer is done here: numbers are read without a call."""
+    """Half of the work on a footer is done here, so numbers are decoded inline."""
     data, field_id, found = cut.data, 0, [0] * 16
     while True:
         head = data[at]
@@ -245,7 +249,7 @@ _PLACES = {9: OffsetKind.DATA, 10: OffsetKind.DATA, 11: OffsetKind.DATA, 14: Off
 
 
 def has_field_ids(schema: bytes) -> bool:
-    """Whether some field of a schema says its id; readers find the fields of one without ids by name or by place."""
+    """Whether some field of a schema has an id. Without ids, readers find fields by name or by position."""
     _, count, at = thrift.read_list_header(schema, 0)
     for _ in range(count):
         field_id = 0
@@ -278,9 +282,9 @@ def _read_pairs(data: bytes, at: int) -> tuple[dict[bytes, bytes | None], int]:
 
 
 def render_group(group: RowGroup, moved: Sequence[int]) -> bytes:
-    """The row group with each of its numbers replaced, in their order."""
+    """The row group with each of its numbers replaced, in order."""
     parts: list[bytes] = [b""] * (2 * len(moved) + 1)
-    parts[::2] = group.stretches
+    parts[::2] = group.segments
     parts[1::2] = map(thrift.render_zigzag, moved)
     return b"".join(parts)
 
@@ -288,7 +292,7 @@ def render_group(group: RowGroup, moved: Sequence[int]) -> bytes:
 def render_footer(
     like: Footer, groups: Sequence[bytes], rows: int, pairs: dict[bytes, bytes | None], created_by: bytes
 ) -> bytes:
-    """A whole footer, its length and the closing mark included."""
+    """A complete footer, with its length and the closing magic number."""
     parts = [b"\x15", thrift.render_zigzag(like.version), b"\x19", like.schema, b"\x16", thrift.render_zigzag(rows)]
     parts += [b"\x19", thrift.render_list_header(thrift.STRUCT, len(groups)), *groups]
     last = 4
@@ -325,7 +329,7 @@ _PAGE_LOCATION = re.compile(
 
 
 def shift_offset_index(data: bytes, shift: int) -> bytes:
-    """A page index of offsets (OffsetIndex) with every page moved along."""
+    """An offset index (OffsetIndex) with every page shifted."""
     parts, left, at, field_id = [], 0, 0, 0
     while True:
         kind, field_id, at = thrift.read_field(data, at, field_id)
@@ -356,7 +360,7 @@ def shift_offset_index(data: bytes, shift: int) -> bytes:
 
 
 def bloom_size(header: bytes) -> int:
-    """The length of a bloom filter, its header included, for writers that leave it out of the footer."""
+    """The length of a bloom filter with its header, for writers that do not state it in the footer."""
     size, at, field_id = 0, 0, 0
     while True:
         kind, field_id, at = thrift.read_field(header, at, field_id)

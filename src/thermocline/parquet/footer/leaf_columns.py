@@ -1,5 +1,4 @@
-"""The columns of a Parquet schema that hold values: what kind, how deeply nested, and in which order their statistics
-are meant."""
+"""The leaf columns of a Parquet schema: physical type, nesting depth, and the order of their statistics."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from thermocline.parquet.thrift.structs import Fields, int_field, list_field, re
 
 
 class PhysicalType(IntEnum):
-    """Parquet's own types."""
+    """Parquet's physical types."""
 
     BOOLEAN = 0
     INT32 = 1
@@ -26,7 +25,7 @@ class PhysicalType(IntEnum):
 
 
 class ValueOrder(Enum):
-    """How two values in statistics compare. NONE: nobody says, so that such statistics are not to be put together."""
+    """How two values in statistics compare. NONE: the order is unknown, so statistics cannot be merged."""
 
     UUID = "uuid"
     SIGNED = "signed"
@@ -47,7 +46,7 @@ By a lowest and a highest value of such a column some reader skips rows that it 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """A column of values. Two that are equal may stand for each other: pages of the one are pages of the other."""
+    """A leaf column. The pages of two equal leaves are interchangeable."""
 
     kind: int
     length: int
@@ -59,7 +58,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of the table: one leaf or, nested, several. `elements` are its schema elements, as written."""
+    """A top-level column: one leaf or, when nested, several. `elements` are its schema elements, as written."""
 
     name: str
     leaves: tuple[Leaf, ...]
@@ -95,7 +94,7 @@ _REPEATED, _REQUIRED = 2, 0
 
 
 def read_columns(schema: bytes) -> tuple[Column, ...]:
-    """The table's columns, from the list of schema elements in a footer."""
+    """The top-level columns, from the list of schema elements in a footer."""
     _, count, at = thrift.read_list_header(schema, 0)
     elements: list[tuple[Fields, bytes]] = []
     for _ in range(count):
@@ -116,7 +115,7 @@ def read_columns(schema: bytes) -> tuple[Column, ...]:
 def _walk(
     elements: list[tuple[Fields, bytes]], place: int, definitions: int, repetitions: int, found: list[Leaf]
 ) -> int:
-    """Collect the leaves of an element; the place of the one after it."""
+    """Collect the leaves of an element; returns the index of the next element."""
     element = elements[place][0]
     repetition = element.get(3, _REQUIRED)
     definitions += repetition != _REQUIRED
@@ -165,8 +164,8 @@ def render_schema(column: Column) -> bytes:
 
 
 def statistics_decoder(leaf: Leaf) -> Callable[[bytes], int | float | bytes]:
-    """What makes a value in statistics comparable. Raises ValueError or struct.error for bytes that are no such
-    value."""
+    """The function that decodes a value in statistics so that it compares. It raises ValueError or struct.error for
+    invalid bytes."""
     if leaf.order is ValueOrder.SIGNED:
         return lambda value: int.from_bytes(value, "little", signed=True)
     if leaf.order is ValueOrder.UNSIGNED:

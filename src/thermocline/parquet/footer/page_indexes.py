@@ -1,7 +1,7 @@
-"""Page indexes of several column chunks put together: where each page went, which row it begins with, and what lies in
-it.
+"""Merge the page indexes of several column chunks: the offset of each page, its first row, its bounds.
 
-Each page keeps its own bounds, byte for byte; that they ascend is no longer said where several chunks came together.
+Each page keeps its bounds byte for byte. The merged index does not claim that bounds ascend when it comes from several
+chunks.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _UNORDERED = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShiftedPages:
-    """The indexes of one chunk as its file has them (empty: none), where its pages were, and how far they and their
-    rows moved."""
+    """The indexes of one chunk as stored (empty: none), where its pages were, and how far they and their rows
+    shifted."""
 
     offset_index: bytes
     column_index: bytes
@@ -30,7 +30,7 @@ class ShiftedPages:
 
 
 def merge_offset_indexes(chunks: Sequence[ShiftedPages]) -> tuple[bytes, list[int]]:
-    """The offset index of all chunks, and the number of pages of each; nothing when a chunk has none."""
+    """The offset index of all chunks, and the number of pages of each; empty when a chunk has none."""
     if not all(chunk.offset_index for chunk in chunks):
         return b"", []
     places: list[bytes] = []
@@ -55,7 +55,7 @@ def merge_offset_indexes(chunks: Sequence[ShiftedPages]) -> tuple[bytes, list[in
 
 
 def merge_column_indexes(chunks: Sequence[ShiftedPages], counts: Sequence[int]) -> bytes:
-    """The column index of all chunks, whose numbers of pages are given; nothing when a chunk has none."""
+    """The column index of all chunks, given their numbers of pages; empty when a chunk has none."""
     if len(chunks) != len(counts) or not all(chunk.column_index for chunk in chunks):
         return b""
     empty: list[bool] = []

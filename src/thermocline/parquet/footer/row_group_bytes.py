@@ -1,4 +1,4 @@
-"""A row group as splicing keeps it: stretches of bytes with the numbers between them that depend on the file."""
+"""A row group as splicing keeps it: byte segments, separated by the numbers that depend on the file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class OffsetKind(IntEnum):
-    """What a number between two stretches of a row group stands for."""
+    """What a number between two segments of a row group is."""
 
     DATA = 0
     BLOOM = 1
@@ -19,7 +19,7 @@ class OffsetKind(IntEnum):
 
 @dataclass(slots=True)
 class Chunk:
-    """One column chunk: where it lies, and what else of the file belongs to it."""
+    """One column chunk: its location, and the locations of its bloom filter and page indexes."""
 
     start: int = 0
     end: int = 0
@@ -33,10 +33,10 @@ class Chunk:
 
 @dataclass(slots=True)
 class RowGroup:
-    """`stretches` has one element more than `numbers`."""
+    """`segments` has one element more than `numbers`."""
 
     rows: int = 0
     chunks: list[Chunk] = field(default_factory=list)
-    stretches: list[bytes] = field(default_factory=list)
+    segments: list[bytes] = field(default_factory=list)
     numbers: list[tuple[OffsetKind, int, int]] = field(default_factory=list)
     """What the number is, its value, and the chunk it belongs to."""

@@ -1,10 +1,10 @@
-"""Row groups that look alike, read by a pattern learnt from one of them: thousands of small files have the same writer.
+"""Read row groups of the same layout by a regular expression learnt from one of them: thousands of small files have the
+same writer.
 
-A row group's metadata is fields of known kinds, one after the other. The pattern says the same fields, in the same
-order and of the same kinds, with any number where a number is; so a row group that it fits from its first byte on is
-taken apart in one step, and nothing else fits it: a number ends at the first byte below 128, and a text is as long as
-it says. Whatever does not fit is walked through field by field, as without a pattern. It is worth its making from some
-hundreds of files on.
+The metadata of a row group is a sequence of typed fields. The pattern has the same fields in the same order and of the
+same types, with any number in place of each number. It matches nothing else: a varint ends at its first byte below 128,
+and a string is as long as its prefix says. A row group that does not match is read field by field. Learning pays off
+from some hundreds of files on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from thermocline.parquet.thrift import compact_protocol as thrift
 
 
 class ChunkNumber(IntEnum):
-    """Numbers of a column chunk that somebody asks for; those of the row group itself come first."""
+    """Numbers of a column chunk that are captured; those of the row group itself come first."""
 
     FILE_OFFSET = 0
     CODEC = 1
@@ -65,7 +65,7 @@ _OTHER_LENGTHS = 6
 
 
 def learn_pattern(data: bytes, at: int) -> GroupPattern | None:
-    """The pattern of the row group that begins here; None for one with parts that are not worth a pattern."""
+    """The pattern of the row group that begins here; None when it has parts for which a pattern does not pay off."""
     learner = _Learner(data)
     try:
         learner.struct(at, "group")
@@ -77,7 +77,7 @@ def learn_pattern(data: bytes, at: int) -> GroupPattern | None:
 
 
 class _NoPattern(Exception):
-    """Something that no pattern is made for."""
+    """A part for which no pattern is made."""
 
 
 class _Learner:
@@ -166,7 +166,7 @@ def _take(slot: int, chunks: int) -> tuple[int, OffsetKind | None, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPattern:
-    """`takes` says what becomes of each captured number: its slot, its place if it has one, its chunk.
+    """`takes` describes each captured number: its slot, its offset kind if it has one, its chunk.
 
     A slot is a number of the row group, or GROUP_SLOTS + chunk * SLOTS + a slot of the chunk.
     """
@@ -176,8 +176,8 @@ class GroupPattern:
     chunks: int
 
     def cut(self, fits: re.Match[bytes], data: bytes, left: int) -> RowGroup:
-        """What a walk gives for a row group that the pattern fits."""
-        stretches: list[bytes] = []
+        """The row group that the pattern matched, as `_read_group` would return it."""
+        segments: list[bytes] = []
         numbers: list[tuple[OffsetKind, int, int]] = []
         found = [0] * (GROUP_SLOTS + self.chunks * SLOTS)
         for (slot, place, chunk), (begin, end) in zip(self.takes, fits.regs[1:], strict=True):
@@ -189,16 +189,16 @@ class GroupPattern:
             if place is not None:
                 if not 0 <= value < 1 << 62:
                     raise IndexError
-                stretches.append(data[left:begin])
+                segments.append(data[left:begin])
                 numbers.append((place, value, chunk))
                 left = end
-        stretches.append(data[left : fits.end()])
+        segments.append(data[left : fits.end()])
         chunks = [_chunk_of(found[base : base + SLOTS]) for base in range(GROUP_SLOTS, len(found), SLOTS)]
-        return RowGroup(rows=found[ROWS], chunks=chunks, stretches=stretches, numbers=numbers)
+        return RowGroup(rows=found[ROWS], chunks=chunks, segments=segments, numbers=numbers)
 
 
 def _chunk_of(found: list[int]) -> Chunk:
-    """A chunk of its numbers, in the order of their slots."""
+    """A chunk from its numbers, in the order of their slots."""
     _, codec, size, page, index, dictionary, bloom, bloom_length, offsets, offsets_length, columns, columns_length = (
         found
     )

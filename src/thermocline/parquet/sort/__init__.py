@@ -1,1 +1,1 @@
-"""Sorting a bin in bounded memory."""
+"""Sort a bin in bounded memory."""

@@ -1,4 +1,5 @@
-"""Whether files that somebody else wrote are in the order asked for: only then may the table say so."""
+"""Check that files written by another program are sorted as requested; only then may the table record the sort
+order."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from thermocline.errors.maintenance import OutsideThePlan
-from thermocline.parquet.copy.byte_files import Pace
+from thermocline.parquet.byte_files import Pace
 from thermocline.parquet.decode.input_reader import InputReader
 from thermocline.parquet.rewrite_task import BinTask, InputFile, OutputFile
 from thermocline.parquet.sort.external_sort import combine_chunks
@@ -16,7 +17,7 @@ from thermocline.parquet.values.lake_schema import read_lake_schema
 
 
 def check_row_order(task: BinTask, outputs: Sequence[OutputFile], pace: Pace) -> None:
-    """Rows of the outputs, one file after the other, are in the task's order."""
+    """Refuse outputs whose rows, one file after the other, are not in the task's order."""
     lake = read_lake_schema(task.schema_json)
     ordering, reader = plan_sort(task, lake), InputReader(task=task, lake=lake, pace=pace)
     last: list[pa.Table] = []

@@ -1,9 +1,8 @@
-"""Sorting a bin of any size in bounded memory: sorted runs on local disk, merged range by range.
+"""Sort a bin of any size in bounded memory: sorted runs on local disk, merged range by range.
 
-Rows collect until they fill a run; a run is sorted and written as Arrow. Keys sampled from the runs cut all of them
-into ranges of even size; each range is read from every run, its stretches merged, and handed on. Rows of equal keys
-stay in the order they came in, whatever the sizes of runs and ranges. A bin that fits into one run never touches the
-disk.
+Rows are buffered until they fill a run; a run is sorted and written as Arrow. Keys sampled from the runs split all of
+them into ranges of even size. Each range is read from every run, merged and yielded. The sort is stable, whatever the
+sizes of runs and ranges. A bin that fits into one run is not written to disk.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Cuts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyColumns:
-    """The columns rows are ordered by, and how."""
+    """The sort columns, with their directions."""
 
     names: tuple[str, ...]
     directions: tuple[Direction, ...]
@@ -40,7 +39,7 @@ class KeyColumns:
         return row_words(self.columns(table), self.directions)
 
     def order(self, table: pa.Table) -> Order | None:
-        """The order of the rows; None when they are in it."""
+        """The permutation that sorts the rows; None when they are sorted."""
         return row_order(self.columns(table), self.directions)
 
     def columns(self, table: pa.Table) -> list[pa.Array]:
@@ -49,7 +48,7 @@ class KeyColumns:
 
 @dataclass(slots=True)
 class _Run:
-    """A sorted run on disk; `sample_rows` are the places in it that its part of the samples came from."""
+    """A sorted run on disk; `sample_rows` are the positions of its samples."""
 
     path: str
     sample_rows: npt.NDArray[np.int64]
@@ -57,8 +56,7 @@ class _Run:
 
 @dataclass(slots=True, kw_only=True)
 class SpillingSort(ABC):
-    """Takes batches of one schema, gives them back in order; what does not stay in memory is put aside on local disk in
-    between."""
+    """Takes batches of one schema and yields them in order; rows that exceed the memory are spilled to local disk."""
 
     keys: KeyColumns
     memory_bytes: int
@@ -77,23 +75,23 @@ class SpillingSort(ABC):
         self._buffer_bytes += batch.nbytes
         self._total_bytes += batch.nbytes
         if self._buffer_bytes >= self.memory_bytes * ASIDE_SHARE:
-            self._put_aside()
+            self._spill()
 
     @property
     @abstractmethod
     def runs(self) -> int:
-        """How many times rows went to disk so far."""
+        """How many times rows were spilled."""
 
     def sorted_batches(self) -> Generator[pa.RecordBatch, None, None]:
-        """All rows in order; what was written to disk is gone afterwards."""
+        """All rows in order. The spilled files are deleted afterwards."""
         try:
             if not self.runs:
                 if self._buffer:
                     yield from sort_batches(self._taken(), self.keys, self.batch_bytes)
                 return
             if self._buffer:
-                self._put_aside()
-            yield from self._from_disk()
+                self._spill()
+            yield from self._merge_spilled()
         finally:
             self.close()
 
@@ -103,12 +101,12 @@ class SpillingSort(ABC):
             self._directory = None
 
     @abstractmethod
-    def _put_aside(self) -> None:
-        """Write what is in memory to disk."""
+    def _spill(self) -> None:
+        """Write the buffered rows to disk."""
 
     @abstractmethod
-    def _from_disk(self) -> Iterator[pa.RecordBatch]:
-        """All that was put aside, in order."""
+    def _merge_spilled(self) -> Iterator[pa.RecordBatch]:
+        """All spilled rows, in order."""
 
     def _taken(self) -> pa.Table:
         table = combine_chunks(pa.Table.from_batches(self._buffer))
@@ -116,7 +114,7 @@ class SpillingSort(ABC):
         return table
 
     def _place(self, name: str) -> str:
-        """Where a file of this sort lies."""
+        """The path of a file of this sort."""
         if self._directory is None:
             self._directory = tempfile.mkdtemp(prefix="thermocline-sort-", dir=self.scratch)
         return os.path.join(self._directory, name)
@@ -141,11 +139,11 @@ class ExternalSort(SpillingSort):
     def runs(self) -> int:
         return len(self._runs)
 
-    def _from_disk(self) -> Iterator[pa.RecordBatch]:
+    def _merge_spilled(self) -> Iterator[pa.RecordBatch]:
         for table in self._ranges():
             yield from sort_batches(table, self.keys, self.batch_bytes)
 
-    def _put_aside(self) -> None:
+    def _spill(self) -> None:
         table = self._taken()
         order, path = self.keys.order(table), self._place(f"run-{len(self._runs)}.arrow")
         rows = max(1, int(self._piece_bytes / max(1.0, table.nbytes / table.num_rows)))
@@ -162,7 +160,7 @@ class ExternalSort(SpillingSort):
         pa.default_memory_pool().release_unused()
 
     def _ranges(self) -> Iterator[pa.Table]:
-        """The rows of each range, the stretches of the runs one after the other."""
+        """The rows of each range, the slices of all runs one after the other."""
         count = max(1, int(np.ceil(self._total_bytes / (self.memory_bytes * _RANGE_SHARE))))
         splitters = self._splitters(count)
         readers = [_RunReader(self, number, run, splitters) for number, run in enumerate(self._runs)]
@@ -176,8 +174,7 @@ class ExternalSort(SpillingSort):
                 reader.close()
 
     def _splitters(self, count: int) -> _Splitters:
-        """Keys that cut all rows into so many ranges. Samples stand in the order of runs and rows, which decides
-        between equal keys."""
+        """Keys that split all rows into this many ranges. Samples are ordered by run and row, which breaks ties."""
         samples = combine_chunks(pa.concat_tables(self._samples))
         runs = np.concatenate([np.full(len(run.sample_rows), number) for number, run in enumerate(self._runs)])
         rows = np.concatenate([run.sample_rows for run in self._runs])
@@ -194,7 +191,7 @@ class _Splitters:
 
 
 class _RunReader:
-    """One run read from front to back, cut by the splitters."""
+    """One run read sequentially, split by the splitters."""
 
     def __init__(self, sort: ExternalSort, number: int, run: _Run, splitters: _Splitters) -> None:
         self._keys = sort.keys
@@ -207,7 +204,7 @@ class _RunReader:
         self._cuts: Cuts = np.zeros(0, dtype=np.int64)
 
     def rows_of(self, number: int) -> Iterator[pa.Table]:
-        """The run's rows of one range; ranges are asked for in order."""
+        """The run's rows of one range. Ranges must be requested in order."""
         while self._piece is not None or self._read():
             assert self._piece is not None
             begin = 0 if number == 0 else int(self._cuts[number - 1])
@@ -231,8 +228,8 @@ class _RunReader:
         return True
 
     def _cut(self, piece: pa.Table) -> Cuts:
-        """For each splitter, how many of the piece's rows come before it. Equal keys go by run, then by place in the
-        run."""
+        """For each splitter, how many of the piece's rows precede it. Equal keys are ordered by run, then by
+        position."""
         split, keys = self._splitters, piece.select(self._keys.names)
         ends = self._keys.words(
             combine_chunks(pa.concat_tables([keys.slice(0, 1), keys.slice(piece.num_rows - 1), split.keys]))
@@ -249,7 +246,7 @@ class _RunReader:
 
 
 def sort_batches(table: pa.Table, keys: KeyColumns, batch_bytes: int) -> Iterator[pa.RecordBatch]:
-    """A table's rows in order, in batches of about so many bytes."""
+    """A table's rows in order, in batches of about this many bytes."""
     order = keys.order(table)
     rows = max(1, int(batch_bytes / max(1.0, table.nbytes / table.num_rows)))
     for begin in range(0, table.num_rows, rows):
@@ -258,7 +255,7 @@ def sort_batches(table: pa.Table, keys: KeyColumns, batch_bytes: int) -> Iterato
 
 
 def combine_chunks(table: pa.Table) -> pa.Table:
-    """The table with one chunk per column, whatever dictionaries its parts had."""
+    """The table with one chunk per column, also where its chunks have different dictionaries."""
     return table.unify_dictionaries().combine_chunks()
 
 

@@ -1,7 +1,6 @@
-"""Ranges of a sort's keys: keys that cut all rows into so many parts, and which part a row belongs to.
+"""Ranges of sort keys: keys that split all rows into parts, and the part of each row.
 
-The cuts come from a sample that was read before. However far it is off, the ranges' order is right; only their sizes
-are not.
+The split keys come from a sample. A wrong sample makes ranges uneven, never unordered.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class KeyRanges:
         return len(self.cuts[0]) + 1
 
     def numbers(self, columns: Sequence[pa.Array]) -> Numbers:
-        """The range of each row. Column by column a row lies between two cuts or on one; the next column decides among
+        """The range of each row. In each column a row lies between two cuts or on one; the next column decides among
         those it lies on."""
         if len(self) == 1:
             return np.zeros(len(columns[0]), dtype=np.uint16)
@@ -54,8 +53,7 @@ class KeyRanges:
 
 
 def plan_ranges(sample: Sequence[Sequence[pa.Array]], directions: Sequence[Direction], count: int) -> KeyRanges:
-    """So many ranges of about even size, as far as the sample's key columns tell; fewer when it has not as many
-    keys."""
+    """Ranges of about even size by the sample's key columns; fewer than `count` when the sample has fewer keys."""
     if not sample or count <= 1:
         return KeyRanges(cuts=tuple(pa.nulls(0) for _ in directions), directions=tuple(directions))
     columns = [pa.concat_arrays([_plain(part) for part in parts]) for parts in zip(*sample, strict=True)]
@@ -71,15 +69,13 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _between(known: Places, places: Places) -> Places:
-    """Even where a place lies between two known ones, odd where it is one."""
+    """Even numbers for positions between two cuts, odd ones for positions on a cut."""
     return np.searchsorted(known, places, side="left") + np.searchsorted(known, places, side="right")
 
 
 def _places_of(column: pa.Array, cuts: pa.Array, direction: Direction, is_last: bool) -> tuple[Places, Places, int]:
-    """Where a column's values lie among the cuts' values, where the cuts do, and how many such places there are.
-
-    In the last column it is enough to tell whether a value comes before a cut.
-    """
+    """The positions of a column's values among the cuts' values, the positions of the cuts, and the number of
+    positions. In the last column it suffices to know whether a value precedes a cut."""
     sides: tuple[str, ...] = ("left", "right")
     if is_last:
         sides = ("left",) if direction.descending else ("right",)
@@ -97,8 +93,8 @@ def _with_nulls(places: Places, column: pa.Array, direction: Direction, many: in
 
 
 def _found(column: pa.Array, cuts: pa.Array, sides: Sequence[str]) -> tuple[Places, Places, int]:
-    """How many of the cuts' different values lie below each value (left), at or below it (right), or the sum; whatever
-    for NULL."""
+    """How many distinct cut values are below each value (left), at or below it (right), or the sum; undefined for
+    NULL."""
     kind = _plain(column.slice(0, 0)).type
     if is_exact(kind) or pa.types.is_decimal(kind):
         column = _plain(column)

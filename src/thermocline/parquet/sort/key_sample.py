@@ -1,7 +1,6 @@
-"""A look at a bin's sort columns before its rows are read: every so many rows, of all row groups or of some, spread
-over the bin.
+"""Sample a bin's sort columns before its rows are read: every n-th row from evenly spaced row groups.
 
-Two threads read half of it each, as nothing else is to be done before it is known.
+Two threads read half of the sample each; no other work can start before it is complete.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from thermocline.parquet.copy.byte_files import Pace
+from thermocline.parquet.byte_files import Pace
 from thermocline.parquet.decode.input_reader import InputReader, open_parquet, read_batches
 from thermocline.parquet.decode.projection import FieldPath
 from thermocline.parquet.rewrite_task import BinTask, InputFile
@@ -27,8 +26,7 @@ FieldWay = tuple[LakeSchemaField, FieldPath]
 def read_sample(
     task: BinTask, ways: Sequence[FieldWay], reader: InputReader, pace: Pace, groups: int | None = None
 ) -> list[pa.RecordBatch]:
-    """Rows in the table's schema, the columns at these ways alone; from about so many row groups, or from all of
-    them."""
+    """Rows in the table's schema with only the columns at these paths, from about this many row groups, or from all."""
     most = len(task.inputs) if groups is None else max(_FEWEST_GROUPS, groups)
     files = [task.inputs[number] for number in _evenly_spaced(len(task.inputs), most)]
     step = max(1, -(-sum(file.record_count for file in files) // _SAMPLE_ROWS))
@@ -56,5 +54,5 @@ def _read_files(
 
 
 def _evenly_spaced(count: int, most: int) -> list[int]:
-    """So many numbers below `count`, evenly spread; all where they are no more."""
+    """This many numbers below `count`, evenly spaced; all of them when there are no more."""
     return list(range(count)) if count <= most else np.unique(np.linspace(0, count - 1, most).astype(np.int64)).tolist()

@@ -1,9 +1,8 @@
-"""Sorting a bin of any size in bounded memory, where a sample gave the distribution of its keys beforehand.
+"""Sort a bin of any size in bounded memory, where a sample gave the distribution of its keys beforehand.
 
-Rows collect until they fill a part of the memory; the part is laid out by ranges of keys and written as Arrow to local
-disk. Then range after range is read from every part, sorted and handed on: each row is sorted once, among the few that
-are in memory with it. Rows of equal keys stay in the order they came in. A range that the sample was wrong about, or
-that is one key, is sorted in runs.
+Rows are buffered until they fill a part of the memory; the part is partitioned by key ranges and written as Arrow to
+local disk. Then each range is read from every part, sorted and yielded: each row is sorted once, among the rows of its
+range. The sort is stable. A range that the sample underestimated, or that is a single key, is sorted in runs.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _RANGE_SHARE, _MOST_SHARE = 0.05, 0.1
 
 
 def ranges_for(expected_bytes: int, memory_bytes: int) -> int:
-    """How many ranges rows are cut into that take about so much; one when they surely stay in memory."""
+    """The number of ranges for rows of about this size; one when they surely fit into memory."""
     return (
         1
         if 2 * expected_bytes <= memory_bytes * ASIDE_SHARE
@@ -33,7 +32,7 @@ def ranges_for(expected_bytes: int, memory_bytes: int) -> int:
 
 @dataclass(slots=True)
 class _Part:
-    """Rows on disk by range; `batches` tells each range's batch, -1 for none."""
+    """Rows on disk by range; `batches` has each range's batch index, -1 for none."""
 
     source: pa.NativeFile
     reader: pa.RecordBatchFileReader
@@ -42,7 +41,7 @@ class _Part:
 
 @dataclass(slots=True, kw_only=True)
 class RangeSort(SpillingSort):
-    """Rows laid out by ranges, each sorted once."""
+    """Rows partitioned by ranges, each range sorted once."""
 
     ranges: KeyRanges
     _parts: list[_Part] = field(default_factory=list)
@@ -61,11 +60,11 @@ class RangeSort(SpillingSort):
             part.source.close()
         SpillingSort.close(self)
 
-    def _from_disk(self) -> Iterator[pa.RecordBatch]:
+    def _merge_spilled(self) -> Iterator[pa.RecordBatch]:
         for number in range(len(self.ranges)):
             yield from self._sorted_range(number)
 
-    def _put_aside(self) -> None:
+    def _spill(self) -> None:
         table = self._taken()
         numbers = self.ranges.numbers(self.keys.columns(table))
         ends = np.cumsum(np.bincount(numbers, minlength=len(self.ranges)))
@@ -98,7 +97,7 @@ class RangeSort(SpillingSort):
                 yield part.reader.get_batch(int(part.batches[number]))
 
     def _sorted_in_runs(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Beside the outputs' writer there is less memory than before it."""
+        """While the outputs are written, less memory is available than before."""
         sort = ExternalSort(
             keys=self.keys,
             memory_bytes=self.memory_bytes // 2,

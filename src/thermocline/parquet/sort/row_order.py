@@ -1,8 +1,8 @@
-"""The order of rows by several key columns, as whole numbers that numpy sorts.
+"""The order of rows by several key columns, computed on 64-bit words that numpy sorts.
 
 Numbers become words of the same order (floats by their bits: -∞, …, -0, 0, …, ∞, and every NaN above, whatever its
-sign, as Iceberg's own comparator has it); text and other wide values become their rank among the values at hand, by
-their bytes. Words are comparable only within one call.
+sign, as in Iceberg's comparator). Text and other wide values become their rank among the values of the call, by their
+bytes. Words are comparable only within one call.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from thermocline.parquet.values.key_words import Mask, Words, null_mask
 Order = npt.NDArray[np.int64]
 _SIGN = np.uint64(1 << 63)
 _NAN = np.uint64((1 << 64) - 1)
-_FEW_STRETCHES, _FEW_WORDS = 64, 1024
+_FEW_RUNS, _FEW_WORDS = 64, 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Direction:
-    """How one key column is ordered."""
+    """Sort direction of one key column."""
 
     descending: bool = False
     nulls_first: bool = True
 
 
 def value_words(array: pa.Array) -> Words:
-    """One word per value in the values' order; whatever for NULL."""
+    """One word per value in the values' order; undefined for NULL."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     kind = array.type
@@ -79,7 +79,7 @@ def _rank_words(array: pa.Array) -> Words:
 
 
 def _places(ordered: pa.Array) -> Words:
-    """Ranks of values in order. Other writers' dictionaries may name a value twice; it is one value still."""
+    """Ranks of sorted values. Dictionaries of other writers may contain a value twice; both have one rank."""
     fresh = np.zeros(len(ordered), dtype=np.uint64)
     fresh[1:] = (
         pc.not_equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(zero_copy_only=False)
@@ -90,14 +90,13 @@ def _places(ordered: pa.Array) -> Words:
 
 
 def row_words(columns: Sequence[pa.Array], directions: Sequence[Direction]) -> Words:
-    """One word per row: rows compare as their keys do, in all columns and their directions, NULLs in their place."""
+    """One word per row: words compare as the rows' keys do, with directions and NULL order."""
     parts = _packed_together(columns, directions)
     return parts[0] if len(parts) == 1 else _dense(parts)
 
 
 def row_order(columns: Sequence[pa.Array], directions: Sequence[Direction]) -> Order | None:
-    """The stable order of rows by their keys; None when they are in it. Sorted stretches are merged, not sorted
-    anew."""
+    """The stable order of rows by their keys; None when they are sorted. Sorted runs are merged."""
     parts = _packed_together(columns, directions)
     if len(parts) == 1:
         return word_order(parts[0])
@@ -106,12 +105,12 @@ def row_order(columns: Sequence[pa.Array], directions: Sequence[Direction]) -> O
 
 
 def word_order(words: Words) -> Order | None:
-    """The stable order of words; None when they are in it. A few sorted stretches are merged, others sorted by their
-    highest bits."""
-    stretches = 1 + np.count_nonzero(words[1:] < words[:-1])
-    if stretches == 1:
+    """The stable order of words; None when they are sorted. A few sorted runs are merged, other words are radix-sorted
+    by their highest bits."""
+    runs = 1 + np.count_nonzero(words[1:] < words[:-1])
+    if runs == 1:
         return None
-    if stretches <= _FEW_STRETCHES or len(words) < _FEW_WORDS:
+    if runs <= _FEW_RUNS or len(words) < _FEW_WORDS:
         return np.argsort(words, kind="stable")
     shift = max(0, int(words.max()).bit_length() - 32)
     halves = (words >> np.uint64(shift)).astype(np.uint32)
@@ -120,7 +119,7 @@ def word_order(words: Words) -> Order | None:
 
 
 def _radix_order(halves: npt.NDArray[np.uint32]) -> Order:
-    """numpy sorts 16 bits by counting, in a fraction of the time that it takes to compare."""
+    """numpy sorts 16-bit values by counting, much faster than by comparison."""
     order = np.argsort(halves.astype(np.uint16), kind="stable")
     if int(halves.max()) >> 16:
         order = order[np.argsort((halves >> np.uint32(16)).astype(np.uint16)[order], kind="stable")]
@@ -128,7 +127,7 @@ def _radix_order(halves: npt.NDArray[np.uint32]) -> Order:
 
 
 def _with_ties_sorted(order: Order, words: Words, halves: npt.NDArray[np.uint32]) -> Order:
-    """Rows that shared their highest bits, which are few mostly, put in order by all of them."""
+    """Sort the rows that share their highest bits by all bits."""
     same = halves[1:] == halves[:-1]
     tied = np.append(same, False)
     tied[1:] |= same
@@ -141,7 +140,7 @@ def _with_ties_sorted(order: Order, words: Words, halves: npt.NDArray[np.uint32]
 
 
 def _packed_together(columns: Sequence[pa.Array], directions: Sequence[Direction]) -> list[Words]:
-    """The key columns in as few columns of words as hold them, the first deciding first."""
+    """The key columns packed into as few words as possible, most significant first."""
     found: list[tuple[Words, int]] = []
     for column, direction in zip(columns, directions, strict=True):
         words, values = _packed(column, direction)
@@ -154,7 +153,7 @@ def _packed_together(columns: Sequence[pa.Array], directions: Sequence[Direction
 
 
 def _packed(column: pa.Array, direction: Direction) -> tuple[Words, int]:
-    """A column's words moved down to start at nought, NULL at its end, and how many different ones there can be."""
+    """A column's words shifted to start at zero, NULL at its end, and the number of possible values."""
     words = value_words(column)
     nulls: Mask | None = null_mask(column) if column.null_count else None
     known = words if nulls is None else words[~nulls]
@@ -177,7 +176,7 @@ def _packed(column: pa.Array, direction: Direction) -> tuple[Words, int]:
 
 
 def _dense(columns: list[Words]) -> Words:
-    """Ranks of rows by several columns of words, the first deciding first."""
+    """Ranks of rows by several columns of words, most significant first."""
     order = np.lexsort(columns[::-1])
     fresh = np.zeros(len(order), dtype=np.bool_)
     for words in columns:

@@ -1,4 +1,4 @@
-"""Sort, z-order, Hilbert: the rows of a bin in a new order, in bounded memory."""
+"""Sort a bin by columns, z-order or Hilbert curve, in bounded memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from thermocline.errors import RewriteUnsupported
-from thermocline.parquet.copy.byte_files import Pace, Register
+from thermocline.parquet.byte_files import Pace, Register
 from thermocline.parquet.decode.input_reader import InputReader
 from thermocline.parquet.decode.live_rows import RowFilter, read_live_batches
 from thermocline.parquet.decode.prefetch import prefetch
@@ -36,7 +36,7 @@ Extra = Callable[[pa.RecordBatch], list[pa.Array]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ordering:
-    """What rows are ordered by: columns of theirs, and columns computed from them that no output keeps."""
+    """What rows are sorted by: their columns, and computed columns that no output keeps."""
 
     keys: KeyColumns
     extra: Extra | None = None
@@ -54,7 +54,7 @@ class Ordering:
 
 
 def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
-    """The outputs of a bin, rows in the task's order; ranges of outputs do not overlap."""
+    """Write the outputs of a bin in the task's order; the key ranges of outputs do not overlap."""
     if not task.sort:
         raise RewriteUnsupported("sort rewrite requires a table sort order")
     lake = output_schema_json(task)
@@ -86,7 +86,7 @@ def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
 
 
 def _open_sorter(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pace) -> tuple[Ordering, RangeSort]:
-    """What rows are ordered by, and a sorter that knows from a sample how their keys lie."""
+    """The ordering, and a sorter that knows the distribution of keys from a sample."""
     ways = [_field_path(lake, wanted.field_id) for wanted in task.sort]
     count = ranges_for(int(sum(file.record_count for file in task.inputs) * reader.row_bytes), task.memory_bytes)
     if task.kernel == "sort":

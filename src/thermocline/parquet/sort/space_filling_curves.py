@@ -1,8 +1,7 @@
-"""Space-filling curves: several columns in one order, by z-order or Hilbert's curve.
+"""Space-filling curves: several columns in one order, by z-order or Hilbert curve.
 
-Each column's values become ranks by their share of the bin's rows, so that every column has its share of bits whatever
-its distribution; NULL ranks below all values. Ranks come from one look over the bin, so they hold for all of a
-partition's rows.
+Each column's values become ranks by their share of the bin's rows, so that every column gets its share of bits whatever
+its distribution; NULL ranks below all values. Ranks come from one sample of the bin, so they hold for all of its rows.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ _SPREAD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ColumnRanks:
-    """Of a sample of one column's rows every so many values in order (`step`), as words or as text, and how many were
-    NULL."""
+    """Every n-th value (`step`) of a sorted sample of one column, as words or as text, and the number of NULLs."""
 
     words: Words | None
     texts: pa.Array
@@ -43,7 +41,7 @@ class ColumnRanks:
     total: int
 
     def ranks(self, array: pa.Array, bits: int) -> Words:
-        """Each value's share of the rows below it, scaled to so many bits; NULL is nought."""
+        """Each value's share of the rows below it, scaled to this many bits; NULL is zero."""
         places = self._places(array)
         known = len(self.words) if self.words is not None else len(self.texts)
         shares = (np.arange(known + 1, dtype=np.uint64) * np.uint64(self.step) + np.uint64(self.nulls)) * np.uint64(
@@ -56,7 +54,7 @@ class ColumnRanks:
         return ranks
 
     def _places(self, array: pa.Array) -> npt.NDArray[np.int64]:
-        """How many of the values kept lie below each value."""
+        """How many of the kept values are below each value."""
         if self.words is not None:
             return np.searchsorted(self.words, value_words(_plain(array)))
         coded = array if pa.types.is_dictionary(array.type) else _plain(array).dictionary_encode()
@@ -95,7 +93,7 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def bits_for(columns: int) -> int:
-    """Bits of each column in a key of 64 bits, or of 128 for more than four columns."""
+    """Bits of each column in a key of 64 bits, or of 128 bits for more than four columns."""
     return min(32, (64 if columns <= 4 else 128) // columns)
 
 
@@ -109,7 +107,7 @@ def z_order(ranks: Sequence[Words], bits: int) -> list[Words]:
 
 
 def _interleave_zeros(values: Words) -> Words:
-    """The low 32 bits with a nought between each two."""
+    """The low 32 bits, with a zero bit after each."""
     for shift, mask in _SPREAD:
         values = (values | (values << np.uint64(shift))) & np.uint64(mask)
     return values
@@ -128,7 +126,7 @@ def _interleave(ranks: Sequence[Words], bits: int) -> list[Words]:
 
 
 def hilbert(ranks: Sequence[Words], bits: int) -> list[Words]:
-    """Places on Hilbert's curve, by Skilling's transform of the ranks, all rows at once."""
+    """Positions on the Hilbert curve, by Skilling's transform of the ranks, for all rows at once."""
     axes = [values.copy() for values in ranks]
     one = np.uint64(1)
     for bit in range(bits - 1, 0, -1):

@@ -1,1 +1,1 @@
-"""Thrift's compact protocol."""
+"""Thrift's compact protocol, as Parquet footers use it."""

@@ -1,9 +1,9 @@
-"""Thrift's compact protocol, as much as a Parquet footer needs: whole numbers read and written, everything else stepped
-over.
+"""Thrift's compact protocol, as much as a Parquet footer needs: integers are read and written, everything else is
+skipped.
 
-Nothing is decoded that is not asked for: a footer is a few numbers to move and long stretches of bytes that stay as
-they are. Positions run off the end of damaged input; that raises IndexError, which the reader of the file turns into a
-sentence.
+Nothing is decoded that is not needed: a footer is a few numbers that change and long byte segments that do not. Damaged
+input makes positions run past the end, which raises IndexError; the reader of the file turns it into an error that
+names the file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _FIXED = {BYTE: 1, DOUBLE: 8, UUID: 16}
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number and the position after it."""
+    """An unsigned integer, and the position after it."""
     byte = data[at]
     at += 1
     if byte < 0x80:
@@ -30,7 +30,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_zigzag(data: bytes, at: int) -> tuple[int, int]:
-    """A signed number (zigzag) and the position after it."""
+    """A signed integer (zigzag), and the position after it."""
     value, at = read_varint(data, at)
     return (value >> 1) ^ -(value & 1), at
 
@@ -45,7 +45,7 @@ def render_varint(value: int) -> bytes:
 
 
 def render_zigzag(value: int) -> bytes:
-    """A signed number as the compact protocol writes it."""
+    """A signed integer in the compact protocol."""
     value = (value << 1) ^ (value >> 63)
     if value < 0x80:
         return _ONE_BYTE[value]
@@ -77,7 +77,7 @@ def render_list_header(kind: int, count: int) -> bytes:
 
 
 def read_list_header(data: bytes, at: int) -> tuple[int, int, int]:
-    """Kind of the elements, their number, and the position of the first."""
+    """The element type, the number of elements, and the position of the first."""
     head = data[at]
     at += 1
     count = head >> 4
@@ -89,7 +89,7 @@ def read_list_header(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def read_field(data: bytes, at: int, before: int) -> tuple[int, int, int]:
-    """Kind and id of the next field and the position of its value; kind 0 ends the struct."""
+    """Type and id of the next field and the position of its value; type 0 ends the struct."""
     head = data[at]
     at += 1
     if head == STOP:
@@ -124,7 +124,7 @@ def skip(data: bytes, at: int, kind: int) -> int:
 
 
 def skip_struct(data: bytes, at: int) -> int:
-    """Most of a footer is stepped over here, so that the usual kinds are taken without a call."""
+    """Most of a footer is skipped here, so the usual types are handled inline."""
     while True:
         head = data[at]
         at += 1
@@ -176,5 +176,5 @@ def _skip_map(data: bytes, at: int) -> int:
 
 
 def _skip_element(data: bytes, at: int, kind: int) -> int:
-    """Inside lists and maps a truth value takes a byte; as a field it has none."""
+    """Inside lists and maps a boolean takes one byte; as a field it takes none."""
     return at + 1 if kind in (TRUE, FALSE) else skip(data, at, kind)

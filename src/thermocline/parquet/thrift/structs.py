@@ -1,5 +1,5 @@
-"""Whole structs of Thrift's compact protocol, read into values and written back, for parts of a Parquet footer that are
-made anew."""
+"""Structs of Thrift's compact protocol, read into values and rendered, for parts of a Parquet footer that are
+rebuilt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBERS = frozenset((thrift.I16, thrift.I32, thrift.I64))
 
 
 def read_struct(data: bytes, at: int = 0) -> tuple[Fields, int]:
-    """A struct and the position after it."""
+    """Read a struct; returns it and the position after it."""
     found: Fields = {}
     field_id = 0
     while True:
@@ -75,7 +75,7 @@ def _read_list(data: bytes, at: int) -> tuple[list[Any], int]:
 
 
 def render_struct(parts: Iterable[Part]) -> bytes:
-    """A struct of these fields, which come in the order of their ids."""
+    """Render a struct of these fields, which are in the order of their ids."""
     out: list[bytes] = []
     last = 0
     for field_id, kind, value in parts:
@@ -87,7 +87,7 @@ def render_struct(parts: Iterable[Part]) -> bytes:
 
 
 def int_field(field_id: int, value: int, kind: int = thrift.I64) -> Part:
-    """A field that is a whole number."""
+    """A field with an integer."""
     return field_id, kind, thrift.render_zigzag(value)
 
 
@@ -100,12 +100,12 @@ def bool_field(field_id: int, value: bool) -> Part:
 
 
 def struct_field(field_id: int, value: bytes) -> Part:
-    """A field that is a struct, rendered already."""
+    """A field with a struct that is already rendered."""
     return field_id, thrift.STRUCT, value
 
 
 def list_field(field_id: int, kind: int, values: Sequence[bytes]) -> Part:
-    """A field that is a list of rendered values of one kind."""
+    """A field with a list of rendered values of one type."""
     return field_id, thrift.LIST, thrift.render_list_header(kind, len(values)) + b"".join(values)
 
 

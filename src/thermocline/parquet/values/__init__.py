@@ -1,1 +1,1 @@
-"""Values of columns: Arrow types, checksums, partition values."""
+"""Column values: Arrow types, transforms, checksums, partition values."""

@@ -1,9 +1,9 @@
-"""A checksum per column, and one of whole rows, whatever the types and in whatever order the rows come.
+"""A checksum per column and one of whole rows, for all types, independent of row order.
 
-Each value becomes a number of 64 bits: the bits of fixed widths mixed, text and bytes by the hash that tiering uses,
-lists by their elements and places, maps by their entries in any order, structs by their fields. Sums modulo 2^64 of
-mixed numbers do not depend on the order, so they need no memory; the sum over rows mixes a row's columns first, so that
-values which moved to another row change it. NaN is one value, and 0.0 and -0.0 are two.
+Each value becomes a 64-bit number: fixed-width values by their bits, mixed; text and bytes by the hash that tiering
+uses; lists by elements and positions; maps by their entries in any order; structs by their fields. Sums modulo 2^64 do
+not depend on order and need no memory. The row checksum mixes a row's columns before it is summed, so a value that
+moves to another row changes it. NaN is one value; 0.0 and -0.0 are two.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WRAP = 2**64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSums:
-    """How many rows, a sum for each column, and one for the rows."""
+    """The number of rows, a sum for each column, and one of whole rows."""
 
     rows: int
     columns: tuple[int, ...]
@@ -55,7 +55,7 @@ def sum_columns(batch: pa.RecordBatch) -> ColumnSums:
 
 
 def _hash(array: pa.Array) -> U64:
-    """A number for each value; NULL has one of its own."""
+    """A number for each value; NULL has its own."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     hashed = _hash_values(array)
@@ -87,7 +87,7 @@ def _hash_values(array: pa.Array) -> U64:
 
 
 def _hash_words(array: pa.Array) -> U64:
-    """Values of a fixed width, by their bits."""
+    """Hash values of a fixed width by their bits."""
     kind = array.type
     if pa.types.is_floating(kind):
         width, bits = (np.float32, np.uint32) if kind.bit_width == 32 else (np.float64, np.uint64)
@@ -109,7 +109,7 @@ def _hash_words(array: pa.Array) -> U64:
 
 
 def _salt(place: int) -> np.uint64:
-    """What tells a column, or a field, from its neighbours."""
+    """The number that distinguishes a column, or a field, from the others."""
     return np.uint64((place + 1) * int(_STEP) % _WRAP)
 
 
@@ -118,6 +118,6 @@ def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _sum_segments(values: U64, offsets: npt.NDArray[np.int64]) -> U64:
-    """The sum of each stretch, with its length."""
+    """The sum of each segment, with its length."""
     before = np.concatenate((np.zeros(1, dtype=np.uint64), np.cumsum(values, dtype=np.uint64)))
     return mix_hashes(before[offsets[1:]] - before[offsets[:-1]] + np.diff(offsets).astype(np.uint64) * _LENGTH)

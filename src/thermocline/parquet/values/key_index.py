@@ -1,10 +1,10 @@
-"""Which rows of a lake file have one of many keys: a join on the primary key that never holds more than one column of
-one row group.
+"""Find the rows of a lake file that have one of many keys: a join on the primary key that holds one column of one row
+group in memory.
 
-Each key column is turned into codes (the place of a value among the distinct values of the keys), and the codes of
-several columns are packed into one as the columns are gone through; a lake row that has no code for a column is out
-before the next column is read. Columns whose stored form is not canonical (`1.0` and `1.00` are one key) take no part:
-whoever asks compares those with Postgres' own equality.
+Each key column is encoded as codes (the index of a value among the keys' distinct values), and the codes of the columns
+are packed into one. A lake row without a code for a column is dropped before the next column is read. Columns whose
+stored form is not canonical (`1.0` and `1.00` are one key) are left out: the caller compares those by Postgres' own
+equality.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Step:
 
 
 class KeyIndex:
-    """The keys of one fold task, made to be looked up; `names` are the exact key columns, most selective first."""
+    """The keys of one fold task; `names` are the exact key columns, most selective first."""
 
     def __init__(self, keys: pa.Table, names: Sequence[str]) -> None:
         self._steps: list[_Step] = []
@@ -42,7 +42,8 @@ class KeyIndex:
             self._steps.append(_Step(name, values, packed))
 
     def find(self, read: Callable[[str], pa.ChunkedArray]) -> tuple[Rows, Rows]:
-        """Rows of a row group that have one of the keys, and the group of each; `read` gives a column of it."""
+        """The rows of a row group that have one of the keys, and the key group of each; `read` returns one of its
+        columns."""
         rows: Rows | None = None
         groups: Rows = np.zeros(0, dtype=np.int64)
         for step in self._steps:
@@ -69,7 +70,7 @@ def _narrowed(step: _Step, column: pa.Array, rows: Rows, groups: Rows) -> tuple[
 
 
 def _codes(column: pa.Array, values: pa.Array) -> Rows:
-    """The place of each value among `values`, -1 where it is not one of them."""
+    """The index of each value among `values`, -1 where it is not one of them."""
     found = pc.index_in(column, value_set=values)
     return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), dtype=np.int64)
 

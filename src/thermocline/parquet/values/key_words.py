@@ -1,8 +1,7 @@
-"""Values of key columns as whole numbers, so that numpy compares them: equal words for equal keys, as Iceberg takes
-equality.
+"""Values of key columns as 64-bit words that numpy compares: equal keys have equal words, by Iceberg's equality.
 
-Java's rules hold: NULL equals NULL, every NaN equals every other, -0.0 differs from 0.0. Values wider than 64 bits get
-a hash as their word; who finds two words equal then compares the values.
+Java's rules hold: NULL equals NULL, every NaN equals every other, -0.0 differs from 0.0. Values wider than 64 bits have
+a hash as their word, so the caller compares the values of equal words.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def null_mask(array: pa.Array) -> Mask:
 
 
 def exact_words(array: pa.Array) -> Words:
-    """One word per value of a type that fits; zero for NULL."""
+    """One word per value of a type that fits into 64 bits; zero for NULL."""
     kind = array.type
     if pa.types.is_boolean(kind):
         return np.asarray(pc.fill_null(array, False).to_numpy(zero_copy_only=False)).astype(np.uint64)
@@ -55,7 +54,7 @@ def _float_words(array: pa.Array) -> Words:
 
 
 def _decimal_words(array: pa.Array) -> Words:
-    """The low half of each 128-bit value, which holds all of it up to 18 digits."""
+    """The low half of each 128-bit value, which holds up to 18 digits completely."""
     data = np.frombuffer(array.buffers()[1], dtype=np.uint64) if len(array) else np.zeros(0, dtype=np.uint64)
     return data[2 * array.offset : 2 * (array.offset + len(array)) : 2].copy()
 
@@ -67,7 +66,7 @@ def _filled(words: Words, array: pa.Array) -> Words:
 
 
 def hash_words(array: pa.Array) -> Words:
-    """One word per value, mixed so that neighbours lie apart; all NULLs share one of their own."""
+    """One hashed word per value; all NULLs share one word."""
     words = mix_words(exact_words(array)) if is_exact(array.type) else mix_words(_hashed(array))
     if array.null_count:
         words[null_mask(array)] = _NULL_WORD
@@ -75,7 +74,7 @@ def hash_words(array: pa.Array) -> Words:
 
 
 def mix_words(words: Words) -> Words:
-    """A bijection of 64-bit words that spreads every bit."""
+    """A bijection of 64-bit words in which every input bit affects every output bit."""
     with np.errstate(over="ignore"):
         words = words ^ (words >> np.uint64(32))
         words = words * _FACTOR
@@ -121,7 +120,8 @@ def _hashed(array: pa.Array) -> Words:
 
 
 def _hash_piece(content: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Words:
-    """Each byte through a table, times a power of its place, summed per value; the length is mixed in."""
+    """A polynomial hash: each byte through a table, times a power of its position, summed per value; the length is
+    mixed in."""
     lengths = np.diff(offsets)
     data = _BYTE_WORDS[content[offsets[0] : offsets[-1]]]
     longest = int(lengths.max(initial=0))

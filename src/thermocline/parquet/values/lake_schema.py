@@ -1,4 +1,4 @@
-"""The table's schema as the outputs carry it: Iceberg's JSON in, Arrow with field ids out."""
+"""The table's schema: from Iceberg's JSON to Arrow with field ids."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ class LakeSchemaField:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LakeSchema:
+    """The fields of a schema, and its JSON."""
+
     fields: tuple[LakeSchemaField, ...]
     text: str
 
@@ -45,12 +47,12 @@ class LakeSchema:
 
 
 def read_lake_schema(text: str) -> LakeSchema:
-    """The schema from Iceberg's JSON."""
+    """Parse the schema from Iceberg's JSON."""
     return LakeSchema(fields=tuple(_field(entry) for entry in _stored(json.loads(text)["fields"])), text=text)
 
 
 def _stored(entries: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Fields that files have: one of unknown type is NULL in all rows and in no file."""
+    """The fields that files contain. A field of type `unknown` is NULL in all rows and absent from files."""
     return (entry for entry in entries if entry["type"] != "unknown")
 
 
@@ -96,7 +98,7 @@ def _primitive(text: str, column: str) -> pa.DataType:
 
 
 def default_scalar(value: object, kind: pa.DataType) -> pa.Scalar:
-    """A constant from Iceberg's JSON form of a single value."""
+    """A constant from Iceberg's JSON single-value serialisation."""
     if value is None:
         return pa.scalar(None, kind)
     if kind == pa.uuid():

@@ -1,4 +1,4 @@
-"""Which lake partition a row belongs to: Iceberg's partition transforms of the tier key, vectorised."""
+"""The lake partition of a row: Iceberg's partition transforms of the tier key, vectorised."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LakePartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionValue:
-    """One value of the partition field: on the axis of the transform, as Iceberg parses it, and as a directory."""
+    """One value of the partition field: its ordinal, its text as Iceberg parses it, and its directory."""
 
     ordinal: int
     text: str
@@ -47,7 +47,7 @@ def check_supported(partition: LakePartition | None) -> None:
 
 
 def ordinals(partition: LakePartition, keys: pa.Array) -> npt.NDArray[np.int64]:
-    """The transform's result for each key; keys are never NULL."""
+    """The transform's result for each key. Keys are never NULL."""
     plain = key_numbers(keys)
     if partition.transform == "identity":
         return plain
@@ -66,7 +66,7 @@ def key_numbers(keys: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def partition_value(partition: LakePartition, ordinal: int, key_type: pa.DataType) -> PartitionValue:
-    """The value's spellings: days and dates are dates to Iceberg's parser, every other unit is a number."""
+    """The texts of a value: Iceberg parses days and dates as dates, every other unit as a number."""
     unit = _UNITS.get(partition.transform) or (
         "D" if partition.transform == "identity" and pa.types.is_date(key_type) else None
     )
@@ -87,12 +87,12 @@ def partition_of_key(partition: LakePartition | None, key: int, key_type: pa.Dat
 
 
 def _folder(partition: LakePartition) -> str:
-    """The field's name without what some reader of URIs would take for something else."""
+    """The field's name, without characters that have a meaning in URIs."""
     return re.sub(r"[^\w.-]", "_", partition.field)
 
 
 def _render_unit(ordinal: int, unit: str) -> str:
-    """2026, 2026-01, 2026-01-31 or 2026-01-31-23, with the sign that ISO asks for outside the years 0 to 9999."""
+    """2026, 2026-01, 2026-01-31 or 2026-01-31-23, with a sign outside the years 0 to 9999 as ISO 8601 requires."""
     moment = np.array(ordinal, dtype=np.int64).astype(f"datetime64[{unit}]")
     months = int(moment.astype("datetime64[M]").astype(np.int64))
     year, month = months // 12 + 1970, months % 12 + 1

@@ -30,7 +30,8 @@ def hash_uint32(values: U32, seed: int) -> U64:
 
 
 def hash_int64(values: I64, seed: int) -> U64:
-    """hashint8extended(value, seed): the high half folded into the low one, so that equal int4 and int8 hash alike."""
+    """hashint8extended(value, seed): the high half is folded into the low one, so that equal int4 and int8 have one
+    hash."""
     folded = values >> 32
     folded ^= values >> 63
     folded ^= values
@@ -38,7 +39,7 @@ def hash_int64(values: I64, seed: int) -> U64:
 
 
 def hash_fixed(data: U8, width: int, seed: int) -> U64:
-    """hash_any_extended of values of one width (a multiple of four) that lie one after the other."""
+    """hash_any_extended of consecutive values of one width (a multiple of four)."""
     words = data.view("<u4").reshape(-1, width // 4)
     state = [np.full(len(words), part) for part in _seeded(width, seed)]
     done = 0
@@ -53,8 +54,8 @@ def hash_fixed(data: U8, width: int, seed: int) -> U64:
 
 
 def hash_variable(data: U8, offsets: npt.NDArray[Any], seed: int) -> U64:
-    """hash_any_extended of byte strings: value i is data[offsets[i]:offsets[i + 1]]. `data` has a longest value and a
-    block to spare."""
+    """hash_any_extended of byte strings: value i is data[offsets[i]:offsets[i + 1]]. `data` is padded by the longest
+    value and one block."""
     starts = offsets[:-1].astype(np.int64)
     lengths = offsets[1:].astype(np.int64) - starts
     a = (lengths + _START).astype(np.uint32)
@@ -77,15 +78,15 @@ def hash_variable(data: U8, offsets: npt.NDArray[Any], seed: int) -> U64:
 
 
 def _gathered(data: U8, starts: I64, width: int) -> U32:
-    """The bytes from each start on, as rows of words: one copy for each value, where reading word by word would take
-    one for each word."""
+    """The bytes from each start on, as rows of words: one copy per value, where reading word by word would take one per
+    word."""
     windows = np.ndarray(shape=(max(len(data) - width + 1, 0),), dtype=f"V{width}", buffer=data, strides=(1,))
     return windows[starts].view("<u4").reshape(len(starts), width // 4)
 
 
 def _mixed_where(active: npt.NDArray[np.bool_], state: tuple[U32, U32, U32], block: U32) -> tuple[U32, U32, U32]:
-    """One block taken in by the values that reach this far; when most do, all are mixed and the others keep what they
-    had."""
+    """Mix one block into the values that are this long; when most are, all are mixed and the others keep their
+    state."""
     count = int(np.count_nonzero(active))
     if 2 * count > len(active):
         mixed = _mixed(*(part + block[:, place] for place, part in enumerate(state)))
@@ -103,7 +104,7 @@ def _mixed_where(active: npt.NDArray[np.bool_], state: tuple[U32, U32, U32], blo
 
 @lru_cache(maxsize=4096)
 def _seeded(length: int, seed: int) -> tuple[np.uint32, np.uint32, np.uint32]:
-    """The state before the first byte of a value of this length; a seed is mixed in, none is not."""
+    """The state before the first byte of a value of this length; a seed is mixed in only if there is one."""
     start = (_START + length) & 0xFFFFFFFF
     a, b, c = (np.full(1, (start + part) & 0xFFFFFFFF, dtype=np.uint32) for part in (seed >> 32, seed & 0xFFFFFFFF, 0))
     if seed:

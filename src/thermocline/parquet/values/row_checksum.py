@@ -1,11 +1,11 @@
-"""An order-independent check of whole rows, the same number from Postgres and from the finished Parquet file.
+"""An order-independent checksum of whole rows, equal for Postgres and for the finished Parquet file.
 
-Postgres hashes each value in the same scan that copies it, with its own hash function and its column's place as the
-seed, and combines a row's hashes by exclusive or (`select_list.py` writes the expression); the lake side decodes the
-file it wrote and computes the same here. A row's hash is spread by a mixer that is not linear before it is summed
-modulo 2^64: without it, two rows that swapped a value would keep the sum.
+Postgres hashes each value in the scan that copies it, with its own hash function and the column's position as the seed,
+and combines a row's hashes by exclusive or (`select_list.py` renders the expression). The lake side decodes the file it
+wrote and computes the same here. A row's hash passes a non-linear mixer before it is summed modulo 2^64: without it,
+two rows that swap a value would keep the sum.
 
-Long texts are hashed by their SHA-256, on both sides: lookup3 over a long value does not vectorise.
+Long texts are hashed by their SHA-256 on both sides, because lookup3 over a long value does not vectorise.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WRAP = 2**64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSum:
-    """How many rows, and the sum of their spread hashes modulo 2^64."""
+    """The number of rows, and the sum of their mixed hashes modulo 2^64."""
 
     rows: int = 0
     total: int = 0
@@ -48,13 +48,13 @@ class RowSum:
 
 
 def sum_hashes(row_hashes: npt.NDArray[Any]) -> RowSum:
-    """The sum of rows whose hashes are given."""
+    """The checksum of rows whose hashes are given."""
     mixed = mix_hashes(row_hashes.view(np.uint64))
     return RowSum(rows=len(mixed), total=int(mixed.sum(dtype=np.uint64)))
 
 
 def sum_table_rows(table: pa.Table, columns: tuple[LakeColumn, ...]) -> RowSum:
-    """The sum of decoded lake rows; `table` has the columns in this order."""
+    """The checksum of decoded lake rows; `table` has the columns in this order."""
     return sum((sum_hashes(hashes) for hashes in _hash_slices(table, columns)), RowSum())
 
 
@@ -71,7 +71,7 @@ def _hash_slices(table: pa.Table, columns: tuple[LakeColumn, ...]) -> Iterator[U
 
 
 def mix_hashes(values: U64) -> U64:
-    """Each number mixed so that sums of them are not linear in them."""
+    """Mix each number so that sums are not linear in the numbers."""
     mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
@@ -85,7 +85,7 @@ def _hash_rows(arrays: list[pa.Array], columns: tuple[LakeColumn, ...]) -> U64:
 
 
 def seed_of(position: int) -> int:
-    """The seed of a column's hashes: columns that swapped their values must not keep a row's hash."""
+    """The seed of a column's hashes: columns that swap their values must not keep a row's hash."""
     return position + 1
 
 
@@ -105,7 +105,7 @@ def hash_column(array: pa.Array, column: LakeColumn, seed: int) -> U64:
 
 
 def _prepared(array: pa.Array, column: LakeColumn) -> pa.Array:
-    """Forms that are cheaper to make once per column than once per slice."""
+    """Conversions that are cheaper once per column than once per slice."""
     match lake_type_named(column.lake_type).storage:
         case "decimal":
             return array if travels_whole(column.lake_type) else decimal_text(array)
@@ -173,7 +173,7 @@ def _hash_bytes(array: pa.Array, digest: Any, seed: int) -> U64:
 
 
 def binary_hashes(array: pa.Array) -> U64:
-    """The hash of each text or value of bytes, as it stands; whatever for NULL."""
+    """The hash of each text or byte string; undefined for NULL."""
     return _hash_bytes(array, _digest, 0)
 
 
@@ -216,7 +216,7 @@ def decimal_text(array: pa.Array) -> pa.Array:
 
 
 def _whole_numbers(array: pa.Array) -> npt.NDArray[np.int64]:
-    """Small decimals without their point: the low half of each 128-bit number."""
+    """Small decimals as unscaled integers: the low half of each 128-bit number."""
     return _fixed_width(
         pa.Array.from_buffers(pa.int64(), 2 * len(array), [None, array.buffers()[1]], offset=2 * array.offset), _INT64
     )[::2]

@@ -1,4 +1,4 @@
-"""Iceberg's transforms of sort fields, on Arrow arrays."""
+"""Iceberg's transforms on Arrow arrays, for sort fields."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _UNITS = {"year": "Y", "month": "M", "day": "D", "hour": "h"}
 
 
 def why_not_transform(transform: str) -> str | None:
-    """Why rows cannot be ordered by a transform, or None."""
+    """Why rows cannot be sorted by a transform, or None."""
     if transform in ("identity", "void", *_UNITS) or _WITH_NUMBER.fullmatch(transform):
         return None
     return f"cannot sort by transform {transform}"
 
 
 def apply_transform(array: pa.Array, transform: str) -> pa.Array:
-    """The values that a sort field orders rows by."""
+    """The values by which a sort field orders rows."""
     if reason := why_not_transform(transform):
         raise RewriteUnsupported(f"The rewrite {reason}.")
     if pa.types.is_dictionary(array.type) and transform != "identity":
@@ -88,7 +88,7 @@ def _bucket(array: pa.Array, count: int) -> pa.Array:
 
 
 def _hashed_bytes(value: object, scale: int) -> bytes:
-    """A value in the form that Iceberg's bucket hash is taken of."""
+    """The bytes of a value that Iceberg's bucket transform hashes."""
     match value:
         case bytes():
             return value

@@ -1,1 +1,1 @@
-"""Spark jobs: a sequence of tasks in, one result out; the driver plans and the executors move the bytes."""
+"""Spark jobs: a sequence of tasks in, one result out. The driver plans, the executors move the bytes."""

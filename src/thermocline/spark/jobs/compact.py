@@ -1,7 +1,7 @@
-"""Run bins of compaction on Spark: several at a time, each result given back as it comes.
+"""Run bins of compaction on Spark: several at a time, each result returned as it arrives.
 
-A bin is a task; small bins share one, so that a thousand tiny partitions do not cost a thousand jobs. What a bin fails
-with is a value, and the others go on.
+A bin is one task; small bins share one, so that a thousand tiny partitions do not cost a thousand jobs. The failure of
+a bin is a value, and the other bins continue.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _STAGE = "insert into thermocline.staged_files (path, table_id, lake_id, op_id) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staging:
-    """Under which table and pass files are registered before they are written."""
+    """The table and the pass under which files are registered before they are written."""
 
     dsn: str = field(repr=False)
     pass_id: str
@@ -57,7 +57,7 @@ class Staging:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinFailed:
-    """A bin that could not be rewritten, and why."""
+    """A bin that could not be rewritten, and the reason."""
 
     number: int
     reason: ThermoclineError
@@ -65,7 +65,7 @@ class BinFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinBatch:
-    """A few bins that one Spark task goes through, and the pace it keeps."""
+    """Bins that one Spark task processes in sequence, and their I/O budget."""
 
     staging: Staging
     bins: tuple[BinTask, ...]
@@ -82,8 +82,8 @@ def run_bins(
     is_over: Callable[[], bool] = lambda: False,
     pace: Callable[[], Pace] = lambda: UNPACED,
 ) -> Iterator[Result | BinFailed]:
-    """Results in the order they come. `is_over` is asked before each job, and again when a task stopped before its last
-    bin: true lets those under way finish and starts no more."""
+    """Results in order of arrival. `is_over` is called before each job, and again when a task stopped before its last
+    bin: true lets running jobs finish and starts no more."""
     at_once = max(1, min(parallel, spark.sparkContext.defaultParallelism))
     waiting = list(_plan_batches(tasks, at_once))
     at_once = min(at_once, max(len(waiting), 1))
@@ -104,8 +104,8 @@ def run_bins(
 
 
 def _plan_batches(tasks: Sequence[BinTask], at_once: int) -> Iterator[list[BinTask]]:
-    """Bins for each job, in even parts: one for every core, or a few where one runs at a time, so that a pause finds
-    its place between them; and as many as it takes for none to take on more than it should."""
+    """Bins for each job, in even parts: one job for each core, or a few where one runs at a time, so that a pause falls
+    between them; and as many as keep each below its limit."""
     total = sum(_weight(task) for task in tasks)
     parts = max(at_once if at_once > 1 else _ONE_BY_ONE, -(-total // _SHARED_BYTES))
     share: list[BinTask] = []
@@ -128,7 +128,7 @@ def _weight(task: BinTask) -> int:
 
 
 def _run_share(spark: SparkSession, share: BinBatch, kernel: Kernel[Result]) -> list[Result | BinFailed]:
-    """One Spark job of one task."""
+    """Run one Spark job of one task."""
     run = partial(_run_on_executor, kernel=kernel)
     try:
         found: list[list[Result | BinFailed]] = spark.sparkContext.parallelize([share], 1).map(run).collect()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 
 from thermocline.errors import SparkTaskFailed
-from thermocline.parquet.encode.lake_writer import LakeFile
+from thermocline.parquet.encode.lake_writer import WrittenFile
 from thermocline.parquet.values.row_checksum import RowSum
 from thermocline.spark.jobs.tasks import run_tasks
 from thermocline.spark.kernels.copy_partition import CopyTask, copy_range
@@ -19,9 +19,9 @@ _BLOCK_BYTES = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyResult:
-    """All files of a partition, and the check of both sides; `heap == lake` must hold before anything is committed."""
+    """All files of a partition, and the checksums of both sides. `heap == lake` must hold before the commit."""
 
-    files: tuple[LakeFile, ...]
+    files: tuple[WrittenFile, ...]
     heap: RowSum
     lake: RowSum
     peak_bytes: int
@@ -34,10 +34,10 @@ class CopyResult:
 def plan_block_ranges(
     size_bytes: int, parallelism: int, range_bytes: int = DEFAULT_RANGE_BYTES, block_bytes: int = _BLOCK_BYTES
 ) -> tuple[tuple[int, int | None], ...]:
-    """Block ranges that cover a partition: enough for every core, none much larger than `range_bytes`; the last one is
-    open-ended.
+    """Block ranges that cover a partition: at least one for every core, none much larger than `range_bytes`.
 
-    It is open-ended because the relation may have grown since its size was read; the snapshot decides which rows count.
+    The last range is open-ended because the relation may have grown since its size was read. The snapshot decides which
+    rows count.
     """
     blocks = -(-size_bytes // block_bytes)
     per_range = max(1, range_bytes // block_bytes)
@@ -47,7 +47,7 @@ def plan_block_ranges(
 
 
 def copy_partition(spark: SparkSession, tasks: Sequence[CopyTask]) -> CopyResult:
-    """Run the tasks and gather what their counted attempts wrote."""
+    """Run the tasks and collect the results of their successful attempts."""
     if not tasks:
         return CopyResult(files=(), heap=RowSum(), lake=RowSum(), peak_bytes=0)
     ranges = run_tasks(spark, tasks, copy_range, f"Copying {tasks[0].partition}")

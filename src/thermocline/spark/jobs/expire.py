@@ -1,4 +1,4 @@
-"""Delete the rows of a key range from files that hold others too: a few Spark tasks, one result."""
+"""Delete the rows of a key range from files that also hold other rows: a few Spark tasks, one result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from thermocline.spark.kernels.fold_range import CandidateFile
 
 
 def delete_rows(spark: SparkSession, whole: ExpireTask) -> tuple[DeleteFile, ...]:
-    """Spread the task's files over the cores, neighbours together, and gather the delete files that were written."""
+    """Split the task's files over the cores, adjacent files together, and collect the delete files that were
+    written."""
     if not whole.files:
         return ()
     tasks = [replace(whole, number=whole.number + place, files=part) for place, part in enumerate(_parts(spark, whole))]

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from thermocline.errors import SparkTaskFailed
 from thermocline.parquet.deletes.position_deletes import DeleteFile
-from thermocline.parquet.encode.lake_writer import LakeFile
+from thermocline.parquet.encode.lake_writer import WrittenFile
 from thermocline.parquet.values.row_checksum import RowSum
 from thermocline.spark.jobs.tasks import run_tasks
 from thermocline.spark.kernels.fold_range import FoldTask, fold_range
@@ -19,9 +19,9 @@ from thermocline.spark.kernels.fold_range import FoldTask, fold_range
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldResult:
-    """New images, deletes of old ones, the versions that were read, and the check of both sides."""
+    """New row images, position deletes of old ones, the versions that were read, and the checksums of both sides."""
 
-    files: tuple[LakeFile, ...]
+    files: tuple[WrittenFile, ...]
     deletes: tuple[DeleteFile, ...]
     heap: RowSum
     lake: RowSum
@@ -35,7 +35,7 @@ class FoldResult:
 
     @property
     def version_runs(self) -> list[tuple[int, int]]:
-        """The versions as runs of neighbours, first and last included."""
+        """The versions as runs of consecutive numbers, first and last included."""
         ordered = np.sort(self.versions)
         breaks = np.flatnonzero(np.diff(ordered) > 1)
         firsts = ordered[np.concatenate(([0], breaks + 1))] if len(ordered) else ordered
@@ -52,7 +52,7 @@ class FoldResult:
 
 
 def fold_delta(spark: SparkSession, tasks: Sequence[FoldTask]) -> FoldResult:
-    """Run the tasks and gather what their counted attempts wrote."""
+    """Run the tasks and collect the results of their successful attempts."""
     ranges = run_tasks(spark, tasks, fold_range, f"Folding {tasks[0].delta}")
     if sorted(done.number for done in ranges) != sorted(task.number for task in tasks):
         raise SparkTaskFailed(f"Folding {tasks[0].delta} gave the results of other tasks than were asked for.")

@@ -1,6 +1,7 @@
-"""How many compaction tasks run at once, counted over all workers: each holds one of a few numbered locks in Postgres.
+"""Limit the number of compaction tasks that run at once over all workers: each task holds one of a few advisory locks
+in Postgres.
 
-A lock dies with its task's connection, so a killed task frees its place at once.
+The lock ends with the task's connection, so a killed task frees its slot at once.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ _TRY = "select pg_try_advisory_lock(%s, %s)"
 
 
 def acquire_slot(conn: Connection, slots: int, sleep: Callable[[float], None] = time.sleep) -> int | None:
-    """Wait for a free place and hold it until the connection ends; its number. Nothing is waited for without a
-    limit."""
+    """Wait for a free slot and hold it until the connection ends; returns its number. The wait is bounded."""
     if slots <= 0:
         return None
     while True:

@@ -1,8 +1,8 @@
-"""Run one kernel over many tasks on Spark and gather what their counted attempts gave.
+"""Run one kernel over many tasks on Spark and collect the results of their successful attempts.
 
-A retried or speculative attempt writes under names of its own, and only the attempt whose result comes back is counted:
-the files of every other one stay registered as staged and are cleaned up with the op. A refusal is carried back as a
-value, because trying again would not help it.
+A retried or speculative attempt writes under its own file names, and only the attempt whose result arrives counts. The
+files of every other attempt stay registered as staged and are removed with the op. A refusal returns as a value,
+because a retry would not help.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 def run_tasks(
     spark: SparkSession, tasks: Sequence[Task], kernel: Callable[[Task, int], Result], what: str
 ) -> list[Result]:
-    """The kernel's result for each task, in no order; `what` begins the sentence of a failure."""
+    """The kernel's result for each task, unordered. `what` begins the sentence of a failure."""
     try:
         run = partial(_run, kernel=kernel, attempts=read_max_attempts(spark), what=what)
         outcomes: list[Result | ThermoclineError] = spark.sparkContext.parallelize(tasks, len(tasks)).map(run).collect()
@@ -35,7 +35,7 @@ def run_tasks(
 
 
 def read_max_attempts(spark: SparkSession) -> int:
-    """How often Spark runs a task before it gives up; a local master has a rule of its own."""
+    """How often Spark runs a task before it gives up; a local master has its own rule."""
     context = spark.sparkContext
     if found := re.fullmatch(r"local(?:\[[^,\]]+(?:,\s*(\d+))?\])?", str(context.master)):
         return int(found[1] or 1)
@@ -43,8 +43,8 @@ def read_max_attempts(spark: SparkSession) -> int:
 
 
 def _run(task: Task, kernel: Callable[[Task, int], Result], attempts: int, what: str) -> Result | ThermoclineError:
-    """One attempt. Refusals, and the failure of the last attempt, come back as values: a sentence instead of a stack in
-    the logs."""
+    """Run one attempt. Refusals, and the failure of the last attempt, return as values: a sentence instead of a stack
+    trace in the logs."""
     context = TaskContext.get()
     attempt, unique = (context.attemptNumber(), context.taskAttemptId()) if context else (0, 0)
     try:
@@ -66,8 +66,7 @@ def _raise_or_return(outcome: Result | ThermoclineError) -> Result:
 
 
 def render_reason(text: str) -> str:
-    """The sentence in a long message: Postgres' own when there is one, and never what a connection string might
-    hold."""
+    """The sentence in a long message: Postgres' own when there is one, and never a connection string."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = next(
         (line for line in lines if "ERROR:" in line or "FATAL:" in line), lines[0] if lines else "no reason given"

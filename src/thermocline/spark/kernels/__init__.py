@@ -1,1 +1,1 @@
-"""What runs inside a Spark task: Arrow in, Parquet out, bounded memory. Nothing here touches the driver or the JVM."""
+"""The code inside Spark tasks: Arrow in, Parquet out, bounded memory. It uses neither the driver nor the JVM."""

@@ -1,9 +1,9 @@
-"""Files that a program of others wrote in place of a bin, held against the bin itself before anything is committed.
+"""Check files that an external program wrote for a bin against the bin's inputs, before they are committed.
 
-Nothing the program says is believed. A file counts when its columns carry the table's ids and types at every depth, its
-rows are exactly those of the inputs that live on (a checksum of each column and of whole rows), and its footer says
-nothing untrue of its values: the bounds in the manifest, by which readers leave files out, are made from it. Bloom
-filters and column indexes are not taken, for nothing here tells a true one from one that hides rows. Both sides are
+The program's own statements are not trusted. A file is accepted when its columns have the table's field ids and types
+at every depth, its rows are exactly the live rows of the inputs (a checksum of each column and of whole rows), and its
+footer makes no false statement about its values: manifest bounds, by which readers skip files, are made from it. Bloom
+filters and column indexes are refused, because they cannot be checked here and a wrong one hides rows. Both sides are
 read in batches, whatever their size.
 """
 
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from thermocline.errors import LakeInputUnreadable, RewriteUnsupported
 from thermocline.errors.maintenance import OutsideThePlan
-from thermocline.parquet.copy.byte_files import Pace, Source
+from thermocline.parquet.byte_files import FileSource, Pace
 from thermocline.parquet.copy.splice import check_output
 from thermocline.parquet.decode.input_reader import InputReader, open_parquet, read_batches
 from thermocline.parquet.decode.live_rows import RowFilter, read_live_batches
@@ -37,16 +37,14 @@ _REPEATED = 2
 
 
 def check_replacement(task: BinTask, read: ColumnSums, paths: Sequence[str], pace: Pace) -> tuple[OutputFile, ...]:
-    """The files as a commit may take them, on disk for good; refused with what differs, and where.
-
-    `read` are the sums of the inputs, taken before the program was let near them.
-    """
+    """Check and flush the files; the refusal names what differs. `read` are the checksums of the inputs, computed
+    before the program ran."""
     lake = read_lake_schema(task.schema_json)
     reader = InputReader(task=task, lake=lake, pace=pace)
     written, outputs = no_rows(len(lake.fields)), []
     for path in paths:
         try:
-            with Source(path, pace) as source:
+            with FileSource(path, pace) as source:
                 root = read_elements(read_footer(source, FooterPatterns(files=1)).schema)
             for difference in find_differences(lake, root):
                 raise OutsideThePlan(
@@ -94,7 +92,7 @@ def _read_output(reader: InputReader, root: Element, path: str, before: ColumnSu
 
 
 def _check_nothing_unchecked(group: pq.RowGroupMetaData, path: str) -> None:
-    """Refuse what hides rows from readers if it is wrong, and cannot be held against the values here."""
+    """Refuse structures that hide rows when they are wrong and that cannot be checked against the values."""
     for number in range(group.num_columns):
         chunk = group.column(number)
         what = (
@@ -115,7 +113,7 @@ def _check_nothing_unchecked(group: pq.RowGroupMetaData, path: str) -> None:
 
 
 def sum_inputs(task: BinTask, pace: Pace) -> ColumnSums:
-    """The rows of the inputs that live on."""
+    """The checksums of the inputs' live rows."""
     lake = read_lake_schema(task.schema_json)
     plans = plan_keys(task, lake)
     reader = InputReader(
@@ -145,7 +143,7 @@ def _check_sums(task: BinTask, lake: LakeSchema, read: ColumnSums, written: Colu
 
 
 def _leaves(root: Element) -> Iterator[tuple[int, FieldPath]]:
-    """Each leaf that is in no list, by its number, with the way to it through structs."""
+    """Each leaf outside of lists, by its index, with the path to it through structs."""
     number = 0
 
     def walk(element: Element, way: FieldPath, repeated: bool) -> Iterator[tuple[int, FieldPath]]:
@@ -163,7 +161,7 @@ def _leaves(root: Element) -> Iterator[tuple[int, FieldPath]]:
 
 @dataclass(slots=True, kw_only=True)
 class _ValueRange:
-    """The lowest and highest value of a leaf in a row group, as they are read."""
+    """The lowest and highest value of a leaf in a row group."""
 
     leaf: int
     way: FieldPath
@@ -191,7 +189,7 @@ class _ValueRange:
             self.high = high if self.high is None else max(self.high, high)
 
     def find_untrue(self, chunk: pq.ColumnChunkMetaData) -> str | None:
-        """What the chunk says of its values that they do not bear out, or that nobody can check."""
+        """A statement of the chunk's metadata that its values contradict, or that cannot be checked."""
         said = chunk.statistics
         if said is None:
             return None
@@ -212,6 +210,6 @@ class _ValueRange:
 
 
 def _align_zone(said: Any, value: Any) -> Any:
-    """A bound in the form of a value: Arrow gives moments without the zone that they are in."""
+    """A bound in the form of a value: Arrow returns timestamps in statistics without their time zone."""
     zone = getattr(value, "tzinfo", None)
     return said.replace(tzinfo=zone) if zone is not None and said.tzinfo is None else said

@@ -1,5 +1,5 @@
-"""The Spark tasks of taking up a lake: the sum of rows that one side has of a range, so that equal ones need no
-copy."""
+"""The Spark tasks of adopting a lake: the checksum of one side's rows in a range, so that equal ranges are not
+copied."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HeapChecksumTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeChecksumTask:
-    """The living rows of one lake file with low <= tier key < high."""
+    """The live rows of one lake file with low <= tier key < high."""
 
     file: CandidateFile
     shape: LakeShape
@@ -42,7 +42,7 @@ class LakeChecksumTask:
 
 
 def checksum_rows(task: HeapChecksumTask | LakeChecksumTask, _attempt: int) -> tuple[bool, RowSum]:
-    """The sum, and whether it is the heap's."""
+    """The checksum, and whether it is the heap's."""
     match task:
         case HeapChecksumTask():
             return True, _sum_heap(task)

@@ -1,4 +1,4 @@
-"""One bin rewritten: the kernel asked for, or where splicing is not possible, merging or re-encoding."""
+"""Rewrite one bin by the requested kernel; where it cannot be spliced, by merging or re-encoding."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from thermocline.parquet.sort.sort_bin import sort_bin
 
 
 def run_bin(task: BinTask, register: Callable[[str], None], pace: Callable[[int, int], None]) -> BinResult:
-    """The outputs. `register` is called with a path before its file is made, `pace` after each chunk with the bytes
-    read and written."""
+    """Write the outputs. `register` is called with a path before its file is created, `pace` after each chunk with the
+    bytes read and written."""
     if not task.inputs:
         return BinResult(
             number=task.number,
@@ -54,8 +54,8 @@ def run_bin(task: BinTask, register: Callable[[str], None], pace: Callable[[int,
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Thousands of footers are a hundred thousand objects that the collector would look through again and again; no
-    cycle is in them."""
+    """Pause the garbage collector: thousands of footers are a hundred thousand acyclic objects that it would scan
+    repeatedly."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,9 +1,9 @@
-"""The Spark task of tiering: a block range of one heap partition, read at an exported snapshot, written as lake files
-and checked.
+"""The Spark task of tiering: read a block range of one heap partition at an exported snapshot, write it as lake files,
+and check them.
 
-Postgres sends binary COPY, ADBC turns it into Arrow, `lake_form.py` gives it the lake's types, `parquet_out.py` writes
-and reads back. The row hashes come from Postgres in the same scan, so the sums of both sides tell whether what lies in
-the files is what lay in the heap.
+Postgres sends binary COPY, ADBC converts it to Arrow, `arrow_types.py` casts it to the lake's types, `lake_writer.py`
+writes the files and reads them back. The row hashes come from Postgres in the same scan, so equal checksums prove that
+the files hold the heap's rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from psycopg import sql
 from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
 from thermocline.errors import EncodingUnsupported
-from thermocline.parquet.encode.lake_writer import BUFFER_BYTES, ROW_GROUP_BYTES, FileTarget, LakeFile, LakeWriter
+from thermocline.parquet.encode.lake_writer import BUFFER_BYTES, ROW_GROUP_BYTES, FileTarget, LakeWriter, WrittenFile
 from thermocline.parquet.values.arrow_types import arrow_schema, lake_array
 from thermocline.parquet.values.partition_values import LakePartition, check_supported
 from thermocline.parquet.values.row_checksum import RowSum, sum_hashes
@@ -69,17 +69,17 @@ class CopyTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedRange:
-    """What one attempt of a task wrote; `heap` and `lake` are equal when every value arrived."""
+    """The result of one attempt of a task; `heap` and `lake` are equal when every value arrived."""
 
     number: int
-    files: tuple[LakeFile, ...]
+    files: tuple[WrittenFile, ...]
     heap: RowSum
     lake: RowSum
     peak_bytes: int
 
 
 def copy_range(task: CopyTask, attempt: int) -> CopiedRange:
-    """Copy and check one block range. `attempt` makes the file names of a retry its own."""
+    """Copy and check one block range. `attempt` is part of the file names, so that a retry has its own."""
     check_supported(task.lake_partition)
     # Arrow's own pool gives pages back between row groups and faults them in again; the system's keeps them.
     pa.set_memory_pool(pa.system_memory_pool())
@@ -105,7 +105,7 @@ def copy_range(task: CopyTask, attempt: int) -> CopiedRange:
 
 
 def read_peak_bytes() -> int:
-    """The most memory this process has held."""
+    """The peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -153,7 +153,7 @@ def _file_target(task: CopyTask, attempt: int) -> FileTarget:
 
 
 def registrar(journal: Connection, table_id: int, op_id: str) -> Callable[[str], None]:
-    """What registers a path as staged by this op, before the file is opened."""
+    """A function that registers a path as staged by this op, before the file is opened."""
 
     def register(path: str) -> None:
         journal.execute(

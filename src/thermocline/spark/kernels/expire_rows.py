@@ -1,7 +1,7 @@
-"""The Spark task of retention: rows below the line, in files that reach across it, named by position deletes.
+"""The Spark task of retention: position deletes for the rows below the retention line, in files that straddle it.
 
-Only the tier key is read, and of it only the row groups that can hold a key below the line. Rows that are deleted
-already are left out.
+Only the tier key is read, and only from row groups that can hold a key below the line. Rows that are already deleted
+are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from thermocline.spark.kernels.tier_keys import read_tier_keys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireTask:
-    """Files whose rows with low <= key < high go. `directory` is the lake table's location."""
+    """Files whose rows with low <= key < high are deleted. `directory` is the lake table's location."""
 
     dsn: str = field(repr=False)
     table_id: int
@@ -40,7 +40,8 @@ class ExpireTask:
 
 
 def expire_rows(task: ExpireTask, attempt: int) -> tuple[DeleteFile, ...]:
-    """Write the deletes of one task, one file per lake partition. `attempt` makes the file names of a retry its own."""
+    """Write the deletes of one task, one file per lake partition. `attempt` is part of the file names, so that a retry
+    has its own."""
     known = PositionDeleteCache()
     parts: dict[PartitionValue | None, dict[str, Rows]] = {}
     for file in task.files:

@@ -65,7 +65,7 @@ class ExternalKernel:
 
 
 def why_not_hand_out(task: BinTask) -> str | None:
-    """Why our own kernel takes a bin: what the protocol does not say, or what could not be checked."""
+    """Why our own kernel processes a bin: the protocol cannot express it, or the result could not be checked."""
     if task.deletes:
         return "deletes apply"
     if task.keep_lineage:
@@ -74,13 +74,13 @@ def why_not_hand_out(task: BinTask) -> str | None:
 
 
 def output_names(task: BinTask) -> tuple[str, ...]:
-    """The files the program may write: more than it should need."""
+    """The paths that the program may write: more than it should need."""
     most = 2 * sum(file.size_bytes for file in task.inputs) // max(task.target_bytes, 1) + 2
     return tuple(f"{task.directory.rstrip('/')}/{task.name_prefix}-x{at:05d}.parquet" for at in range(most))
 
 
 def bin_to_json(task: BinTask, names: Sequence[str], bounds: Mapping[str, Any]) -> dict[str, Any]:
-    """What is handed out."""
+    """The request document."""
     return {
         "version": 1,
         "bin": task.number,
@@ -120,7 +120,7 @@ def _run_program(command: str, number: int, document: str) -> Any:
 
 
 def _paths(task: BinTask, answer: Any, names: Sequence[str]) -> list[str]:
-    """Files that the program was given names for, each once."""
+    """The output paths in the answer; each must be one of the given paths, and none may repeat."""
     outputs = answer.get("outputs") if isinstance(answer, dict) else None
     if not isinstance(outputs, list) or not all(
         isinstance(output, dict) and isinstance(output.get("path"), str) for output in outputs

@@ -1,8 +1,8 @@
-"""Keys whose stored form is not canonical, compared by Postgres' own equality.
+"""Compare keys whose stored form is not canonical by Postgres' own equality.
 
-`1.0` and `1.00` are one numeric key, `24:00:00` and `1 day` one interval, `A` and `a` one citext, or one text where the
-column's collation says so. Candidates agree in every exact key column already; those whose texts are equal are equal,
-and the few that differ are decided by Postgres.
+`1.0` and `1.00` are one numeric key, `24:00:00` and `1 day` one interval, `A` and `a` one citext, or one text under a
+non-deterministic collation. Candidates are already equal in every exact key column. Equal texts are equal keys;
+Postgres decides the few that differ.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _CHUNK = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldKey:
-    """A column of the primary key. `is_exact`: equal values have equal stored forms; else Postgres' equality decides on
-    `pg_type`."""
+    """A column of the primary key. `is_exact`: equal values have equal stored forms; otherwise Postgres' equality on
+    `pg_type` decides."""
 
     name: str
     is_exact: bool
@@ -42,7 +42,7 @@ def match_inexact_keys(
     rows: Rows,
     groups: Rows,
 ) -> Rows:
-    """Of the candidate rows those that equal a key of their group in every inexact column too."""
+    """The candidate rows that also equal a key of their group in every inexact column."""
     left, right = _pairs(key_groups, rows, groups)
     for key in inexact:
         lake = read(key.name).take(pa.array(rows))
@@ -58,7 +58,7 @@ def match_inexact_keys(
 
 
 def _pairs(key_groups: Rows, rows: Rows, groups: Rows) -> tuple[Rows, Rows]:
-    """Every candidate beside every key of its group: places in `rows` and places among the keys."""
+    """Every candidate paired with every key of its group: indexes into `rows` and into the keys."""
     order = np.argsort(key_groups, kind="stable")
     ordered = key_groups[order]
     first, last = np.searchsorted(ordered, groups, "left"), np.searchsorted(ordered, groups, "right")
@@ -69,8 +69,8 @@ def _pairs(key_groups: Rows, rows: Rows, groups: Rows) -> tuple[Rows, Rows]:
 
 
 def _compare_in_postgres(conn: Connection, key: FoldKey, ours: list[str], theirs: list[str]) -> list[bool]:
-    """Whether the values are equal, read by the type's input function: a literal is, a text is cast, and a user may
-    have made that cast."""
+    """Whether the values are equal, parsed by the type's input function as literals. A cast from text could be a user's
+    own."""
     kind = sql.SQL(
         key.pg_type if key.collation is None else f"{key.pg_type} collate {key.collation}"
     )  # Postgres' own spelling

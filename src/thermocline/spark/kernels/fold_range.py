@@ -1,9 +1,9 @@
-"""The Spark task of folding: the corrections of one tier-key range, written as lake files and as position deletes of
-the old images.
+"""The Spark task of folding: write the corrections of one tier-key range as lake files, and their old images as
+position deletes.
 
-Corrections are read at an exported snapshot and written by the writer that tiering uses, checked the same way. The old
-image of a key lies in a data file whose tier-key bounds contain the key, because the tier key is part of every key:
-only those files, of them only the row groups that can hold a key, and of those only the key columns are read.
+Corrections are read at an exported snapshot and written and checked as in tiering. The tier key is part of every key,
+so the old image of a key is in a data file whose tier-key bounds contain it: only those files are read, of them only
+the row groups that can hold a key, and of those only the key columns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from psycopg import sql
 from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
 from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, PositionDeleteCache, write_deletes
-from thermocline.parquet.encode.lake_writer import FileTarget, LakeFile, LakeWriter, open_location
+from thermocline.parquet.encode.lake_writer import FileTarget, LakeWriter, WrittenFile, open_location
 from thermocline.parquet.values.arrow_types import arrow_schema, arrow_type, lake_array
 from thermocline.parquet.values.key_index import KeyIndex, Rows, normalise_key_column
 from thermocline.parquet.values.partition_values import (
@@ -45,8 +45,8 @@ from thermocline.spark.kernels.select_list import plan_delta_query
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateFile:
-    """A data file of the head that may hold old images: its path as its manifest has it, its tier keys' ends, the
-    deletes on it."""
+    """A data file of the head that may hold old images: its path as in the manifest, its tier-key bounds, its delete
+    files."""
 
     path: str
     lower_key: int
@@ -56,7 +56,7 @@ class CandidateFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldTask:
-    """One tier-key range of the delta. `condition` picks its rows; `key` is the primary key."""
+    """One tier-key range of the delta. `condition` selects its rows; `key` is the primary key."""
 
     dsn: str = field(repr=False)
     table_id: int
@@ -81,11 +81,10 @@ class FoldTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldedRange:
-    """What one attempt of a task wrote: new images, deletes of old ones, and the versions that were read, as 64-bit
-    numbers."""
+    """The result of one attempt of a task: new images, deletes of old ones, and the versions that were read."""
 
     number: int
-    files: tuple[LakeFile, ...]
+    files: tuple[WrittenFile, ...]
     deletes: tuple[DeleteFile, ...]
     heap: RowSum
     lake: RowSum
@@ -96,7 +95,7 @@ class FoldedRange:
 
 @dataclass(slots=True)
 class _Corrections:
-    """What was read of the delta."""
+    """The corrections that were read from the delta."""
 
     heap: RowSum
     keys: pa.Table
@@ -104,7 +103,7 @@ class _Corrections:
 
 
 def fold_range(task: FoldTask, attempt: int) -> FoldedRange:
-    """Fold one range. `attempt` makes the file names of a retry its own."""
+    """Fold one range. `attempt` is part of the file names, so that a retry has its own."""
     check_supported(task.lake_partition)
     with closing(connect(task.dsn, autocommit=True, application_name="thermocline fold")) as journal:
         register = registrar(journal, task.table_id, task.op_id)
@@ -129,7 +128,7 @@ def fold_range(task: FoldTask, attempt: int) -> FoldedRange:
 
 
 def _read_corrections(task: FoldTask, writer: LakeWriter) -> _Corrections:
-    """Read the corrections once: images go to the writer, keys and versions stay."""
+    """Read the corrections once: images go to the writer, keys and versions are kept."""
     heap, width = RowSum(), len(task.columns)
     schema = arrow_schema(task.columns)
     key_positions = [position for position, column in enumerate(task.columns) if column.required]
@@ -150,7 +149,7 @@ def _read_corrections(task: FoldTask, writer: LakeWriter) -> _Corrections:
 
 
 def _old_images(task: FoldTask, keys: pa.Table, conn: Connection) -> dict[CandidateFile, Rows]:
-    """The places of the keys' rows in the lake, by file, without those that are deleted already."""
+    """The positions of the keys' rows in the lake, by file, without rows that are already deleted."""
     if not keys.num_rows or not task.files:
         return {}
     wanted = np.sort(key_numbers(_one(keys.column(task.tier_key))))
@@ -194,7 +193,7 @@ def _rows_in(
 
 
 def _groups(parquet: pq.ParquetFile, tier_key: str, wanted: Rows) -> Iterator[tuple[int, int]]:
-    """The row groups that can hold a wanted tier key, each with the place of its first row."""
+    """The row groups that can hold a wanted tier key, with the position of each one's first row."""
     first_row = 0
     at = parquet.schema_arrow.get_field_index(tier_key)
     for group in range(parquet.metadata.num_row_groups):
@@ -206,12 +205,12 @@ def _groups(parquet: pq.ParquetFile, tier_key: str, wanted: Rows) -> Iterator[tu
 
 
 def _contains_any(wanted: Rows, low: int, high: int) -> bool:
-    """Whether one of the sorted numbers lies in [low, high]."""
+    """Whether one of the sorted numbers is in [low, high]."""
     return bool(np.searchsorted(wanted, low, "left") < np.searchsorted(wanted, high, "right"))
 
 
 def _names_by_id(parquet: pq.ParquetFile) -> dict[int, str]:
-    """A file keeps the names its columns had when it was written; their ids never change."""
+    """A file keeps the column names from when it was written; field ids do not change."""
     schema = parquet.schema_arrow
     return {int((column.metadata or {}).get(b"PARQUET:field_id", b"-1")): column.name for column in schema}
 
@@ -238,7 +237,7 @@ def _write_deletes(
 
 
 def _partition_of(task: FoldTask, file: CandidateFile) -> PartitionValue | None:
-    """The lake partition of a file: that of its lowest key, for all its rows share it."""
+    """The lake partition of a file: that of its lowest key, because all its rows share it."""
     key_type = arrow_type(next(column.lake_type for column in task.columns if column.name == task.tier_key))
     return partition_of_key(task.lake_partition, file.lower_key, key_type)
 

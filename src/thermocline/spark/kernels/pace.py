@@ -1,5 +1,4 @@
-"""Keeps a compaction task to its pace: called after each piece of I/O, by any of its threads, sleeps as long as the
-budget asks."""
+"""Throttle a compaction task: called after each I/O by any of its threads, it sleeps as long as the budget requires."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from thermocline.core.maintenance.pacing import UNPACED, Pace, PaceKeeper
 def keep_pace(
     pace: Pace, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
 ) -> Callable[[int, int], None]:
-    """What a kernel calls with the bytes it read and wrote since the last call."""
+    """The function that a kernel calls with the bytes it read and wrote since the last call."""
     if pace == UNPACED:
         return lambda _read, _written: None
     keeper, one_at_a_time = PaceKeeper(pace, clock()), Lock()

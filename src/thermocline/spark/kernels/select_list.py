@@ -1,7 +1,7 @@
-"""The SQL of one copy task, made in one pure place: what each column is read as, and how Postgres hashes a whole row.
+"""The SQL of one copy task: how each column is read, and how Postgres hashes a whole row. Pure.
 
-The inner query gives every value its lake form once; the outer one adds the hash, so a text form is computed once and
-not twice.
+The inner query converts every value to its lake form; the outer one adds the hash, so that a text form is computed
+once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ HASH_COLUMN = "_h"
 def plan_copy_query(
     table: TableName, columns: Sequence[LakeColumn], lo_block: int, hi_block: int | None, server_version: int = 0
 ) -> sql.Composed:
-    """Every row of a block range in lake form, with its hash as the last column; `server_version` as libpq tells it, or
-    0 for any."""
+    """Every row of a block range in lake form, with its hash as the last column; `server_version` as in libpq, or 0 for
+    any."""
     return sql.SQL("select *, {hash} from (select {values} from only {table} where {where} offset 0) as copied").format(
         hash=plan_row_hash(columns, server_version),
         values=sql.SQL(", ").join(
@@ -36,7 +36,7 @@ def plan_copy_query(
 
 
 def plan_delta_query(delta: TableName, columns: Sequence[LakeColumn], condition: sql.Composable) -> sql.Composed:
-    """The delta rows that a condition picks, in lake form, then `_op`, `_version` and the row's hash."""
+    """The delta rows that a condition selects, in lake form, then `_op`, `_version` and the row's hash."""
     return sql.SQL(
         "select *, {hash} from (select {values}, _op, _version from {delta} d where {condition} offset 0) as taken"
     ).format(
@@ -59,8 +59,8 @@ def plan_block_range(lo_block: int, hi_block: int | None) -> sql.Composed:
 
 
 def plan_value(column: LakeColumn) -> sql.Composable:
-    """A column in the form it travels in: as it is, in Postgres' text form, or, for small decimals, as a whole number
-    without its point."""
+    """A column as it is transferred: as it is, in Postgres' text form, or, for small decimals, as an unscaled
+    integer."""
     name = sql.Identifier(column.name)
     if travels_whole(column.lake_type):
         return sql.SQL(
@@ -94,7 +94,7 @@ def _without_point(name: sql.Identifier, scale: int) -> sql.Composable:
 
 
 def plan_row_hash(columns: Sequence[LakeColumn], server_version: int = 0) -> sql.Composed:
-    """A row's hash over the inner query's columns; `checksum.py` computes the same from the lake's values."""
+    """A row's hash over the inner query's columns; `row_checksum.py` computes the same from the lake's values."""
     hashed = [
         _hash_of(sql.Identifier(_alias(position)), column, seed_of(position), server_version)
         for position, column in enumerate(columns)
@@ -103,11 +103,8 @@ def plan_row_hash(columns: Sequence[LakeColumn], server_version: int = 0) -> sql
 
 
 def _hash_of(name: sql.Identifier, column: LakeColumn, seed: int, server_version: int) -> sql.Composable:
-    """A value's hash with its column's seed, 0 for NULL.
-
-    Some hash functions cannot be called from SQL before Postgres 18; hashing a record of one value gives the same
-    number, and calling the function itself is cheaper.
-    """
+    """A value's hash with its column's seed, 0 for NULL. Both forms give the same number; calling the function directly
+    is cheaper."""
     declared = lake_type_named(column.lake_type)
     if declared.storage == "decimal" and not travels_whole(column.lake_type):
         declared = LAKE_TYPES["string"]

@@ -1,4 +1,4 @@
-"""The tier keys of a lake file's rows, on the axis; nothing else of the file is read."""
+"""Read the tier keys of a lake file's rows, and nothing else of the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thermocline.spark.kernels.fold_range import CandidateFile
 
 
 def read_tier_keys(path: str, field_id: int, low: int, high: int) -> Iterator[tuple[Rows, int]]:
-    """The keys of each row group that can hold one with low <= key < high, with the place of its first row."""
+    """The keys of each row group that can hold one with low <= key < high, with the position of its first row."""
     filesystem, inner = open_location(path)
     first_row = 0
     with filesystem.open_input_file(inner) as source:
@@ -32,7 +32,7 @@ def read_tier_keys(path: str, field_id: int, low: int, high: int) -> Iterator[tu
 
 
 def _name_of(parquet: pq.ParquetFile, field_id: int) -> str:
-    """A file keeps the name its column had when it was written; the id never changes."""
+    """The name of a column in this file. A file keeps the names from when it was written; field ids do not change."""
     wanted = str(field_id).encode()
     return next(
         str(column.name)
@@ -44,10 +44,8 @@ def _name_of(parquet: pq.ParquetFile, field_id: int) -> str:
 def find_key_outside(
     files: Sequence[CandidateFile], field_id: int, low: int, high: int, ranges: Sequence[tuple[int, int]]
 ) -> int | None:
-    """A key with low <= key < high of a living row that lies in none of the ranges; None when there is none.
-
-    A file whose ends lie in one range is not opened.
-    """
+    """A key with low <= key < high of a live row that is in none of the ranges; None when there is none. A file whose
+    bounds are within one range is not opened."""
     known = PositionDeleteCache()
     for file in files:
         first, last = max(file.lower_key, low), min(file.upper_key, high - 1)

@@ -1,9 +1,9 @@
-"""What a manifest says of a data file held against the file: size, rows, counts and bounds.
+"""Check the manifest entry of a data file against the file: size, rows, counts and bounds.
 
-Sound: where every chunk of a column vouches for its values, the footer is the yardstick; where one does not, and for
-NaN, of which no footer tells, the values are read, a batch at a time. What a manifest does not claim is not looked at.
-An entry is also wrong when it is true and some reader skips rows by it: bounds beside NaN, and bounds of UUIDs that
-hold in one of two orders only (decision 0025).
+Where every chunk of a column has statistics, the footer is compared. Where one has none, and for NaN, which no footer
+counts, the values are read in batches. Only what the manifest claims is checked. An entry is also wrong when it is true
+but makes some reader skip rows: an upper bound where there is NaN, and bounds of UUIDs that hold in only one of two
+orders (decision 0036).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from thermocline.core.column_bounds import Value, decode_bound, union, uuid_ends
 from thermocline.core.manifest_entry import EntryProblem, FileEntry
 from thermocline.core.metrics_modes import MetricsMode, schema_leaves
 from thermocline.core.types import PrimitiveType
-from thermocline.parquet.footer.metrics import (
+from thermocline.parquet.footer.file_metrics import (
     ColumnFacts,
     FileMetrics,
     FooterFacts,
@@ -37,7 +37,7 @@ _FIELD_ID = b"PARQUET:field_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryCheckTask:
-    """Files to check, the table's schema in Iceberg's JSON, and which metrics it keeps."""
+    """Files to check, the table's schema in Iceberg's JSON, and its metrics modes."""
 
     number: int
     entries: tuple[FileEntry, ...]
@@ -78,7 +78,7 @@ def check_entries(task: EntryCheckTask, attempt: int = 0) -> tuple[EntryCheck, .
 
 
 def check_entry(entry: FileEntry, schema: Mapping[str, Any], modes: Mapping[int, MetricsMode]) -> EntryCheck | None:
-    """What is wrong about one entry; None where nothing is."""
+    """The problems of one entry; None where there are none."""
     try:
         filesystem, inner = open_location(entry.path)
         with filesystem.open_input_file(inner) as source:
@@ -103,7 +103,7 @@ def check_entry(entry: FileEntry, schema: Mapping[str, Any], modes: Mapping[int,
 
 
 def _fields_to_read(entry: FileEntry, facts: FooterFacts) -> Iterator[int]:
-    """Columns of which the manifest claims what the footer cannot say."""
+    """Columns with claims that the footer cannot confirm."""
     for field_id, column in facts.columns.items():
         is_bounded = field_id in entry.lower or field_id in entry.upper
         if column.is_repeated or column.kind is None:
@@ -142,8 +142,8 @@ def _check_column(entry: FileEntry, field_id: int, column: ColumnFacts, read: _M
 
 
 def _check_nans(read: _Measured, counted: int | None, values: int, *, has_upper: bool) -> Iterator[str]:
-    """NaN lies above every number in SQL; Iceberg compares the upper bound alone, whatever is counted, and skips a file
-    of NaN only."""
+    """NaN sorts above every number in SQL. Iceberg compares only the upper bound, whatever the NaN count, and skips a
+    file only when all values are NaN."""
     if counted is not None and counted != read.nans:
         yield f"{read.nans:,} of its values are NaN, and its manifest says {counted:,}"
     elif read.nans and has_upper:
@@ -176,7 +176,7 @@ def _check_bounds(
 
 
 def _show(kind: PrimitiveType, value: Value) -> str:
-    """A value as a person reads it, cut where it is long."""
+    """A value as text, truncated where it is long."""
     if isinstance(value, bytes):
         text = value.decode(errors="replace") if kind.kind == "string" else value.hex()
         return repr(text if len(text) <= 40 else f"{text[:40]}…")
@@ -205,7 +205,7 @@ def _is_float(facts: FooterFacts, field_id: int) -> bool:
 
 
 def _read_column(file: pq.ParquetFile, field_id: int, column: ColumnFacts) -> _Measured:
-    """The ends of a column's values and how many are NaN."""
+    """The bounds of a column's values and the number of NaN."""
     assert column.kind is not None
     place = leaf_field_ids(file.metadata).index(field_id)
     ends, nans, nulls = None, 0, 0
@@ -223,7 +223,7 @@ def _read_column(file: pq.ParquetFile, field_id: int, column: ColumnFacts) -> _M
 
 
 def _leaf(batch: pa.RecordBatch, field_id: int) -> pa.Array:
-    """The column of that id, at whatever depth within structs; a name alone would not tell `a.b` from b in a."""
+    """The column of that id, at any depth within structs; by name, `a.b` could not be distinguished from b in a."""
     waiting = list(zip(batch.schema, batch.columns, strict=True))
     for field, array in waiting:
         if pa.types.is_struct(field.type):
@@ -234,7 +234,7 @@ def _leaf(batch: pa.RecordBatch, field_id: int) -> pa.Array:
 
 
 def _ends(values: pa.Array, column: PrimitiveType) -> tuple[Value, Value]:
-    """The lowest and the highest of values without NULL and NaN, as bounds hold them."""
+    """The lowest and highest value, without NULL and NaN, in the form of bounds."""
     kind, unit = values.type, "ns" if column.kind.endswith("_ns") else "us"
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         values = values.cast(pa.binary() if pa.types.is_string(kind) else pa.large_binary())

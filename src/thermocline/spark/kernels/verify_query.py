@@ -1,5 +1,5 @@
-"""The SQL of `verify`: each row of a relation as two hashes, of its whole and of its key, the same that the lake's
-files give."""
+"""The SQL of `verify`: two hashes of each row of a relation, of the whole row and of its key, equal to those of the
+lake's files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thermocline.spark.kernels.select_list import HASH_COLUMN, plan_row_hash, pl
 def plan_hash_query(
     relation: TableName, columns: Sequence[LakeColumn], key: Sequence[LakeColumn], condition: sql.Composable
 ) -> sql.Composed:
-    """Both hashes of the rows that a condition picks; the relation goes by the name `x`."""
+    """Both hashes of the rows that a condition selects; the relation has the alias `x`."""
     return sql.SQL(
         "select w.{hash}, k.{hash} from {relation} x cross join lateral {whole} w cross join lateral {key} k "
         "where {where}"
@@ -31,7 +31,7 @@ def plan_hash_query(
 def plan_key_query(
     relation: TableName, key: Sequence[LakeColumn], condition: sql.Composable, hashes: Sequence[int], limit: int
 ) -> sql.Composed:
-    """The key's hash, and the key as text, of rows whose key's hash is one of these."""
+    """The key's hash, and the key as text, of rows whose key hash is one of these."""
     return sql.SQL(
         "select k.{hash}, {texts} from {relation} x cross join lateral {key} k"
         " where {where} and k.{hash} = any ({hashes}::bigint[]) limit {limit}"

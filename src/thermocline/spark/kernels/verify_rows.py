@@ -1,4 +1,4 @@
-"""The rows of lake files as hashes: of the whole row, of its key, and its place on the axis; deletes applied."""
+"""Hash the rows of lake files: the whole row, its key, and its tier key on the axis; deletes are applied."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeShape:
-    """What a file's rows are made of: its columns, the names of the key, the tier key."""
+    """The columns of a file's rows, the names of the key columns, and the tier key."""
 
     columns: tuple[LakeColumn, ...]
     key: tuple[str, ...]
@@ -37,7 +37,7 @@ class LakeShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRows:
-    """The live rows of one file, and the sum of all that was written into it."""
+    """The live rows of one file, and the checksum of all rows that were written into it."""
 
     written: RowSum
     rows: U64
@@ -46,7 +46,7 @@ class FileRows:
 
 
 def why_not_intact(path: str, size_bytes: int) -> str | None:
-    """Why a file is not the one its manifest describes, or `None`."""
+    """Why a file is not the one its manifest describes, or None."""
     filesystem, inner = open_location(path)
     found = filesystem.get_file_info(inner)
     if found.type != pa.fs.FileType.File:
@@ -57,10 +57,10 @@ def why_not_intact(path: str, size_bytes: int) -> str | None:
 
 
 def read_file_rows(path: str, shape: LakeShape, deletes: Sequence[str], known: PositionDeleteCache) -> FileRows:
-    """Every row of a file hashed; those that position deletes name are left out of all but the sum.
+    """Hash every row of a file; rows that position deletes name count for the checksum only.
 
-    The sum is over the columns the file has, in its own types, as when it was written; the rows are read as the table's
-    columns are now.
+    The checksum covers the columns the file has, in its own types, as when it was written. The rows are read as the
+    table's columns are now.
     """
     written, rows, ids, places = RowSum(), [], [], []
     for whole in _groups(path):
@@ -92,7 +92,7 @@ def read_key_texts(path: str, shape: LakeShape, ids: U64) -> list[str]:
 
 
 def as_columns(table: pa.Table, columns: Sequence[LakeColumn]) -> pa.Table:
-    """A file's rows as the table's columns are now: by field id, widened, and what is missing filled in."""
+    """A file's rows as the table's columns are now: by field id, widened, and missing columns filled in."""
     by_id = {_field_id(field): at for at, field in enumerate(table.schema)}
     arrays: list[pa.ChunkedArray | pa.Array] = []
     for column in columns:
@@ -107,7 +107,7 @@ def as_columns(table: pa.Table, columns: Sequence[LakeColumn]) -> pa.Table:
 
 
 def own_columns(schema: pa.Schema) -> tuple[LakeColumn, ...]:
-    """The columns of a file as its own schema tells them."""
+    """The columns of a file by its own schema."""
     return tuple(
         LakeColumn(
             name=field.name,

@@ -1,9 +1,9 @@
-"""Commits of the lake: exactly on the base that was looked at, or not at all.
+"""Commit to the lake on exactly the metadata that was read, or not at all.
 
-Iceberg's own `commit()` refreshes and rebases in silence, whatever its retry setting says, so the append of a process
-that was given up for dead would still land. Here the new snapshot is applied, the base is compared, and the table's own
-compare-and-swap decides. Every commit carries its op's stamp, and the stamp is looked up again before any answer that
-is not "committed": a lost connection may hide a commit that arrived.
+Iceberg's own `commit()` refreshes and rebases silently, whatever its retry setting, so the append of a process that was
+presumed dead would still land. Here the new snapshot is applied, the base is compared, and the catalog's
+compare-and-swap decides. Every commit carries its op's stamp, and the stamp is looked up again before any result other
+than "committed": a lost connection may hide a commit that succeeded.
 """
 
 from __future__ import annotations
@@ -35,17 +35,22 @@ from thermocline.lake.commit.java_metrics import java_metrics
 from thermocline.lake.commit.java_values import java_class, list_of_longs
 from thermocline.lake.commit.staged_metadata import remove_staged_metadata
 from thermocline.parquet.deletes.position_deletes import DeleteFile
-from thermocline.parquet.encode.lake_writer import LakeFile
-from thermocline.parquet.footer.metrics import FooterFacts, plan_metrics, position_delete_metrics, read_footer_facts
+from thermocline.parquet.encode.lake_writer import WrittenFile
+from thermocline.parquet.footer.file_metrics import (
+    FooterFacts,
+    plan_metrics,
+    position_delete_metrics,
+    read_footer_facts,
+)
 from thermocline.parquet.values.partition_values import LakePartition, PartitionValue
-from thermocline.spark.session import java_catalog
+from thermocline.spark.spark_session import java_catalog
 
 FENCE_PROPERTY = "thermocline.fence"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpStamp:
-    """What a snapshot's summary says of the op that made it."""
+    """The properties of an op in the summary of its snapshot."""
 
     op_id: str
     kind: str
@@ -59,7 +64,7 @@ class OpStamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRange:
-    """Keys from `low` up to, not including, `high`, on the axis; its ends stand for no bound."""
+    """Keys from `low` up to, not including, `high`, on the axis; the ends of the axis mean no bound."""
 
     column: str
     low: int
@@ -68,7 +73,8 @@ class KeyRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LakeHead:
-    """A lake table as it was looked at: the base of every commit made on it. Holds on to the JVM's table."""
+    """The current metadata of a lake table when it was read: the base of every commit made on it. Holds the Java
+    table."""
 
     name: TableName
     location: str
@@ -83,13 +89,12 @@ class LakeHead:
 
     @property
     def partition(self) -> LakePartition | None:
-        """The one field a registered table is partitioned by; other Iceberg tables may have more, which nobody asks
-        for."""
+        """The one partition field of a registered table. Other Iceberg tables may have several."""
         return _partition_of(self.metadata)
 
 
 def load_table(spark: SparkSession, name: TableName) -> LakeHead:
-    """Look at a lake table now."""
+    """Load the current state of a lake table."""
     jvm: Any = spark._jvm
     try:
         space = java_class(jvm, "org.apache.iceberg.catalog.Namespace").of(_strings(spark, name.schema))
@@ -118,8 +123,7 @@ def load_table(spark: SparkSession, name: TableName) -> LakeHead:
 
 
 def _metadata_of(jvm: Any, base: Any) -> dict[str, Any]:
-    """A table's metadata. Squeezed on its way here: an answer beyond one buffer waits 40 ms for the acknowledgement of
-    its first part."""
+    """A table's metadata as JSON. Gzipped in the JVM: py4j replies over one buffer stall 40 ms."""
     gzipped = java_class(jvm, "org.apache.iceberg.inmemory.InMemoryOutputFile")("table.gz.metadata.json")
     java_class(jvm, "org.apache.iceberg.TableMetadataParser").overwrite(base, gzipped)
     metadata: dict[str, Any] = json.loads(gzip.decompress(gzipped.toByteArray()))
@@ -127,7 +131,7 @@ def _metadata_of(jvm: Any, base: Any) -> dict[str, Any]:
 
 
 def _strings(spark: SparkSession, *values: str) -> Any:
-    """A Java String[], which varargs need."""
+    """A Java String[], as varargs require."""
     gateway: Any = spark.sparkContext._gateway
     array = gateway.new_array(gateway.jvm.java.lang.String, len(values))
     for position, value in enumerate(values):
@@ -140,9 +144,9 @@ def find_op(head: LakeHead, op_id: str) -> int | None:
     return head.ops.get(op_id)
 
 
-def append_range(head: LakeHead, files: Sequence[LakeFile], stamp: OpStamp, conflict: KeyRange | None) -> int:
-    """Append files on exactly this head; the new snapshot's id. Refuses a range of which the head holds rows
-    already."""
+def append_range(head: LakeHead, files: Sequence[WrittenFile], stamp: OpStamp, conflict: KeyRange | None) -> int:
+    """Append files on exactly this head; returns the new snapshot's id. Refuses a range of which the head already has
+    rows."""
     if (done := find_op(head, stamp.op_id)) is not None:
         return done
     if conflict is not None:
@@ -157,13 +161,14 @@ def append_range(head: LakeHead, files: Sequence[LakeFile], stamp: OpStamp, conf
 
 def apply_row_delta(
     head: LakeHead,
-    files: Sequence[LakeFile],
+    files: Sequence[WrittenFile],
     deletes: Sequence[DeleteFile],
     stamp: OpStamp,
     *,
     remove: Sequence[str] = (),
 ) -> int:
-    """Add rows and take rows and whole files away in one commit on exactly this head; the new snapshot's id."""
+    """Add rows, delete rows and remove whole files in one commit on exactly this head; returns the new snapshot's
+    id."""
     if (done := find_op(head, stamp.op_id)) is not None:
         return done
     update = head.table.newRowDelta()
@@ -183,8 +188,7 @@ def apply_row_delta(
 
 
 def _files_of_head(head: LakeHead, paths: Sequence[str]) -> list[Any]:
-    """Data files of the head as Iceberg holds them. Never by path: taking a file away by its text deletes the file
-    itself."""
+    """The head's data files as Iceberg objects. Never by path: Iceberg deletes a file that is removed by path."""
     wanted, found = set(paths), []
     if not wanted:
         return []
@@ -225,7 +229,7 @@ def check_range_is_new(head: LakeHead, wanted: KeyRange) -> None:
 
 
 def fence(head: LakeHead, op_id: str) -> None:
-    """Move the table without changing a row, so that whoever looked at it before can no longer commit."""
+    """Change the table's metadata without changing a row, so that no commit on an earlier head can succeed."""
     jvm: Any = head.spark._jvm
     metadata = jvm.org.apache.iceberg.TableMetadata.buildFrom(head.base).setProperties({FENCE_PROPERTY: op_id}).build()
     try:
@@ -236,7 +240,7 @@ def fence(head: LakeHead, op_id: str) -> None:
 
 
 def settle(spark: SparkSession, name: TableName, op_id: str, attempts: int = 10) -> int | None:
-    """Decide an op for good: the snapshot it made, or None after a fence that keeps it from ever committing."""
+    """Decide an op finally: the snapshot it made, or None after a fence that prevents it from ever committing."""
     for _ in range(attempts):
         head = load_table(spark, name)
         if (done := find_op(head, op_id)) is not None:
@@ -252,7 +256,7 @@ def settle(spark: SparkSession, name: TableName, op_id: str, attempts: int = 10)
 
 
 def commit_snapshot(head: LakeHead, update: Any, op_id: str) -> int:
-    """Apply an update of Iceberg's and put it on exactly this head; the new snapshot's id."""
+    """Apply an Iceberg update and commit it on exactly this head; returns the new snapshot's id."""
     jvm: Any = head.spark._jvm
     metadata: Any = None
     try:
@@ -272,7 +276,7 @@ def commit_snapshot(head: LakeHead, update: Any, op_id: str) -> int:
 
 
 def flush_snapshot(head: LakeHead, snapshot_id: int) -> int:
-    """The snapshot, once what its commit wrote, and the newest metadata, will outlive a power cut."""
+    """Flush the files of a snapshot's commit and the newest metadata; returns the snapshot id."""
     for snapshot in head.metadata.get("snapshots", ()):
         if snapshot["snapshot-id"] == snapshot_id and "manifest-list" in snapshot:
             flush_commit(snapshot["manifest-list"])
@@ -280,8 +284,8 @@ def flush_snapshot(head: LakeHead, snapshot_id: int) -> int:
 
 
 def clean_up_lost_race(head: LakeHead, after: LakeHead, metadata: Any) -> LostRace:
-    """The error of a commit that can no longer arrive, because the table moved; the metadata file written for it is
-    removed."""
+    """The error of a commit that can no longer succeed because the table changed; removes the metadata file written for
+    it."""
     if metadata is not None:
         jvm: Any = head.spark._jvm
         named = {after.metadata_location, *(entry["metadata-file"] for entry in after.metadata.get("metadata-log", ()))}
@@ -292,8 +296,8 @@ def clean_up_lost_race(head: LakeHead, after: LakeHead, metadata: Any) -> LostRa
 
 
 def _settle_failed(head: LakeHead, op_id: str, problem: Py4JJavaError) -> int:
-    """After a commit that failed on an unmoved table: it may still be on its way, so fence it off before saying that it
-    failed."""
+    """Settle a commit that failed on an unchanged table: it may still be in progress, so it is fenced before it is
+    reported as failed."""
     try:
         done = settle(head.spark, head.name, op_id)
     except (Py4JJavaError, LakeTableMissing, LostRace):
@@ -308,7 +312,7 @@ def _settle_failed(head: LakeHead, op_id: str, problem: Py4JJavaError) -> int:
 
 
 def swap_metadata(head: LakeHead, metadata: Any) -> None:
-    """Put new metadata in the place of exactly this head."""
+    """Replace exactly this head by new metadata."""
     operations = head.table.operations()
     # apply() refreshes: when that found another metadata file, the snapshot was made on a base nobody here has looked
     # at.
@@ -318,7 +322,7 @@ def swap_metadata(head: LakeHead, metadata: Any) -> None:
 
 
 def load_after_failure(head: LakeHead, problem: Py4JJavaError) -> LakeHead:
-    """The table as it is after a commit that failed; unknown when it cannot be read."""
+    """The table after a commit that failed; the outcome is unknown when it cannot be read."""
     try:
         return load_table(head.spark, head.name)
     except (Py4JJavaError, LakeTableMissing) as again:
@@ -328,7 +332,7 @@ def load_after_failure(head: LakeHead, problem: Py4JJavaError) -> LakeHead:
         ) from again
 
 
-def _data_files(head: LakeHead, files: Sequence[LakeFile]) -> list[Any]:
+def _data_files(head: LakeHead, files: Sequence[WrittenFile]) -> list[Any]:
     jvm: Any = head.spark._jvm
     iceberg = jvm.org.apache.iceberg
     # Every step of a dotted name is a round trip to the JVM, so names are looked up once and not for each file.
@@ -356,7 +360,7 @@ def _data_files(head: LakeHead, files: Sequence[LakeFile]) -> list[Any]:
 
 
 def check_rows(path: str, facts: FooterFacts, rows: int) -> None:
-    """Refuse a file whose footer tells of other rows than were written."""
+    """Refuse a file whose footer has another number of rows than were written."""
     if facts.rows != rows:
         raise CommitInconsistent(f"The lake file {path} has {facts.rows} rows, and {rows} were written.")
 
@@ -385,7 +389,7 @@ def _delete_files(head: LakeHead, deletes: Sequence[DeleteFile]) -> list[Any]:
 
 
 def _partition_struct(head: LakeHead, value: PartitionValue) -> Any:
-    """A partition value as Iceberg holds it. Only the builder of data files parses one from text."""
+    """A partition value as an Iceberg object. Only the builder of data files parses one from text."""
     jvm: Any = head.spark._jvm
     builder = (
         jvm.org.apache.iceberg.DataFiles.builder(head.table.spec()).withPath("/none.parquet").withFileSizeInBytes(0)
@@ -417,7 +421,8 @@ def _partition_of(metadata: Mapping[str, Any]) -> LakePartition | None:
 
 
 def _render_range(wanted: KeyRange) -> str | None:
-    """Iceberg's JSON for the range; numbers become longs, which Iceberg reads on the axis of every key type."""
+    """The range as Iceberg's JSON expression; numbers become longs, which Iceberg interprets on the axis of every key
+    type."""
     parts: list[dict[str, Any]] = []
     if wanted.low != AXIS_MIN:
         parts.append({"type": "gt-eq", "term": wanted.column, "value": wanted.low})

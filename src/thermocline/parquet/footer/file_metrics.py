@@ -1,10 +1,10 @@
-"""What a manifest says of a Parquet file: counts, sizes and bounds of its columns. Every writer of lake files goes by
-this module alone.
+"""The metrics of a Parquet file for its manifest entry: counts, sizes and bounds. Every writer of lake files uses this
+module.
 
-Rule: a column has bounds only if every chunk of it that holds a value vouches for its own. A chunk without statistics
-says nothing (Arrow and parquet-java write none for values above 4,096 bytes, DuckDB none where there is NaN), and
-bounds made of the other chunks alone would hide its rows from every reader. NaN is no bound, and since it lies above
-all numbers in SQL, a column of floats has an upper bound only where it is known to hold no NaN.
+Rule: a column has bounds only if every chunk with a value has statistics. A chunk without statistics says nothing
+(Arrow and parquet-java write none for values above 4,096 bytes, DuckDB none where there is NaN), and bounds made from
+the other chunks alone would hide its rows from every reader. NaN is not a bound. NaN sorts above all numbers in SQL, so
+a float column has an upper bound only where it is known to contain no NaN.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KnownEnds = tuple[Value | None, Value | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMetrics:
-    """The metrics of one file, by field id, as its manifest entry is to have them."""
+    """The metrics of one file, by field id, for its manifest entry."""
 
     rows: int
     column_sizes: Mapping[int, int] = field(default_factory=dict)
@@ -56,7 +56,8 @@ class FileMetrics:
 
 @dataclass(slots=True, kw_only=True)
 class ColumnFacts:
-    """What the footer says of a column over all row groups. `ends` are those of the chunks that vouch."""
+    """The footer's statistics of a column over all row groups. `ends` are the bounds of the chunks that have
+    statistics."""
 
     kind: PrimitiveType | None
     is_repeated: bool = False
@@ -69,13 +70,13 @@ class ColumnFacts:
 
     @property
     def vouched(self) -> bool:
-        """Whether `ends` hold every value but NaN; true for a column without values."""
+        """Whether `ends` cover every value except NaN; true for a column without values."""
         return not self.silent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FooterFacts:
-    """A file's footer, as far as manifests tell of it; columns by field id."""
+    """The parts of a file's footer that manifests record; columns by field id."""
 
     rows: int
     size_bytes: int
@@ -84,14 +85,14 @@ class FooterFacts:
 
 
 def read_footer_facts(path: str, schema: Mapping[str, Any]) -> FooterFacts:
-    """The footer of a lake file, by the columns of a schema in Iceberg's JSON."""
+    """Read the footer of a lake file, by the columns of a schema in Iceberg's JSON."""
     filesystem, inner = open_location(path)
     with filesystem.open_input_file(inner) as source:
         return footer_facts(pq.read_metadata(source), schema, int(source.size()))
 
 
 def footer_facts(metadata: pq.FileMetaData, schema: Mapping[str, Any], size_bytes: int = 0) -> FooterFacts:
-    """What a footer that was read says of the columns of a schema."""
+    """The facts of a footer that was already read."""
     wanted = {leaf.field_id: leaf for leaf in schema_leaves(schema)}
     places = {place: field_id for place, field_id in enumerate(leaf_field_ids(metadata)) if field_id in wanted}
     columns = {
@@ -114,13 +115,13 @@ def footer_facts(metadata: pq.FileMetaData, schema: Mapping[str, Any], size_byte
 
 
 def group_offset(group: pq.RowGroupMetaData) -> int:
-    """Where a row group begins."""
+    """The offset of a row group."""
     first = group.column(0)
     return int(first.dictionary_page_offset or first.data_page_offset)
 
 
 def leaf_field_ids(metadata: pq.FileMetaData) -> list[int]:
-    """The field id of each column of values, in the footer's order; -1 where it has none."""
+    """The field id of each leaf column, in the footer's order; -1 where it has none."""
     return [field_id for column in metadata.schema.to_arrow_schema() for field_id in _ids(column)]
 
 
@@ -159,8 +160,8 @@ def _add_chunk(column: ColumnFacts, chunk: pq.ColumnChunkMetaData, scale: int) -
 
 
 def _chunk_ends(statistics: pq.Statistics, kind: PrimitiveType, scale: int) -> tuple[Value, Value] | None:
-    """The lowest and highest value of a chunk; None where it vouches for none. `scale` 0: its statistics are not
-    understood."""
+    """The lowest and highest value of a chunk; None where it has no statistics. `scale` 0: its statistics cannot be
+    interpreted."""
     if not scale or not statistics.has_min_max:
         return None
     low, high = (_value(kind, raw, scale) for raw in (statistics.min_raw, statistics.max_raw))
@@ -178,8 +179,8 @@ def _value(kind: PrimitiveType, raw: Any, scale: int) -> Value | None:
 
 
 def _scale(column: pq.ParquetColumnSchema, kind: PrimitiveType | None) -> int:
-    """What a number in the statistics is multiplied by to be one of the lake's; 0 where the file's type is none the
-    lake's is read from."""
+    """The factor from a number in the statistics to the lake's type; 0 where the lake's type is never read from the
+    file's."""
     annotation: dict[str, Any] = json.loads(column.logical_type.to_json())
     logical, physical = str(annotation["Type"]), column.physical_type
     if kind is None:
@@ -224,15 +225,15 @@ _POSITION_DELETES = {
 
 
 def position_delete_metrics(path: str) -> FileMetrics:
-    """Metrics of a file of position deletes: its bounds are whole, so that a reader can tell the one data file it is
-    for."""
+    """Metrics of a position delete file. Its bounds are not truncated, so that a reader can identify its only data
+    file."""
     facts = read_footer_facts(path, _POSITION_DELETES)
     return plan_metrics(facts, dict.fromkeys(facts.columns, FULL))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedInput:
-    """A file whose row groups were copied: its own footer, and its bounds in the manifest."""
+    """A file whose row groups were copied: its footer, and its bounds in the manifest."""
 
     facts: FooterFacts
     lower: Mapping[int, bytes]
@@ -240,7 +241,7 @@ class CopiedInput:
 
 
 def fields_without_bounds(facts: FooterFacts) -> tuple[int, ...]:
-    """Columns whose statistics do not vouch for all of their values."""
+    """Columns whose statistics do not cover all of their values."""
     return tuple(
         field_id
         for field_id, column in facts.columns.items()
@@ -249,11 +250,11 @@ def fields_without_bounds(facts: FooterFacts) -> tuple[int, ...]:
 
 
 def merge_input_bounds(inputs: Sequence[CopiedInput], field_ids: Iterable[int]) -> dict[int, KnownEnds]:
-    """Ends of columns in a file that holds all rows of these and no others.
+    """Bounds of columns in a file that holds exactly the rows of these inputs.
 
-    An input's manifest is believed where none of its chunks vouches: its writer knew the values. Where some do and some
-    do not, the manifest may tell of those alone, as every program made it that took Iceberg's reading of a footer for
-    the whole truth.
+    An input's manifest bounds are used where none of its chunks has statistics: its writer knew the values. Where some
+    chunks have statistics and others do not, the manifest may cover only the former, as in files of every program that
+    derives manifests from footers.
     """
     found: dict[int, KnownEnds] = {}
     for field_id in field_ids:
@@ -266,7 +267,7 @@ def merge_input_bounds(inputs: Sequence[CopiedInput], field_ids: Iterable[int]) 
 
 
 def _input_ends(one: CopiedInput, field_id: int) -> KnownEnds | None:
-    """None for an input that holds no value of the column."""
+    """None for an input without a value of the column."""
     column = one.facts.columns.get(field_id)
     if column is None or column.kind is None:
         return None, None
@@ -288,8 +289,8 @@ def plan_metrics(
     nan_counts: Mapping[int, int] | None = None,
     known: Mapping[int, KnownEnds] | None = None,
 ) -> FileMetrics:
-    """A file's metrics. `nan_counts` are NaN of columns of floats where somebody counted them; `known` are the ends of
-    columns whose statistics do not vouch, where the writer knows them otherwise."""
+    """A file's metrics. `nan_counts` are counts of NaN where the writer counted them; `known` are bounds that the
+    writer knows although the statistics do not cover the column."""
     asked = {field_id: modes.get(field_id, NO_METRICS) for field_id in facts.columns}
     counted = {field_id: facts.columns[field_id] for field_id, mode in asked.items() if mode.counts}
     flat = {field_id: column for field_id, column in counted.items() if not column.is_repeated}

@@ -25,7 +25,7 @@ _NO_COPY = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPE
 """What the kernel says when it does not copy between two files: other file systems, an older kernel, a sandbox."""
 
 
-class Source:
+class FileSource:
     """A file to read from, at any place."""
 
     def __init__(self, path: str, pace: Pace) -> None:
@@ -87,7 +87,7 @@ class Source:
         return found
 
 
-class Sink:
+class FileSink:
     """A new file, written from front to back; registered before it is made, and on disk for good once it is closed."""
 
     def __init__(self, path: str, register: Register, pace: Pace) -> None:
@@ -120,7 +120,7 @@ class Sink:
         self.at += len(data)
         self._pace(0, len(data))
 
-    def copy(self, source: Source, offset: int, size: int) -> None:
+    def copy(self, source: FileSource, offset: int, size: int) -> None:
         """Append a range of another file; between two local files inside the kernel."""
         while size > 0:
             piece = min(size, CHUNK_BYTES)
@@ -131,7 +131,7 @@ class Sink:
             offset += copied
             size -= copied
 
-    def _copy_local(self, source: Source, offset: int, size: int) -> int:
+    def _copy_local(self, source: FileSource, offset: int, size: int) -> int:
         """How many bytes the kernel copied; 0 when it cannot, and the bytes go through this process."""
         if self._descriptor < 0 or source.descriptor < 0 or offset < 0 or offset + size > source.size_bytes:
             return 0

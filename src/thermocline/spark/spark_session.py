@@ -37,7 +37,7 @@ class SparkPlan:
     extra: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def spark_session(plan: SparkPlan) -> SparkSession:
+def open_spark_session(plan: SparkPlan) -> SparkSession:
     """A new session for `plan`. The Spark context is one per process: it keeps the first plan's master and jars."""
     # Executors run the driver's interpreter, so that both load the same package and the same pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
