@@ -96,7 +96,7 @@ WRONG = [
     (("policy", "lab.readings", "--preset", "oracle"), "unknown preset 'oracle'"),
     (("maintain", "lab.readings", "--operations", "compact,foo"), "unknown operation 'foo'"),
     (("maintain", "lab.readings", "--engine", "flink"), "unknown THERMOCLINE_MAINTENANCE_ENGINE 'flink'"),
-    (("lake", "sink", "lab.readings"), "unknown action 'sink'"),
+    (("lake", "sink", "lab.readings"), "No such command 'sink'"),
 ]
 
 

@@ -62,8 +62,8 @@ def test_every_command_answers_help_with_defaults_and_variables(
     told = " ".join(capsys.readouterr().out.split())
     assert left.value.code == 0
     assert "--json" in told
-    assert "[env: THERMOCLINE_DIR] [default: .thermocline]" in told
-    assert told.count("[default:") >= told.count(" --") - 2
+    assert "[env var: THERMOCLINE_DIR; default: (.thermocline)]" in told
+    assert told.count("default: ") >= told.count(" --") - 2
 
 
 @pytest.mark.conforms("O-004", "O-028")
@@ -100,6 +100,26 @@ def test_an_error_is_one_sentence_a_code_and_a_hint(
     assert lines[0].startswith("error TC-")
     assert sentence in lines[0]
     assert [line.split(":")[0] for line in lines[1:]] == ["hint"]
+
+
+@pytest.mark.parametrize("arguments", [["lake"], ["lake", "list"], ["profile"], ["profile", "list"]])
+@pytest.mark.parametrize("position", ["group", "command"])
+def test_a_group_without_a_command_lists_and_its_options_hold_for_its_commands(
+    thermocline: CommandLine, tmp_path: Path, arguments: list[str], position: str
+) -> None:
+    at = 1 if position == "group" else len(arguments)
+    done = thermocline(*arguments[:at], "--dir", str(tmp_path / "named"), *arguments[at:])
+    assert (done.code, f"No stack is in {tmp_path}/named" in done.err) == (3, True)
+
+
+@pytest.mark.conforms("O-031")
+def test_an_option_that_a_variable_gave_keeps_the_variable_as_its_origin(
+    thermocline: CommandLine, tmp_path: Path
+) -> None:
+    by_variable = thermocline("settings", "--json", THERMOCLINE_DIR=str(tmp_path)).document()["dir"]
+    by_flag = thermocline("settings", "--json", "--dir", str(tmp_path), THERMOCLINE_DIR="elsewhere").document()["dir"]
+    assert (by_variable["value"], by_variable["origin"]) == (str(tmp_path), "environment THERMOCLINE_DIR")
+    assert (by_flag["value"], by_flag["origin"]) == (str(tmp_path), "flag")
 
 
 @pytest.mark.conforms("O-004")

@@ -6,20 +6,18 @@ from typing import Annotated
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, TableArgument, read_settings
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, TableArgument, flag, read_settings
 from thermocline.cli.output import print_json, print_lines
 from thermocline.core.names import parse_table_name
 from thermocline.stack.locate import require_dsn
 
 KeepOption = Annotated[
     bool,
-    typer.Option(
-        "--keep-everything", help="Postgres must keep every row, however old. [default: off]", show_default=False
-    ),
+    flag("--keep-everything", "Postgres must keep every row, however old."),
 ]
 SecondsOption = Annotated[
     bool,
-    typer.Option("--trail-seconds", help="The lake must trail Postgres by seconds. [default: off]", show_default=False),
+    flag("--trail-seconds", "The lake must trail Postgres by seconds."),
 ]
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
-from thermocline.cli.output import print_json, print_lines, print_table, tell
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, flag, read_settings
+from thermocline.cli.output import print_json, print_lines, print_message, print_table
 from thermocline.runtime.settings_layers import render_settings
 from thermocline.stack.credentials import forget_password
 from thermocline.stack.locate import require_dsn
@@ -24,22 +24,11 @@ def init(
     dsn: DsnOption = None,
     rotate_logins: Annotated[
         bool,
-        typer.Option(
-            "--rotate-logins",
-            help="Give every role's login at the gateway a new password. [default: off]",
-            show_default=False,
-        ),
+        flag("--rotate-logins", "Give every role's login at the gateway a new password."),
     ] = False,
     claim: Annotated[
         bool,
-        typer.Option(
-            "--claim",
-            help=(
-                "Let this database have the lake of the one it was copied from, which must be gone for good. "
-                "[default: off]"
-            ),
-            show_default=False,
-        ),
+        flag("--claim", "Let this database have the lake of the one it was copied from, which must be gone for good."),
     ] = False,
     json: JsonOption = False,
 ) -> None:
@@ -54,16 +43,16 @@ def init(
     )
     if claim:
         unbound = ops.claim_database(require_dsn(loaded), connect_timeout_seconds=patience)
-        tell("the lake belongs to this database from now on")
+        print_message("the lake belongs to this database from now on")
         for left in unbound:
-            tell(
+            print_message(
                 f"{left.table} is not the table that was registered ({left.reason}); nothing of it moves. "
                 "Unregister it."
             )
     if rotate_logins:
         forget_password(loaded.values.dir, "gateway_password")
         roles = ops.rotate_logins(require_dsn(loaded), connect_timeout_seconds=patience)
-        tell(f"new passwords at the gateway for {', '.join(roles)}")
+        print_message(f"new passwords at the gateway for {', '.join(roles)}")
     if json:
         print_json(report)
     else:

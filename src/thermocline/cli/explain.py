@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, option, read_settings
 from thermocline.cli.output import print_json, print_lines
 from thermocline.stack.locate import require_dsn
 
@@ -19,11 +19,7 @@ def explain(
     statement: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT, INSERT, UPDATE, DELETE, MERGE or COPY.")],
     search_path: Annotated[
         str | None,
-        typer.Option(
-            "--search-path",
-            help="As the role would have set it: 'public_all, public'. [default: the role's own]",
-            show_default=False,
-        ),
+        option("--search-path", "As the role would have set it: 'public_all, public'.", default="the role's own"),
     ] = None,
     directory: DirOption = None,
     dsn: DsnOption = None,

@@ -20,8 +20,8 @@ from thermocline.cli import (
     database,
     explain,
     grants,
+    lake_tables,
     maintain,
-    moves,
     pause,
     pins,
     processes,
@@ -31,10 +31,12 @@ from thermocline.cli import (
     show,
     stack,
     tables,
+    tier_and_fold,
     truncate,
     verify,
 )
-from thermocline.cli.output import print_error, print_lines, tell
+from thermocline.cli.options import flag
+from thermocline.cli.output import print_error, print_lines, print_message
 from thermocline.errors import ThermoclineError, UsageError
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
@@ -45,7 +47,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 for module in (
     stack,
@@ -54,8 +56,9 @@ for module in (
     register,
     tables,
     show,
-    moves,
+    tier_and_fold,
     maintain,
+    lake_tables,
     truncate,
     pause,
     pins,
@@ -72,10 +75,8 @@ for module in (
 @app.callback(invoke_without_command=True)
 def main(
     context: typer.Context,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks. [default: off]", show_default=False)] = False,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version. [default: off]", show_default=False)
-    ] = False,
+    debug: Annotated[bool, flag("--debug", "Show tracebacks.")] = False,
+    version: Annotated[bool, flag("--version", "Print the version.")] = False,
 ) -> None:
     """One table across Postgres and Apache Iceberg: recent rows in Postgres, history in the lake."""
     if version:
@@ -86,7 +87,7 @@ def main(
 
 @app.command("help")
 def show_help() -> None:
-    """Print the tree of commands."""
+    """List the commands."""
     print_lines(render_tree())
 
 
@@ -119,15 +120,16 @@ def _exit_code(arguments: list[str], debug: bool) -> int:
     except typer.Exit as leaving:
         return leaving.exit_code
     except TyperException as problem:
+        sentence = problem.format_message()
         print_error(
             UsageError(
-                f"{problem.format_message().rstrip('.')}.",
+                sentence if sentence.endswith((".", "?")) else f"{sentence}.",
                 hint="`thermocline help` lists the commands, and each of them answers --help.",
             )
         )
         return problem.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        tell("stopped by Ctrl-C")
+        print_message("stopped by Ctrl-C")
         return EXIT_INTERRUPTED
     except ThermoclineError as problem:
         if debug:

@@ -1,10 +1,8 @@
-"""maintain, policy, lake: the upkeep of Iceberg tables."""
+"""maintain, policy: maintenance of the lake, and its policies."""
 
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,53 +16,38 @@ from thermocline.cli.options import (
     LocalOption,
     NoWaitOption,
     TableArgument,
+    flag,
+    option,
     read_settings,
+    setting_option,
 )
-from thermocline.cli.output import print_json, print_lines, print_table, tell
-from thermocline.core.names import TableName, parse_table_name
+from thermocline.cli.output import print_json, print_lines, progress_printer
+from thermocline.core.names import parse_table_name
 from thermocline.core.policy.operations import parse_operations
 from thermocline.errors import UsageError
 from thermocline.stack.locate import require_dsn
-
-ActionArgument = Annotated[str, typer.Argument(metavar="ACTION", help="add, list, remove or restore")]
-OptionalTable = Annotated[
-    str | None, typer.Argument(metavar="NAMESPACE.TABLE", help="in the Iceberg catalog", show_default=False)
-]
-
-
-def _option(flag: str, text: str, metavar: str | None = None) -> Any:
-    return typer.Option(flag, help=text, metavar=metavar, show_default=False)
 
 
 def add_commands(app: typer.Typer) -> None:
     app.command("maintain")(maintain)
     app.command("policy")(policy)
-    app.command("lake")(lake)
 
 
 def maintain(
     table: TableArgument,
-    operations: Annotated[str, _option("--operations", "Operations, comma-separated. [default: all]")] = "",
-    where: Annotated[
-        str | None, _option("--where", "Partitions to compact: day = '2026-03-15'. [default: all]")
-    ] = None,
+    operations: Annotated[str, option("--operations", "Operations, comma-separated.", default="all")] = "",
+    where: Annotated[str | None, option("--where", "Partitions to compact: day = '2026-03-15'.", default="all")] = None,
     engine: Annotated[
         str | None,
-        _option(
-            "--engine", "spark, spark-procedures or external. [env: THERMOCLINE_MAINTENANCE_ENGINE] [default: spark]"
-        ),
+        setting_option("maintenance_engine", "--engine"),
     ] = None,
-    ignore_pacing: Annotated[
-        bool, _option("--ignore-pacing", "Run in quiet windows and at full speed. [default: off]")
-    ] = False,
+    ignore_pacing: Annotated[bool, flag("--ignore-pacing", "Run in quiet windows and at full speed.")] = False,
     directory: DirOption = None,
     dsn: DsnOption = None,
     dry_run: DryRunOption = False,
     local: LocalOption = False,
     no_wait: NoWaitOption = False,
-    timeout_seconds: Annotated[
-        float, _option("--timeout", "Longest wait for the worker, in seconds. [default: 120]")
-    ] = 120,
+    timeout_seconds: Annotated[float, option("--timeout", "Longest wait for the worker, in seconds.")] = 120,
     json: JsonOption = False,
 ) -> None:
     """Run a maintenance pass over a table's lake, now."""
@@ -90,7 +73,7 @@ def maintain(
         name,
         settings=loaded.values,
         wish=wish,
-        talk=tell if not json else lambda _line: None,
+        talk=progress_printer(silent=json),
         local=local,
         wait=not no_wait,
         timeout_seconds=timeout_seconds,
@@ -123,14 +106,14 @@ def render_report(report: dict[str, Any]) -> list[str]:
 
 def policy(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="schema.table; 'namespace.*' or '*' for many")],
-    set_: Annotated[list[str] | None, _option("--set", "May be repeated. [default: none]", metavar="KEY=VALUE")] = None,
+    set_: Annotated[list[str] | None, option("--set", "May be repeated.", default="none", metavar="KEY=VALUE")] = None,
     unset: Annotated[
-        list[str] | None, _option("--unset", "Return to the default; may be repeated. [default: none]", metavar="KEY")
+        list[str] | None, option("--unset", "Return to the default; may be repeated.", default="none", metavar="KEY")
     ] = None,
-    preset: Annotated[str | None, _option("--preset", "modak, seaweedfs or artemis. [default: unchanged]")] = None,
-    reset: Annotated[bool, _option("--reset", "Return every key to its default. [default: off]")] = False,
+    preset: Annotated[str | None, option("--preset", "modak, seaweedfs or artemis.", default="unchanged")] = None,
+    reset: Annotated[bool, flag("--reset", "Return every key to its default.")] = False,
     s3_tables: Annotated[
-        Path | None, _option("--s3-tables", "JSON file with settings in the S3 Tables style. [default: none]")
+        Path | None, option("--s3-tables", "JSON file with settings in the S3 Tables style.", default="none")
     ] = None,
     directory: DirOption = None,
     dsn: DsnOption = None,
@@ -162,48 +145,3 @@ def _read_json(path: Path) -> object:
         return json_module.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise UsageError(f"{path} cannot be read as JSON: {problem}.") from None
-
-
-def lake(
-    action: ActionArgument,
-    table: OptionalTable = None,
-    directory: DirOption = None,
-    dsn: DsnOption = None,
-    format: Annotated[str, _option("--format", "The format of a table that is added. [default: iceberg]")] = "iceberg",
-    json: JsonOption = False,
-) -> None:
-    """Take lake tables that Postgres does not know under maintenance: add, list, remove; restore brings quarantined
-    files back."""
-    from thermocline.maintain import lake_tables as registry
-
-    changes: dict[str, Callable[[str, TableName], registry.LakeChange]] = {
-        "add": partial(registry.add_table, format=format),
-        "remove": registry.remove_table,
-        "restore": registry.restore_orphans,
-    }
-    if action != "list" and action not in changes:
-        raise UsageError(f"unknown action {action!r}; there are add, list, remove and restore.")
-    where = require_dsn(read_settings(dir=directory, dsn=dsn))
-    if action == "list":
-        listed = registry.read_list(where)
-        if json:
-            print_json(listed)
-        else:
-            print_table(
-                ["table", "lake", "registered", "format", "next pass", "state"],
-                (
-                    [
-                        *(line.table, line.lake, "yes" if line.registered else "no", line.format),
-                        *(line.next_pass and f"{line.next_pass:%Y-%m-%d %H:%M:%S}", line.state),
-                    ]
-                    for line in listed
-                ),
-            )
-        return
-    if table is None:
-        raise UsageError(f"`lake {action}` needs the table's NAMESPACE.TABLE.")
-    done = changes[action](where, parse_table_name(table))
-    if json:
-        print_json(done)
-    else:
-        print_lines([done.sentence])

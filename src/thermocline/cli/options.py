@@ -1,4 +1,4 @@
-"""The options that every command shares, and the settings they lead to."""
+"""The options that commands share, and the settings that a command line leads to."""
 
 from __future__ import annotations
 
@@ -11,55 +11,68 @@ import typer
 from thermocline.runtime.file_io import use_fsync
 from thermocline.runtime.log import configure_logging
 from thermocline.runtime.object_store import store_from_settings, use_store
-from thermocline.runtime.settings_layers import LoadedSettings, load_settings
+from thermocline.runtime.settings import Settings
+from thermocline.runtime.settings_layers import LoadedSettings, load_settings, variable_name
 from thermocline.stack.locate import resolve_settings
 
-DirOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--dir", help="Directory of the stack. [env: THERMOCLINE_DIR] [default: .thermocline]", show_default=False
-    ),
-]
-DsnOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dsn",
-        help="Postgres to use instead of the stack's own. [env: THERMOCLINE_DSN] [default: none]",
-        show_default=False,
-    ),
-]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on stdout. [default: off]", show_default=False)
-]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Print what would be done and do nothing. [default: off]", show_default=False)
-]
-LocalOption = Annotated[
-    bool,
-    typer.Option(
-        "--local", help="Do it in this process, also when a worker is alive. [default: off]", show_default=False
-    ),
-]
-NoWaitOption = Annotated[
-    bool,
-    typer.Option("--no-wait", help="File the request with the worker and return. [default: off]", show_default=False),
-]
-TimeoutOption = Annotated[
-    float,
-    typer.Option("--timeout", help="Longest wait for the worker, in seconds. [default: 3600]", show_default=False),
-]
+
+def option(flag: str, help: str, *, default: str | bool = True, metavar: str | None = None) -> Any:
+    """An option; `default` says in words what holds without it, where the value itself does not say it."""
+    return typer.Option(flag, help=help, metavar=metavar, show_default=default)
+
+
+def flag(flag: str, help: str) -> Any:
+    """An option without a value."""
+    return typer.Option(flag, help=help, show_default="off")
+
+
+def setting_option(key: str, flag: str, help: str = "", *, default: str = "") -> Any:
+    """An option that overrides a setting, whose declaration gives its help, its variable and its default."""
+    field = Settings.model_fields[key]
+    meaning = field.description or ""
+    built_in = "none" if field.default is None else str(field.default)
+    return typer.Option(
+        flag,
+        help=help or f"{meaning[:1].upper()}{meaning[1:]}.",
+        envvar=variable_name(key),
+        show_envvar=True,
+        show_default=default or built_in,
+        callback=_drop_value_of_variable,
+    )
+
+
+def _drop_value_of_variable(context: typer.Context, parameter: typer.CallbackParam, value: Any) -> Any:
+    """None where Typer took the value from the variable: the layers of the settings read it, and note its origin."""
+    source = context.get_parameter_source(parameter.name or "")
+    return None if source is not None and source.name == "ENVIRONMENT" else value
+
+
+DirOption = Annotated[Path | None, setting_option("dir", "--dir", "Directory of the stack.")]
+DsnOption = Annotated[str | None, setting_option("dsn", "--dsn", "Postgres to use instead of the stack's own.")]
+JsonOption = Annotated[bool, flag("--json", "Print one JSON document on stdout.")]
+DryRunOption = Annotated[bool, flag("--dry-run", "Print what would be done and do nothing.")]
+LocalOption = Annotated[bool, flag("--local", "Run in this process, even when a worker is alive.")]
+NoWaitOption = Annotated[bool, flag("--no-wait", "File the request with the worker and return.")]
+TimeoutOption = Annotated[float, option("--timeout", "Longest wait for the worker, in seconds.")]
 TableArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="schema.table, quoted where needed: 'public.\"Ev ents\"'")
 ]
 
 
+def share_with_commands(context: typer.Context, **given: object) -> None:
+    """Make the options that were given before a command of a group the defaults of that command."""
+    values = {name: value for name, value in given.items() if value}
+    if context.invoked_subcommand is not None and values:
+        context.default_map = {context.invoked_subcommand: values}
+
+
 def read_settings(*, for_up: bool = False, **flags: Any) -> LoadedSettings:
-    """All layers, then what the stack in DIR knows; logging and the cache are set to match."""
+    """All layers, then what the stack in DIR recorded; logging and the cache are set to match."""
     loaded = load_settings(flags)
     if not for_up:
         loaded = resolve_settings(loaded)
     if loaded.values.cache is not None:
-        # Children and the artifact cache itself look at the environment.
+        # Children and the artifact cache itself read the environment.
         os.environ["THERMOCLINE_CACHE"] = str(loaded.values.cache)
     use_store(store_from_settings(loaded.values, os.environ))
     use_fsync(loaded.values.fsync)

@@ -1,11 +1,11 @@
-"""What a command prints: data to stdout (one JSON document with --json), talk to stderr."""
+"""What a command prints: data to stdout (one JSON document with --json), messages to stderr."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,18 @@ from typing import Any
 from thermocline.errors import ThermoclineError
 
 
-def tell(sentence: str) -> None:
-    """A line of talk."""
+def print_message(sentence: str) -> None:
+    """Print a message for a person to stderr."""
     print(sentence, file=sys.stderr, flush=True)
 
 
+def progress_printer(*, silent: bool) -> Callable[[str], None]:
+    """What prints the progress of a command; nothing where its output is JSON."""
+    return (lambda _sentence: None) if silent else print_message
+
+
 def print_json(document: object) -> None:
-    """The one JSON document of a command."""
+    """Print the JSON document of a command."""
     print(json.dumps(document, default=_plain, indent=2, ensure_ascii=False), flush=True)
 
 
@@ -29,7 +34,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_report(report: Mapping[str, Any], *, json: bool) -> None:
-    """What a verb did, or where the request for it stands."""
+    """Print the report of a verb, or the state of its request."""
     if json:
         print_json(report)
     else:
@@ -43,7 +48,7 @@ def print_report(report: Mapping[str, Any], *, json: bool) -> None:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table for people; wide values are folded, never cut."""
+    """Print a table; wide values are wrapped, never cut."""
     from rich.console import Console
     from rich.table import Table
 
@@ -59,10 +64,10 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> No
 
 
 def print_error(problem: ThermoclineError) -> None:
-    """One sentence, its code, and what to do."""
-    tell(f"error {problem.code[:2]}-{problem.code[2:]}: {problem}")
+    """Print the sentence of an error with its code, and its hint."""
+    print_message(f"error {problem.code[:2]}-{problem.code[2:]}: {problem}")
     if problem.hint:
-        tell(f"hint: {problem.hint}")
+        print_message(f"hint: {problem.hint}")
 
 
 def _plain(value: Any) -> object:

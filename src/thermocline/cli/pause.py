@@ -1,4 +1,4 @@
-"""pause, resume: hold everything that moves."""
+"""pause, resume: stop and resume everything that changes a table or its lake."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_commands(app: typer.Typer) -> None:
 def pause(
     table: OptionalTable = None, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False
 ) -> None:
-    """Stop everything that moves, folds, rewrites or deletes, for one table or for all."""
+    """Stop tiering, folding, maintenance and deletion, for one table or for all."""
     from thermocline.ops.admin.pause import pause as apply_pause
 
     loaded = read_settings(dir=directory, dsn=dsn)
@@ -45,7 +45,7 @@ def pause(
 def resume(
     table: OptionalTable = None, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False
 ) -> None:
-    """Let a paused table, or all of them, go on."""
+    """Resume a paused table, or all of them."""
     from thermocline.ops.admin.pause import resume as apply_resume
 
     loaded = read_settings(dir=directory, dsn=dsn)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, option, read_settings
 from thermocline.cli.output import print_json, print_lines, print_table
 from thermocline.core.names import parse_table_name
 from thermocline.stack.locate import require_dsn
@@ -24,9 +24,7 @@ def pins(
     table: OptionalTable = None,
     release_id: Annotated[
         int | None,
-        typer.Option(
-            "--release", metavar="ID", help="Release this pin, whoever holds it. [default: none]", show_default=False
-        ),
+        option("--release", "Release this pin, whoever holds it.", default="none", metavar="ID"),
     ] = None,
     directory: DirOption = None,
     dsn: DsnOption = None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, flag, read_settings, setting_option
 from thermocline.stack.locate import require_dsn
 
 
@@ -19,9 +19,7 @@ def add_commands(app: typer.Typer) -> None:
 def worker(
     directory: DirOption = None,
     dsn: DsnOption = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="Run one cycle for every table and leave. [default: off]", show_default=False)
-    ] = False,
+    once: Annotated[bool, flag("--once", "Run one cycle for every table and leave.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Run the worker: moves partitions, resolves what was left unfinished."""
@@ -37,11 +35,7 @@ def gateway(
     dsn: DsnOption = None,
     listen: Annotated[
         str | None,
-        typer.Option(
-            "--listen",
-            help="host:port. [env: THERMOCLINE_GATEWAY_LISTEN] [default: the stack's, else 127.0.0.1:5439]",
-            show_default=False,
-        ),
+        setting_option("gateway_listen", "--listen"),
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -58,11 +52,7 @@ def serve(
     dsn: DsnOption = None,
     listen: Annotated[
         str | None,
-        typer.Option(
-            "--listen",
-            help="host:port. [env: THERMOCLINE_HTTP_LISTEN] [default: the stack's, else 127.0.0.1:8439]",
-            show_default=False,
-        ),
+        setting_option("http_listen", "--listen"),
     ] = None,
     json: JsonOption = False,
 ) -> None:

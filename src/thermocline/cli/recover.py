@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, flag, read_settings
 from thermocline.cli.output import print_json, print_lines
 from thermocline.stack.locate import require_dsn
 
@@ -17,9 +17,7 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def recover(
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done. [default: off]", show_default=False)
-    ] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Say what would be done.")] = False,
     directory: DirOption = None,
     dsn: DsnOption = None,
     json: JsonOption = False,

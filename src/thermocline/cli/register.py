@@ -1,14 +1,24 @@
-"""register, unregister: a table begins to span, and ends."""
+"""The `register` and `unregister` commands."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thermocline.cli.confirm import check_name_typed
-from thermocline.cli.options import DirOption, DryRunOption, DsnOption, JsonOption, TableArgument, read_settings
-from thermocline.cli.output import print_json, print_lines, tell
+from thermocline.cli.options import (
+    DirOption,
+    DryRunOption,
+    DsnOption,
+    JsonOption,
+    TableArgument,
+    flag,
+    option,
+    read_settings,
+    setting_option,
+)
+from thermocline.cli.output import print_json, print_lines, progress_printer
 from thermocline.core.modes.options import DEFAULT_OPTION, render_heap_retention_help, render_mode_help
 from thermocline.core.names import parse_column_names, parse_table_name
 from thermocline.stack.locate import require_dsn
@@ -22,71 +32,63 @@ def add_commands(app: typer.Typer) -> None:
     app.command("unregister")(unregister)
 
 
-def _option(flag: str, text: str) -> Any:
-    return typer.Option(flag, help=text, show_default=False)
-
-
-ModeOption = Annotated[str, _option("--mode", render_mode_help())]
-KeepHeapOption = Annotated[
-    bool, _option("--keep-heap", "Copy to the lake and drop nothing from the heap. [default: off]")
-]
+ModeOption = Annotated[str, option("--mode", render_mode_help())]
+KeepHeapOption = Annotated[bool, flag("--keep-heap", "Copy to the lake and drop nothing from the heap.")]
 PkOption = Annotated[
-    str | None, _option("--pk", "Columns of the row's identity, comma-separated. [default: the primary key]")
+    str | None, option("--pk", "Columns of the row's identity, comma-separated.", default="the primary key")
 ]
-TierKeyOption = Annotated[
-    str | None, _option("--tier-key", "Column the table ages along. [default: the partition key]")
-]
+TierKeyOption = Annotated[str | None, option("--tier-key", "Column the table ages along.", default="the partition key")]
 TieringLagOption = Annotated[
     str | None,
-    _option(
-        "--tiering-lag",
-        "How far behind the newest row a partition must be. [env: THERMOCLINE_TIERING_LAG] [default: 0]",
-    ),
+    setting_option("tiering_lag", "--tiering-lag", "How far behind the newest row a partition must be.", default="0"),
 ]
 ReclaimLagOption = Annotated[
     str | None,
-    _option(
-        "--reclaim-lag",
-        "How long a tiered partition stays in the heap. [env: THERMOCLINE_RECLAIM_LAG] [default: the tiering lag]",
+    setting_option(
+        "reclaim_lag", "--reclaim-lag", "How long a tiered partition stays in the heap.", default="the tiering lag"
     ),
 ]
 LakeRetentionOption = Annotated[
     str | None,
-    _option("--lake-retention", "How far below T the lake keeps rows; older ones are deleted. [default: for ever]"),
+    option("--lake-retention", "How far below T the lake keeps rows; older ones are deleted.", default="forever"),
 ]
-HeapRetentionOption = Annotated[str | None, _option("--heap-retention", render_heap_retention_help())]
+HeapRetentionOption = Annotated[str | None, option("--heap-retention", render_heap_retention_help(), default="none")]
 LakePartitionOption = Annotated[
     str | None,
-    _option(
-        "--lake-partition", "hour, day, month, year, width:N or none. [default: derived from the heap's partitions]"
+    option(
+        "--lake-partition", "hour, day, month, year, width:N or none.", default="derived from the heap's partitions"
     ),
 ]
 PartitionWidthOption = Annotated[
-    str | None, _option("--partition-width", "Width of a heap partition. [default: read off the newest partitions]")
+    str | None, option("--partition-width", "Width of a heap partition.", default="that of the newest partitions")
 ]
 PremakeOption = Annotated[
     int | None,
-    _option("--premake", "Partitions kept ready above the newest row; 0 makes none. [default: premake_partitions, 2]"),
+    option("--premake", "Partitions kept ready above the newest row; 0 makes none.", default="premake_partitions, 2"),
 ]
 ProfileOption = Annotated[
     str | None,
-    _option(
-        "--profile", "Storage profile the lake is made in. [default: the default profile, else the settings' warehouse]"
+    option(
+        "--profile",
+        "Storage profile that the lake is created in.",
+        default="the default profile, else the settings' warehouse",
     ),
 ]
 PresetOption = Annotated[
     str | None,
-    _option("--preset", "Maintenance preset: modak, seaweedfs or artemis. [default: the settings' maintenance_preset]"),
+    option("--preset", "Maintenance preset: modak, seaweedfs or artemis.", default="the settings' maintenance_preset"),
 ]
 SeamSchemaOption = Annotated[
-    str | None, _option("--seam-schema", "Schema of the spanning view. [default: <schema>_all]")
+    str | None, option("--seam-schema", "Schema of the spanning view.", default="<schema>_all")
 ]
 AdoptLakeOption = Annotated[
-    bool, _option("--adopt-lake", "Take up the lake that an earlier unregistration of this table left. [default: off]")
+    bool, flag("--adopt-lake", "Adopt the lake that an earlier unregistration of this table left.")
 ]
 IncarnationOption = Annotated[
     str | None,
-    _option("--incarnation", "Take the lake up although the table was made anew since: the lake's id. [default: none]"),
+    option(
+        "--incarnation", "Adopt the lake although the table was created again since: the lake's id.", default="none"
+    ),
 ]
 
 
@@ -138,9 +140,7 @@ def register(
         dry_run=dry_run,
     )
     loaded = read_settings(dir=directory, dsn=dsn)
-    report = apply_register(
-        require_dsn(loaded), request, settings=loaded.values, talk=tell if not json else lambda _line: None
-    )
+    report = apply_register(require_dsn(loaded), request, settings=loaded.values, talk=progress_printer(silent=json))
     if json:
         print_json(report)
     else:
@@ -158,18 +158,16 @@ def unregister(
     table: TableArgument,
     directory: DirOption = None,
     dsn: DsnOption = None,
-    fold_first: Annotated[
-        bool, _option("--fold", "Fold corrections that wait into the lake first. [default: off]")
-    ] = False,
+    fold_first: Annotated[bool, flag("--fold", "Fold corrections that wait into the lake first.")] = False,
     restore_heap: Annotated[
-        bool, _option("--restore-heap", "Copy history back into partitions of the heap first. [default: off]")
+        bool, flag("--restore-heap", "Copy history back into partitions of the heap first.")
     ] = False,
     drop_lake: Annotated[
-        bool, _option("--drop-lake", "Delete the lake and every row in it; asks for the table's name. [default: off]")
+        bool, flag("--drop-lake", "Delete the lake and every row in it; asks for the table's name.")
     ] = False,
     yes_drop: Annotated[
         str | None,
-        _option("--yes-drop", "The table's name, for scripts that drop the lake. [default: it is asked for]"),
+        option("--yes-drop", "The table's name, for scripts that drop the lake.", default="it is asked for"),
     ] = None,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
@@ -195,7 +193,7 @@ def unregister(
         restore_heap=restore_heap,
         drop_lake=drop_lake,
         dry_run=dry_run,
-        talk=tell if not json else lambda _line: None,
+        talk=progress_printer(silent=json),
     )
     if json:
         print_json(report)

@@ -28,7 +28,7 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def show(table: TableArgument, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
-    """Show one table: its line, its partitions, how its lake is, what was done last."""
+    """Show one table: cut-line, partitions, health of its lake, last operations."""
     from thermocline.maintain.health import read_health
     from thermocline.ops.inspect.overview import read_detail
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import psycopg
 import typer
 
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
-from thermocline.cli.output import print_json, print_lines, print_table, tell
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, flag, read_settings, setting_option
+from thermocline.cli.output import print_json, print_lines, print_message, print_table
 from thermocline.errors import ThermoclineError
 from thermocline.runtime.launch import launch_command
 from thermocline.stack.state import StackState
@@ -34,19 +34,13 @@ def up(
     dsn: DsnOption = None,
     warehouse: Annotated[
         str | None,
-        typer.Option(
-            "--warehouse",
-            help="Directory of the lake's files. [env: THERMOCLINE_WAREHOUSE] [default: DIR/warehouse]",
-            show_default=False,
-        ),
+        setting_option("warehouse", "--warehouse", "Directory of the lake's files.", default="DIR/warehouse"),
     ] = None,
     with_demo: Annotated[
         bool,
-        typer.Option("--demo", help="Make a demo table, tier it, tell the story. [default: off]", show_default=False),
+        flag("--demo", "Create a demo table, tier it, and print what happened."),
     ] = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Return once the stack is up. [default: off]", show_default=False)
-    ] = False,
+    detach: Annotated[bool, flag("--detach", "Return once the stack is up.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Start Postgres (unless a DSN is given), gateway, worker and HTTP API; stay until Ctrl-C."""
@@ -61,7 +55,7 @@ def up(
         if with_demo:
             _run_demo_beside(supervisor)
         if not supervisor.stopping:
-            tell("the stack is up; Ctrl-C stops it")
+            print_message("the stack is up; Ctrl-C stops it")
 
     if detach:
         given = [] if warehouse is None else ["--warehouse", warehouse]
@@ -69,8 +63,8 @@ def up(
         _print_status(read_status(home), json)
         if with_demo:
             raise typer.Exit(subprocess.run(_demo_command(), env=process_environment(home), check=False).returncode)
-    elif not run_stack(loaded, tell=tell, on_ready=on_ready):
-        tell(f"the stack in {home} is up already")
+    elif not run_stack(loaded, tell=print_message, on_ready=on_ready):
+        print_message(f"the stack in {home} is up already")
         _print_status(read_status(home), json)
 
 
@@ -97,10 +91,10 @@ def status(directory: DirOption = None, json: JsonOption = False) -> None:
 
 
 def demo(directory: DirOption = None) -> None:
-    """Make the demo table in a stack that is up, tier it, and tell what happened."""
+    """Create the demo table in a running stack, tier it, and print what happened."""
     from thermocline.stack.demo import run_demo
 
-    run_demo(read_settings(dir=directory), print_line=lambda line: print_lines([line]), tell=tell)
+    run_demo(read_settings(dir=directory), print_line=lambda line: print_lines([line]), tell=print_message)
 
 
 def _read_paused(seen: StackStatus) -> tuple[str, ...]:
@@ -171,4 +165,4 @@ def _run_demo_beside(supervisor: Supervisor) -> None:
             process.wait()
         time.sleep(POLL_SECONDS)
     if process.returncode and not supervisor.stopping:
-        tell(f"the demo ended with exit status {process.returncode}; the stack stays up")
+        print_message(f"the demo ended with exit status {process.returncode}; the stack stays up")

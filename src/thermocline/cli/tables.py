@@ -1,4 +1,4 @@
-"""tables: the tables that span."""
+"""tables: the registered tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def tables(directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
-    """List the registered tables and where their lines stand."""
+    """List the registered tables with their cut-lines."""
     from thermocline.ops.inspect.overview import read_overview
 
     loaded = read_settings(dir=directory, dsn=dsn)

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from thermocline.cli.confirm import check_name_typed
-from thermocline.cli.options import DirOption, DryRunOption, DsnOption, JsonOption, TableArgument, read_settings
-from thermocline.cli.output import print_json, print_lines, tell
+from thermocline.cli.options import DirOption, DryRunOption, DsnOption, JsonOption, TableArgument, option, read_settings
+from thermocline.cli.output import print_json, print_lines, progress_printer
 from thermocline.core.names import parse_table_name
 from thermocline.stack.locate import require_dsn
 
@@ -24,12 +24,7 @@ def truncate(
     dsn: DsnOption = None,
     yes: Annotated[
         str | None,
-        typer.Option(
-            "--yes",
-            metavar="NAME",
-            help="The table's name, for scripts. [default: it is asked for]",
-            show_default=False,
-        ),
+        option("--yes", "The table's name, for scripts.", default="it is asked for", metavar="NAME"),
     ] = None,
     dry_run: DryRunOption = False,
     json: JsonOption = False,
@@ -49,9 +44,13 @@ def truncate(
     from thermocline.ops.requests.lazy_spark import lazy_spark_session
     from thermocline.ops.truncate import truncate as apply_truncate
 
-    talk = tell if not json else lambda _line: None
     report = apply_truncate(
-        where, name, settings=loaded.values, spark=lazy_spark_session(where, loaded.values), talk=talk, dry_run=dry_run
+        where,
+        name,
+        settings=loaded.values,
+        spark=lazy_spark_session(where, loaded.values),
+        talk=progress_printer(silent=json),
+        dry_run=dry_run,
     )
     if json:
         print_json({**asdict(report), "sentence": report.sentence})

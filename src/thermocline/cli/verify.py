@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from thermocline.cli.confirm import check_name_typed
-from thermocline.cli.options import DirOption, DsnOption, JsonOption, read_settings
-from thermocline.cli.output import print_json, print_lines, print_table, tell
+from thermocline.cli.options import DirOption, DsnOption, JsonOption, flag, option, read_settings
+from thermocline.cli.output import print_json, print_lines, print_message, print_table
 from thermocline.core.manifest_entry import EntryProblem
 from thermocline.core.names import TableName, parse_table_name
 from thermocline.core.verification import ManifestReport, VerifyReport
@@ -26,25 +26,14 @@ def verify(
         str | None,
         typer.Argument(metavar="TABLE", help="schema.table, also of a lake table; or --all", show_default=False),
     ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Every registered table. [default: off]", show_default=False)
-    ] = False,
+    everything: Annotated[bool, flag("--all", "Every registered table.")] = False,
     repair: Annotated[
         bool,
-        typer.Option(
-            "--repair",
-            help="Write wrong manifest entries again, correct ranges from the heap; asks for the name. [default: off]",
-            show_default=False,
-        ),
+        flag("--repair", "Write wrong manifest entries again, correct ranges from the heap; asks for the name."),
     ] = False,
     yes: Annotated[
         str | None,
-        typer.Option(
-            "--yes",
-            metavar="NAME",
-            help="The table's name, for scripts that repair. [default: it is asked for]",
-            show_default=False,
-        ),
+        option("--yes", "The table's name, for scripts that repair.", default="it is asked for", metavar="NAME"),
     ] = None,
     directory: DirOption = None,
     dsn: DsnOption = None,
@@ -119,12 +108,14 @@ def _repaired(
 
     wrong = report.manifests if isinstance(report, VerifyReport) else report.problems
     ranges = check_repairable(report) if isinstance(report, VerifyReport) else ()
-    tell(report.sentence)
+    print_message(report.sentence)
     check_name_typed(name, given, flag="--yes", warning=f"{_what(wrong, ranges)}.", refusal=f"{name} is not repaired")
     if wrong:
-        tell(repair_table_manifests(where, name, settings=loaded, spark=lazy_spark_session(where, loaded)).sentence)
+        print_message(
+            repair_table_manifests(where, name, settings=loaded, spark=lazy_spark_session(where, loaded)).sentence
+        )
     if ranges:
-        tell(repair(where, name, ranges, loaded).sentence)
+        print_message(repair(where, name, ranges, loaded).sentence)
     return verify_any(where, name)
 
 

@@ -59,12 +59,12 @@ def render_mode_help() -> str:
     """The help text of `--mode`."""
     built = [option for option in OPTIONS if any(m.is_built for m in MODES if m.option == option)]
     planned = [f"; {option} is not built yet" for option in OPTIONS if option not in built]
-    return f"{' or '.join(built)}{''.join(planned)}. [default: {DEFAULT_OPTION}]"
+    return f"{' or '.join(built)}{''.join(planned)}."
 
 
 def render_heap_retention_help() -> str:
     """The help text of `--heap-retention`."""
-    return f"For mode {_options_where(lambda m: m.with_heap_retention)} only. [default: none]"
+    return f"For mode {_options_where(lambda m: m.with_heap_retention)} only."
 
 
 def _options_where(has_property: Callable[[Mode], bool]) -> str:
