@@ -15,8 +15,9 @@ from thermocline.catalog.safety import Owner, read_protected_snapshots
 from thermocline.errors.maintenance import SafetyInputsUnreadable
 from thermocline.runtime.pg import Connection
 from thermocline.seam.heap_floor import plan_floor
+from thermocline.seam.lost_captures import read_lost_captures, trust_captures
 from thermocline.seam.objects import CAPTURE_TRIGGER
-from thermocline.seam.partitions import note_compared, read_watched, why_not_drop, why_not_forget
+from thermocline.seam.older_readers import why_not_drop, why_older_readers
 
 
 @pytest.fixture
@@ -47,29 +48,29 @@ def test_a_snapshot_taken_right_before_a_transaction_may_need_what_it_replaced(s
     """Its oldest transaction is the very one that comes next."""
     with _reading(shop) as reader:
         xid = _next_transaction(shop)
-        assert "may still read it" in str(why_not_forget(shop.conn, xid, 0))
-        assert f"session {reader.info.backend_pid}" in str(why_not_forget(shop.conn, xid, 0))
-    assert why_not_forget(shop.conn, xid, 0) is None
+        assert "may still read it" in str(why_older_readers(shop.conn, xid, 0))
+        assert f"session {reader.info.backend_pid}" in str(why_older_readers(shop.conn, xid, 0))
+    assert why_older_readers(shop.conn, xid, 0) is None
 
 
 def test_a_snapshot_taken_after_a_transaction_needs_nothing_of_before(shop: Shop) -> None:
     xid = _next_transaction(shop)
     with _reading(shop):
-        assert why_not_forget(shop.conn, xid, 0) is None
+        assert why_older_readers(shop.conn, xid, 0) is None
 
 
 def test_a_transaction_under_way_elsewhere_in_the_cluster_holds_nothing_back(shop: Shop, bare_database: str) -> None:
     other = shop.session(bare_database, autocommit=False)
     other.execute("set transaction isolation level repeatable read")
     other.execute("select 1")
-    assert why_not_forget(shop.conn, _next_transaction(shop), 0) is None
+    assert why_older_readers(shop.conn, _next_transaction(shop), 0) is None
 
 
 def test_who_cannot_see_other_sessions_lets_nothing_go(shop: Shop) -> None:
     shop.run("create role blind_worker")
     try:
         shop.run("set role blind_worker")
-        assert "GRANT pg_read_all_stats" in str(why_not_forget(shop.conn, "1", 0))
+        assert "GRANT pg_read_all_stats" in str(why_older_readers(shop.conn, "1", 0))
         with pytest.raises(SafetyInputsUnreadable):
             read_protected_snapshots(shop.conn, Owner(table_id=1), None, 0)
     finally:
@@ -120,14 +121,14 @@ def test_a_capture_disabled_before_a_comparison_and_committed_after_it_stays_los
         events.run(f"alter table public.e1 {change} trigger {CAPTURE_TRIGGER}")
     operator = events.session(autocommit=False)
     operator.execute(f"alter table public.e1 disable trigger {CAPTURE_TRIGGER}".encode())
-    watched = read_watched(events.conn, 1)
+    watched = read_lost_captures(events.conn, 1)
     (part,) = watched.partitions
     operator.commit()
-    note_compared(events.conn, 1, watched, [(part.lo, part.hi)])
+    trust_captures(events.conn, 1, watched, [(part.lo, part.hi)])
     ((lost,),) = events.rows("select capture_lost_at from thermocline.partitions where name = 'e1'")
     assert lost > part.lost_at
     events.run(f"alter table public.e1 enable always trigger {CAPTURE_TRIGGER}")
-    note_compared(events.conn, 1, read_watched(events.conn, 1), [(part.lo, part.hi)])
+    trust_captures(events.conn, 1, read_lost_captures(events.conn, 1), [(part.lo, part.hi)])
     assert events.rows("select capture_lost_at from thermocline.partitions where name = 'e1'") == [(None,)]
 
 

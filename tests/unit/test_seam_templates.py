@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from psycopg import sql
 
-from thermocline.seam.templates import Templates
+from thermocline.seam.render import Templates
 
 
 def render(bodies: dict[str, str], **values: sql.Composable) -> str:

@@ -55,7 +55,7 @@ from thermocline.seam.delta import (
     read_inexact_keys,
 )
 from thermocline.seam.exported_snapshot import ExportedSnapshot, export_snapshot
-from thermocline.seam.partitions import why_not_forget
+from thermocline.seam.older_readers import why_older_readers
 from thermocline.seam.unrepresentable_values import read_key_of_value
 from thermocline.spark.jobs.fold import FoldResult, fold_delta
 from thermocline.spark.kernels.fold_key_equality import FoldKey
@@ -340,7 +340,7 @@ def _purge(work: FoldRun) -> None:
     """Delete the marked rows of folds that no live snapshot predates."""
     work.report.deferred.clear()
     for op_id, xid in journal.read_unpurged(work.conn, work.table.registered.id):
-        if reason := why_not_forget(work.conn, xid, work.settings.standby_grace_seconds):
+        if reason := why_older_readers(work.conn, xid, work.settings.standby_grace_seconds):
             work.report.deferred.append(f"folded corrections stay in the delta for now: {reason}")
             return
         purged, is_done = apply_purge(work.conn, work.table.seam, xid)

@@ -31,7 +31,7 @@ from thermocline.parquet.deletes.position_deletes import DeleteFile
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.settings import Settings
-from thermocline.seam.retention import raise_line, read_line
+from thermocline.seam.retention import raise_retention_line, read_retention_line
 from thermocline.spark.jobs.expire import delete_rows
 from thermocline.spark.kernels.expire_rows import ExpireTask
 from thermocline.spark.kernels.fold_range import CandidateFile
@@ -70,7 +70,7 @@ def retain(
     """Expire what is due, under the table's lock and the token that was claimed. Spark is asked for only when a bound
     has passed."""
     cut = journal.read_cutline(conn, registered.id)
-    current = read_line(conn, registered.id)
+    current = read_retention_line(conn, registered.id)
     if registered.lake_retention is None or current is None or cut.s is None:
         return Retained()
     line, jump = read_next_retention_line(conn, registered, cut)
@@ -85,7 +85,7 @@ def retain(
     plan = plan_retention(
         line, [FileBounds(path=file.path, lower=file.lower_key, upper=file.upper_key) for file in files]
     )
-    raise_line(conn, registered.id, plan.line, settings.lock_timeout_ms)
+    raise_retention_line(conn, registered.id, plan.line, settings.lock_timeout_ms)
     fault_point("retain-line-raised")
     work = RetentionRun(dsn=dsn, registered=registered, head=head, files=files, plan=plan)
     done = run_op(conn, plan_table_op(conn, registered, RETAIN, cut, worker), head, partial(_write, work))

@@ -35,7 +35,7 @@ from thermocline.ops.spanning_table import objects_of
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection
 from thermocline.seam.delta import lock_for_publication
-from thermocline.seam.retention import Expiring, apply_expiry
+from thermocline.seam.retention import ExpiringTable, apply_expiry
 
 Commit = Callable[[LakeHead, OpStamp], int]
 """Makes the snapshot on this head, with this stamp, and returns its id; `LostRace` when the table has moved."""
@@ -255,10 +255,10 @@ def publish_op(
     return journal.publish(conn, op, snapshot=snapshot, paths=paths, counters={}, message=message, lock=lock, mark=mark)
 
 
-def _expiring(registered: RegisteredTable) -> Expiring:
+def _expiring(registered: RegisteredTable) -> ExpiringTable:
     """What purging below the retention line needs to know of a table."""
     objects = objects_of(registered)
-    return Expiring(
+    return ExpiringTable(
         table_id=registered.id,
         delta=objects.delta,
         spill=objects.spill,
@@ -267,6 +267,6 @@ def _expiring(registered: RegisteredTable) -> Expiring:
     )
 
 
-def _expire(conn: Connection, registered: RegisteredTable, table: Expiring) -> None:
+def _expire(conn: Connection, registered: RegisteredTable, table: ExpiringTable) -> None:
     if reason := apply_expiry(conn, table):
         tables.insert_event(conn, registered.id, "retain", f"{registered.name}: {reason}.")

@@ -34,7 +34,7 @@ from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings
 from thermocline.seam.partitions import short_locks
-from thermocline.seam.truncation import apply_emptying, count_rows, lock_out_writers, why_not_truncate
+from thermocline.seam.truncation import count_rows, delete_all_rows, lock_against_writers, why_not_truncate
 
 Talk = Callable[[str], None]
 
@@ -150,9 +150,9 @@ def _empty(work: Truncation, _: OpStamp, held: ExitStack) -> WrittenOp[TruncateR
     held.enter_context(
         short_locks(conn, work.settings.lock_timeout_ms, [registered.heap_oid], f"truncate {work.table.name}")
     )
-    lock_out_writers(conn, seam)
+    lock_against_writers(conn, seam)
     check_followed(conn, registered)
-    emptied = apply_emptying(conn, seam)
+    emptied = delete_all_rows(conn, seam)
     if emptied.kept:
         raise NotTruncated(
             f"{work.table.name} is not truncated: a trigger of its own kept {emptied.kept:,} rows from being deleted."

@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import namedtuple_row
 
 from thermocline.core.names import TableName
 from thermocline.errors import BadDsn, PostgresFailed, PostgresUnreachable, PostgresVersionUnsupported
@@ -98,6 +99,11 @@ def without_password(dsn: str) -> str:
     return make_conninfo(
         "", **{name: value for name, value in _parse(dsn).items() if name not in ("password", "sslpassword")}
     )
+
+
+def rows_by_name(conn: psycopg.Connection[Any]) -> psycopg.Cursor[Any]:
+    """A cursor whose rows have their columns as attributes: `row.lo`, not `row[3]`."""
+    return conn.cursor(row_factory=namedtuple_row)
 
 
 def table_identifier(name: TableName) -> sql.Identifier:

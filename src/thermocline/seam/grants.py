@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from thermocline.runtime.pg import Connection, load_queries, table_identifier
-from thermocline.seam.heap_facts import Grant, HeapFacts
+from thermocline.runtime.pg import Connection, table_identifier
+from thermocline.seam.heap_facts import Grant, HeapFacts, read_grants
 from thermocline.seam.objects import SeamObjects, apply_grants
-
-_QUERIES = load_queries("thermocline.seam", "queries/facts.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +22,8 @@ class GrantChanges:
 
 def read_grant_changes(conn: Connection, heap: HeapFacts, objects: SeamObjects) -> GrantChanges:
     wanted = dict.fromkeys(heap.grants)
-    rows = conn.execute(
-        _QUERIES["grants"], {"oid": conn.execute("select %s::regclass::oid", [str(objects.seam)]).fetchall()[0][0]}
-    ).fetchall()
-    held = dict.fromkeys(Grant(grantee=r[0], privilege=r[1], grantable=r[2], column=r[3]) for r in rows)
+    oid = conn.execute("select %s::regclass::oid", [str(objects.seam)]).fetchall()[0][0]
+    held = dict.fromkeys(read_grants(conn, oid))
     return GrantChanges(
         missing=tuple(grant for grant in wanted if grant not in held),
         surplus=tuple(grant for grant in held if grant not in wanted),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from psycopg.rows import class_row, scalar_row
+
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
 from thermocline.core.columns import HeapColumn
 from thermocline.core.names import TableName
 from thermocline.errors import CannotRegister, TableNotFound
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 
 _QUERIES = load_queries("thermocline.seam", "queries/facts.sql")
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a composite type"}
@@ -92,41 +94,35 @@ def read_heap(conn: Connection, name: TableName, identity: tuple[str, ...] | Non
     """The table's facts; refuses what is not a table at all. With `identity`, its key is the unique one on exactly
     these columns."""
     where = {"schema": name.schema, "table": name.table}
-    row = conn.execute(_QUERIES["relation"], where).fetchone()
+    row = rows_by_name(conn).execute(_QUERIES["relation"], where).fetchone()
     if row is None:
         raise TableNotFound(f"There is no table {name}.")
-    if row[1] in _KINDS:
-        raise CannotRegister(f"{name} is {_KINDS[row[1]]}, not a table.", hint="Register the table behind it.")
-    oid = row[0]
+    if row.kind in _KINDS:
+        raise CannotRegister(f"{name} is {_KINDS[row.kind]}, not a table.", hint="Register the table behind it.")
+    identity_list = None if identity is None else list(identity)
+    with conn.cursor(row_factory=class_row(KeyColumn)) as cursor:
+        key = cursor.execute(_QUERIES["primary_key"], {"oid": row.oid, "identity": identity_list}).fetchall()
+    facts = {**row._asdict(), "partition_attnums": tuple(row.partition_attnums or ())}
     return HeapFacts(
+        **facts,
         name=name,
-        oid=oid,
-        kind=row[1],
-        persistence=row[2],
-        has_row_security=row[3],
-        owner=row[4],
-        is_partition=row[6],
-        is_system=row[7],
-        strategy=row[8],
-        partition_attnums=tuple(row[10] or ()),
-        partition_key_text=row[11],
-        default_partition=row[12],
-        primary_key_is_deferrable=row[13],
-        comment=row[14],
-        columns=_read_columns(conn, name, oid),
-        primary_key=tuple(
-            KeyColumn(name=column, operator_schema=schema, operator=operator, is_hashable=hashable)
-            for column, schema, operator, hashable in conn.execute(
-                _QUERIES["primary_key"], {"oid": oid, "identity": None if identity is None else list(identity)}
-            )
-        ),
-        inbound_foreign_keys=tuple(r[0] for r in conn.execute(_QUERIES["inbound_foreign_keys"], {"oid": oid})),
-        acting_foreign_keys=tuple(r[0] for r in conn.execute(_QUERIES["acting_foreign_keys"], {"oid": oid})),
-        grants=tuple(
-            Grant(grantee=grantee, privilege=privilege, grantable=grantable, column=column)
-            for grantee, privilege, grantable, column in conn.execute(_QUERIES["grants"], {"oid": oid})
-        ),
+        columns=_read_columns(conn, name, row.oid),
+        primary_key=tuple(key),
+        inbound_foreign_keys=_read_sentences(conn, "inbound_foreign_keys", row.oid),
+        acting_foreign_keys=_read_sentences(conn, "acting_foreign_keys", row.oid),
+        grants=read_grants(conn, row.oid),
     )
+
+
+def read_grants(conn: Connection, relation_oid: int) -> tuple[Grant, ...]:
+    """Privileges on a table or view that its owner gave to others, those on columns included."""
+    with conn.cursor(row_factory=class_row(Grant)) as cursor:
+        return tuple(cursor.execute(_QUERIES["grants"], {"oid": relation_oid}).fetchall())
+
+
+def _read_sentences(conn: Connection, query: str, oid: int) -> tuple[str, ...]:
+    with conn.cursor(row_factory=scalar_row) as cursor:
+        return tuple(cursor.execute(_QUERIES[query], {"oid": oid}).fetchall())
 
 
 def _read_columns(conn: Connection, name: TableName, oid: int) -> tuple[HeapColumn, ...]:
@@ -140,71 +136,51 @@ def _read_columns(conn: Connection, name: TableName, oid: int) -> tuple[HeapColu
         # An empty search_path makes format_type() and pg_get_expr() qualify every name outside pg_catalog.
         previous = conn.execute("select current_setting('search_path'), set_config('search_path', '', true)").fetchone()
         assert previous is not None
-        rows = conn.execute(_QUERIES["columns"], where).fetchall()
+        rows = rows_by_name(conn).execute(_QUERIES["columns"], where).fetchall()
         conn.execute("select set_config('search_path', %s, true)", [previous[0]])
-    return tuple(
-        HeapColumn(
-            name=r[0],
-            attnum=r[1],
-            base_type=r[2],
-            pg_type=r[3],
-            not_null=r[4],
-            numeric_precision=r[5],
-            numeric_scale=r[6],
-            collation=r[7],
-            collation_is_c=r[8],
-            default=r[9],
-            identity=r[10],
-            identity_sequence=r[11],
-            generated=r[12] != "",
-            is_virtual=r[12] == "v",
-            comment=r[13],
-            made_of=tuple(r[14]),
-        )
-        for r in rows
-    )
+    return tuple(HeapColumn(**{**row._asdict(), "made_of": tuple(row.made_of)}) for row in rows)
 
 
 def _database_collation_is_c(conn: Connection) -> bool:
     """Whether the database's default collation orders text by bytes, as the lake does."""
-    row = conn.execute(_QUERIES["database_collation"]).fetchone()
+    row = rows_by_name(conn).execute(_QUERIES["database_collation"]).fetchone()
     assert row is not None
-    provider, collate, locale = row
-    match provider:
+    match row.provider:
         case "b":
-            return locale in _C_LOCALES
+            return row.locale in _C_LOCALES
         case "i":
             return False
         case _:
-            return collate in _C_LOCALES
+            return row.collate in _C_LOCALES
 
 
 def read_partitions(conn: Connection, heap: HeapFacts, key_type: KeyType) -> tuple[HeapPartition, ...]:
     """The range partitions in the order of their bounds; the DEFAULT partition is left out."""
-    rows = conn.execute(_QUERIES["partitions"], {"oid": heap.oid}).fetchall()
-    named = [(row[0], TableName(row[1], row[2]), *row[3:]) for row in rows if row[3] != "DEFAULT"]
+    found = rows_by_name(conn).execute(_QUERIES["partitions"], {"oid": heap.oid}).fetchall()
+    rows = [row for row in found if row.bounds != "DEFAULT"]
     bounds = []
-    for _, name, bound, kind, _ in named:
-        match = _BOUND.fullmatch(bound)
-        if kind != "r":
+    for row in rows:
+        match = _BOUND.fullmatch(row.bounds)
+        if row.kind != "r":
             raise CannotRegister(
-                f"Partition {name} of {heap.name} is itself partitioned or foreign.",
+                f"Partition {TableName(row.schema, row.name)} of {heap.name} is itself partitioned or foreign.",
                 hint="Only plain partitions can move to the lake; flatten it first.",
             )
         if match is None:
-            raise CannotRegister(f"The bounds of partition {name} cannot be read: {bound}.")
+            partition = TableName(row.schema, row.name)
+            raise CannotRegister(f"The bounds of partition {partition} cannot be read: {row.bounds}.")
         bounds += [match["lo"], match["hi"]]
-    line = _read_axis(conn, key_type, bounds)
-    found = [
-        HeapPartition(oid=oid, name=name, lo=lo, hi=hi, is_permanent=is_permanent)
-        for (oid, name, _, _, is_permanent), lo, hi in zip(named, line[::2], line[1::2], strict=True)
+    ends = _read_axis(conn, key_type, bounds)
+    partitions = [
+        HeapPartition(oid=row.oid, name=TableName(row.schema, row.name), lo=lo, hi=hi, is_permanent=row.is_permanent)
+        for row, lo, hi in zip(rows, ends[::2], ends[1::2], strict=True)
     ]
-    if beyond := next((partition for partition in found if partition.lo >= partition.hi), None):
+    if beyond := next((partition for partition in partitions if partition.lo >= partition.hi), None):
         raise CannotRegister(
             f"Partition {beyond.name} of {heap.name} lies at the very end of its key's range, beyond the axis.",
             hint="Join it with the partition next to it; MINVALUE and MAXVALUE stand for the infinities already.",
         )
-    return tuple(sorted(found, key=lambda partition: partition.lo))
+    return tuple(sorted(partitions, key=lambda partition: partition.lo))
 
 
 def _read_axis(conn: Connection, key_type: KeyType, bounds: list[str]) -> list[int]:

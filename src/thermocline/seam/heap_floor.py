@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from thermocline.runtime.pg import Connection, load_queries
 from thermocline.seam.objects import SeamDefinition
-from thermocline.seam.partitions import note_standbys, why_not_forget
+from thermocline.seam.older_readers import note_standbys, why_older_readers
 
 _QUERIES = load_queries("thermocline.seam", "queries/floor.sql")
 
@@ -20,7 +20,7 @@ def plan_floor(conn: Connection, table_id: int, standby_grace_seconds: float) ->
     """The floor that every live snapshot allows, when it is above the view's own."""
     note_standbys(conn, standby_grace_seconds)
     row = conn.execute(_QUERIES["due"], {"table_id": table_id, "grace_seconds": standby_grace_seconds}).fetchone()
-    if row is None or row[2] or why_not_forget(conn, row[1], standby_grace_seconds):
+    if row is None or row[2] or why_older_readers(conn, row[1], standby_grace_seconds):
         return None
     return int(row[0])
 

@@ -1,8 +1,7 @@
 """The seam: the spanning view, the delta, the spill, the foreign table and the trigger functions of one table.
 
-Every statement comes from `queries/seam.sql` and `queries/truncation.sql`. The functions and the view are filled in by
-Postgres itself (`thermocline.apply_seam`, migration 0005), so that an ALTER TABLE can rebuild them in its own
-transaction; this module hands it the templates. Two invariants rest on what is made here:
+Every statement comes from `templates/`. Postgres itself fills them in (`thermocline.render`), so that an ALTER TABLE can
+rebuild functions and view in its own transaction; this module hands it the templates. Two invariants rest on what is made here:
 
 * a row is visible in exactly one arm of the view under any one snapshot (heap at or above T; lake and delta below it);
 * a cold row is never written on top of an image the writer did not see (`changed_meanwhile`, `changed_in_delta`).
@@ -28,8 +27,12 @@ HIDDEN_COLUMNS = ("_snapshot", "_op", "_version", "_folded", "_old_key")
 SERVER = "thermocline_gateway"
 
 _FIELD_NUMBER = re.compile(r"#\d+\.\d+")
-_QUERIES = load_queries("thermocline.seam", "queries/seam.sql")
-_TRUNCATION = load_queries("thermocline.seam", "queries/truncation.sql")
+_QUERIES = load_queries("thermocline.seam", "queries/objects.sql")
+_TEMPLATES = {
+    name: body
+    for file in ("tables", "view", "capture", "routing", "truncate")
+    for name, body in load_queries("thermocline.seam", f"templates/{file}.sql").items()
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,7 @@ def apply_seam_objects(conn: Connection, seam: SeamDefinition, line: int) -> Non
     parts = _parts(seam)
     conn.execute("select thermocline.apply_domains(%s)", [seam.table_id])
     for name in ("delta", "foreign_table", "spill"):
-        conn.execute(sql.SQL(_QUERIES[name]).format(**parts))
+        conn.execute(sql.SQL(_TEMPLATES[name]).format(**parts))
     for relation in (objects.delta, objects.spill):
         conn.execute(sql.SQL("alter table {} owner to {}").format(table_identifier(relation), owner))
     conn.execute(sql.SQL("alter foreign table {} owner to {}").format(table_identifier(objects.lake), owner))
@@ -85,7 +88,7 @@ def apply_seam_objects(conn: Connection, seam: SeamDefinition, line: int) -> Non
 
 def apply_templates(conn: Connection) -> None:
     """Hand Postgres the statements it fills in."""
-    for name, body in (_QUERIES | _TRUNCATION).items():
+    for name, body in _TEMPLATES.items():
         conn.execute(
             "insert into thermocline.templates (name, body) values (%s, %s)"
             " on conflict (name) do update set body = excluded.body where templates.body <> excluded.body",
@@ -93,7 +96,7 @@ def apply_templates(conn: Connection) -> None:
         )
 
 
-def apply_line(conn: Connection, seam: SeamDefinition, line: int) -> None:
+def apply_cutline_literal(conn: Connection, seam: SeamDefinition, line: int) -> None:
     """Rebuild the view with another literal line. Its columns, grants, triggers and defaults stay."""
     conn.execute("select thermocline.apply_view(%s, %s)", [seam.table_id, line])
 

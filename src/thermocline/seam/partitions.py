@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 
 import psycopg
 from psycopg import sql
@@ -21,7 +20,7 @@ from thermocline.errors import LockNotGranted, PartitionGone
 from thermocline.runtime.pg import Connection, table_identifier
 from thermocline.seam.heap_facts import HeapPartition
 from thermocline.seam.objects import CAPTURE_TRIGGER, SeamDefinition, apply_capture
-from thermocline.seam.templates import Templates, axis_value
+from thermocline.seam.render import Templates, axis_value
 from thermocline.seam.truncation import apply_truncate_capture
 
 _QUERIES = Templates.load("partitions.sql")
@@ -108,7 +107,7 @@ def read_passed(
     return tuple(seen)
 
 
-def read_lowest_beyond(conn: Connection, seam: SeamDefinition, bound: int) -> int | None:
+def read_lowest_key_above(conn: Connection, seam: SeamDefinition, bound: int) -> int | None:
     """The lowest key at or above a bound that no partition reaches."""
     if bound >= AXIS_MAX:
         return None
@@ -189,7 +188,9 @@ def apply_seal(
         apply_state(conn, seam.table_id, [partition.oid], "sealing" if partition.state == "hot" else partition.state)
 
 
-def apply_late_capture(conn: Connection, table_id: int, partition: PartitionObservation, lock_timeout_ms: int) -> int:
+def capture_late_partition(
+    conn: Connection, table_id: int, partition: PartitionObservation, lock_timeout_ms: int
+) -> int:
     """A partition made below the cut-line: carry its rows into the delta, where readers look for them, and capture what
     comes.
 
@@ -215,107 +216,6 @@ def apply_state(conn: Connection, table_id: int, relids: Sequence[int], state: P
 
 def apply_rows(conn: Connection, table_id: int, relid: int, rows: int) -> None:
     conn.execute(_QUERIES["set_rows"], {"table_id": table_id, "relid": relid, "rows": rows})
-
-
-def why_not_drop(conn: Connection, table_id: int, relid: int, standby_grace_seconds: float) -> str | None:
-    """Who might still read the partition: a snapshot older than its publication, or a standby that may hold one."""
-    where = {"table_id": table_id, "relid": relid, "grace_seconds": standby_grace_seconds}
-    published = conn.execute(_QUERIES["tiered_xid"], where).fetchone()
-    if published and (reason := why_not_forget(conn, published[0], standby_grace_seconds)):
-        return reason
-    if row := conn.execute(_QUERIES["standby_without_feedback"], where).fetchone():
-        return f"{row[0]} may still read it"
-    return _why_not_trusted(conn, table_id, relid)
-
-
-def _why_not_trusted(conn: Connection, table_id: int, relid: int) -> str | None:
-    """Why the lake may miss changes of the partition. First the trigger fires, then both are compared, so nothing slips
-    between."""
-    where = {"table_id": table_id, "relid": relid, "trigger": CAPTURE_TRIGGER}
-    if conn.execute(_QUERIES["capture_is_on"], where).fetchone() != (True,):
-        conn.execute(_QUERIES["note_capture_lost"], where)
-        return (
-            f"its capture trigger is gone or disabled, or was for a time, so the lake may miss changes:"
-            f" ALTER TABLE … ENABLE ALWAYS TRIGGER {CAPTURE_TRIGGER} first, then run `thermocline verify --repair`"
-        )
-    if conn.execute(_QUERIES["capture_was_lost"], where).fetchone() == (True,):
-        return (
-            "its capture trigger was disabled for a time, so the lake may miss changes: run `thermocline verify "
-            "--repair`"
-        )
-    return None
-
-
-def why_spill_not_trusted(conn: Connection, table_id: int) -> str | None:
-    """Why readers may miss rows of the spill."""
-    if conn.execute(_QUERIES["note_spill_capture"], {"table_id": table_id}).fetchone() != (True,):
-        return None
-    return (
-        f"the capture trigger of its spill is gone or disabled, or was for a time, so readers may miss rows of it:"
-        f" ALTER TABLE … ENABLE ALWAYS TRIGGER {CAPTURE_TRIGGER} first, then run `thermocline verify --repair`"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedPartition:
-    """A partition, its ends on the axis, and when its capture was last seen off."""
-
-    relid: int
-    lo: int
-    hi: int
-    lost_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
-    """Partitions, and the spill, whose capture was off for a time and fires again at the moment of a snapshot."""
-
-    partitions: tuple[WatchedPartition, ...]
-    spill_lost_at: datetime | None
-
-
-def read_watched(conn: Connection, table_id: int) -> Watched:
-    rows = conn.execute(_QUERIES["watched"], {"table_id": table_id, "trigger": CAPTURE_TRIGGER}).fetchall()
-    spill = conn.execute(_QUERIES["spill_watched"], {"table_id": table_id}).fetchone()
-    partitions = tuple(WatchedPartition(relid=relid, lo=lo, hi=hi, lost_at=lost_at) for relid, lo, hi, lost_at in rows)
-    return Watched(partitions=partitions, spill_lost_at=spill[0] if spill else None)
-
-
-def note_spill_compared(conn: Connection, table_id: int, watched: Watched) -> None:
-    """Readers see every row of the spill, found at the snapshot at which its capture fired: it is trusted again."""
-    if watched.spill_lost_at is not None:
-        conn.execute(_QUERIES["note_spill_compared"], {"table_id": table_id, "lost_at": watched.spill_lost_at})
-
-
-def note_compared(conn: Connection, table_id: int, watched: Watched, ranges: Sequence[tuple[int, int]]) -> None:
-    """In these ranges, which do not overlap, both tiers agreed at the snapshot at which captures fired: those are
-    trusted again."""
-    whole = [
-        part
-        for part in watched.partitions
-        if sum(max(0, min(part.hi, hi) - max(part.lo, lo)) for lo, hi in ranges) == part.hi - part.lo
-    ]
-    if whole:
-        values = {
-            "table_id": table_id,
-            "relids": [part.relid for part in whole],
-            "lost_at": [part.lost_at for part in whole],
-        }
-        conn.execute(_QUERIES["note_compared"], values)
-
-
-def note_standbys(conn: Connection, standby_grace_seconds: float) -> None:
-    """Keep what each standby said last: one that is away for a moment has readers all the same."""
-    conn.execute(_QUERIES["note_standbys"], {"grace_seconds": standby_grace_seconds})
-
-
-def why_not_forget(conn: Connection, xid: str | None, standby_grace_seconds: float) -> str | None:
-    """Who has a snapshot older than this transaction, and so may still need what it replaced."""
-    if conn.execute(_QUERIES["reads_all_statistics"]).fetchone() != (True,):
-        return "this role cannot see other sessions' snapshots; GRANT pg_read_all_stats to it"
-    note_standbys(conn, standby_grace_seconds)
-    row = conn.execute(_QUERIES["older_readers"], {"xid": xid}).fetchone()
-    return f"{row[0]} may still read it" if row else None
 
 
 def apply_drop(

@@ -22,8 +22,8 @@ from thermocline.seam.free_names import free_name
 from thermocline.seam.heap_facts import HeapPartition
 from thermocline.seam.objects import SeamDefinition
 from thermocline.seam.partitions import short_locks
-from thermocline.seam.row_moves import check_arrived, check_count, user_triggers_silenced
-from thermocline.seam.templates import Templates, axis_value
+from thermocline.seam.render import Templates, axis_value
+from thermocline.seam.row_moves import check_count, check_rows_arrived, user_triggers_silenced
 
 REFUSED_BY_TRIGGERS = (
     ChangedByTrigger,
@@ -94,7 +94,7 @@ def _put_in(conn: Connection, seam: SeamDefinition, partition: sql.Identifier, h
     moved = sql.Identifier("pg_temp", "thermocline_moved")
     what = "wait in the spill for it"
     conn.execute(_QUERIES.render("put_in", seam, partition=partition))
-    check_arrived(conn, seam, moved, partition, what)
+    check_rows_arrived(conn, seam, moved, partition, what)
     check_count(conn, partition, held, what)
     conn.execute(sql.SQL("drop table {}").format(moved))
 

@@ -16,18 +16,18 @@ from psycopg import sql
 from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import TableName
 from thermocline.core.plan.restore import HistoryPartition, Presence, RestoreRange
-from thermocline.runtime.pg import Connection, table_identifier
+from thermocline.runtime.pg import Connection, rows_by_name, table_identifier
 from thermocline.seam.free_names import free_name
 from thermocline.seam.objects import SeamDefinition
+from thermocline.seam.render import Templates, key_between
 from thermocline.seam.row_moves import (
-    check_arrived,
     check_count,
-    check_left,
+    check_rows_arrived,
+    check_rows_left,
+    copy_lacking_rows,
     count_rows,
-    hold_lacking,
     user_triggers_silenced,
 )
-from thermocline.seam.templates import Templates, key_between
 
 _QUERIES = Templates.load("restore.sql")
 _PLACE = "thermocline_delta"
@@ -48,16 +48,19 @@ class FilledRange:
 def read_history_partitions(conn: Connection, table_id: int, t: int) -> tuple[HistoryPartition, ...]:
     """Every partition below T there was, and how much of it the heap has."""
     found = []
-    for schema, name, lo, hi, is_there, is_whole in conn.execute(_QUERIES["known"], {"table_id": table_id, "t": t}):
-        presence: Presence = "gone" if not is_there else "whole" if is_whole else "partial"
-        found.append(HistoryPartition(name=TableName(schema, name), lo=lo, hi=hi, presence=presence))
+    for row in rows_by_name(conn).execute(_QUERIES["partitions_below"], {"table_id": table_id, "t": t}):
+        presence: Presence = "gone" if not row.is_attached else "whole" if row.is_whole else "partial"
+        name = TableName(row.schema_name, row.name)
+        found.append(HistoryPartition(name=name, lo=row.lo, hi=row.hi, presence=presence))
     return tuple(found)
 
 
 def read_filled(conn: Connection, table_id: int) -> tuple[FilledRange, ...]:
     return tuple(
-        FilledRange(lo=lo, hi=hi, table=TableName(schema, name), rows=rows, is_current=is_current)
-        for lo, hi, schema, name, rows, is_current in conn.execute(_QUERIES["filled"], {"table_id": table_id})
+        FilledRange(
+            lo=row.lo, hi=row.hi, table=TableName(row.schema_name, row.name), rows=row.rows, is_current=row.is_current
+        )
+        for row in rows_by_name(conn).execute(_QUERIES["filled"], {"table_id": table_id})
     )
 
 
@@ -137,9 +140,9 @@ def _fill_existing(conn: Connection, seam: SeamDefinition, places: Mapping[str, 
     """Put the rows that a partition lacks into it, all of them and as they are."""
     partition, what = places["partition"], "go back into the heap"
     before = count_rows(conn, partition)
-    lacking, held = hold_lacking(conn, seam, places["filled"], partition)
+    lacking, held = copy_lacking_rows(conn, seam, places["filled"], partition)
     conn.execute(_QUERIES.render("fill_existing", seam, **places))
-    check_arrived(conn, seam, lacking, partition, what)
+    check_rows_arrived(conn, seam, lacking, partition, what)
     check_count(conn, partition, before + held, what)
     conn.execute(sql.SQL("drop table {}").format(lacking))
 
@@ -185,10 +188,10 @@ def apply_pending(conn: Connection, seam: SeamDefinition) -> int:
     heap, pending = table_identifier(seam.objects.heap), sql.Identifier("pg_temp", "thermocline_pending")
     with user_triggers_silenced(conn):
         conn.execute(_QUERIES.render("take_pending", seam))
-        check_left(conn, seam, pending, heap, "corrections replace in the heap")
+        check_rows_left(conn, seam, pending, heap, "corrections replace in the heap")
         done = conn.execute(_QUERIES.render("put_pending", seam)).rowcount
-        check_arrived(conn, seam, pending, heap, "corrections put into the heap", condition=sql.SQL("d._op = 0"))
-        check_left(conn, seam, pending, heap, "corrections delete from the heap", condition=sql.SQL("d._op <> 0"))
+        check_rows_arrived(conn, seam, pending, heap, "corrections put into the heap", condition=sql.SQL("d._op = 0"))
+        check_rows_left(conn, seam, pending, heap, "corrections delete from the heap", condition=sql.SQL("d._op <> 0"))
     return done
 
 

@@ -17,14 +17,14 @@ from thermocline.core.axis import KeyType
 from thermocline.core.names import TableName
 from thermocline.runtime.pg import Connection, table_identifier
 from thermocline.seam.partitions import short_locks
+from thermocline.seam.render import Templates, axis_value
 from thermocline.seam.row_moves import silence_user_triggers
-from thermocline.seam.templates import Templates, axis_value
 
 _QUERIES = Templates.load("retention.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expiring:
+class ExpiringTable:
     """A table whose old rows expire: what the purge needs to know of it."""
 
     table_id: int
@@ -34,26 +34,26 @@ class Expiring:
     key_type: KeyType
 
 
-def read_bounds(conn: Connection, table_id: int) -> tuple[tuple[int, int, bool], ...]:
+def read_partition_bounds(conn: Connection, table_id: int) -> tuple[tuple[int, int, bool], ...]:
     """Bounds of every partition there was, and whether the heap still has it."""
     return tuple(conn.execute(_QUERIES["bounds"], {"table_id": table_id}).fetchall())
 
 
-def read_line(conn: Connection, table_id: int) -> int | None:
+def read_retention_line(conn: Connection, table_id: int) -> int | None:
     row = conn.execute(_QUERIES["line"], {"table_id": table_id}).fetchone()
     return row[0] if row else None
 
 
-def raise_line(conn: Connection, table_id: int, line: int, lock_timeout_ms: int) -> None:
+def raise_retention_line(conn: Connection, table_id: int, line: int, lock_timeout_ms: int) -> None:
     """From the commit of this on, no write below the line succeeds, and all that did are visible."""
     with short_locks(conn, lock_timeout_ms, [], "raise the retention line"):
-        conn.execute(_QUERIES["raise_line"], {"table_id": table_id, "line": line})
+        conn.execute(_QUERIES["raise_retention_line"], {"table_id": table_id, "line": line})
 
 
-def apply_expiry(conn: Connection, table: Expiring) -> str | None:
+def apply_expiry(conn: Connection, table: ExpiringTable) -> str | None:
     """Publish the line and purge what waits below it, in the caller's transaction; why rows stay in the spill, if they
     do."""
-    line = read_line(conn, table.table_id)
+    line = read_retention_line(conn, table.table_id)
     assert line is not None  # every table that expires rows has a retention row
     conn.execute(_QUERIES["publish_line"], {"table_id": table.table_id, "line": line})
     parts = {

@@ -16,7 +16,7 @@ from psycopg import sql
 from thermocline.errors import ChangedByTrigger
 from thermocline.runtime.pg import Connection
 from thermocline.seam.objects import SeamDefinition
-from thermocline.seam.templates import Templates
+from thermocline.seam.render import Templates
 
 _QUERIES = Templates.load("row_moves.sql")
 _ALL = sql.SQL("true")
@@ -35,11 +35,11 @@ def user_triggers_silenced(conn: Connection) -> Iterator[None]:
     conn.execute(_QUERIES["restore_triggers"])
 
 
-def hold_lacking(
+def copy_lacking_rows(
     conn: Connection, seam: SeamDefinition, filled: sql.Composable, place: sql.Composable
 ) -> tuple[sql.Identifier, int]:
     """Keep the rows whose keys the place lacks, for the rest of the transaction; where, and how many they are."""
-    held = conn.execute(_QUERIES.render("hold_lacking", seam, filled=filled, place=place)).rowcount
+    held = conn.execute(_QUERIES.render("copy_lacking_rows", seam, filled=filled, place=place)).rowcount
     return sql.Identifier("pg_temp", "thermocline_lacking"), held
 
 
@@ -47,7 +47,7 @@ def count_rows(conn: Connection, place: sql.Composable) -> int:
     return _read_count(conn, _QUERIES.render("count", None, place=place))
 
 
-def check_arrived(
+def check_rows_arrived(
     conn: Connection,
     seam: SeamDefinition,
     held: sql.Composable,
@@ -68,7 +68,7 @@ def check_arrived(
         )
 
 
-def check_left(
+def check_rows_left(
     conn: Connection,
     seam: SeamDefinition,
     held: sql.Composable,

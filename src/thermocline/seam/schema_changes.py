@@ -20,20 +20,19 @@ _QUERIES = load_queries("thermocline.seam", "queries/schema_changes.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Following:
-    """What there is to follow of one table: whether the heap has another shape than the seam, and whether the lake lags
-    behind."""
+class PendingChange:
+    """Whether the heap has other columns than the seam was built for, and whether the lake's schema lags behind."""
 
     heap_changed: bool
     lake_behind: bool
 
 
-def read_following(conn: Connection, table_id: int) -> Following:
+def read_pending_change(conn: Connection, table_id: int) -> PendingChange:
     row = conn.execute(_QUERIES["following"], {"table_id": table_id}).fetchone()
-    return Following(heap_changed=bool(row and row[0]), lake_behind=bool(row and row[1]))
+    return PendingChange(heap_changed=bool(row and row[0]), lake_behind=bool(row and row[1]))
 
 
-def apply_heap_changes(conn: Connection, table_id: int, heap_oid: int, lock_timeout_ms: int) -> tuple[str, ...]:
+def follow_heap_columns(conn: Connection, table_id: int, heap_oid: int, lock_timeout_ms: int) -> tuple[str, ...]:
     """Follow the heap in one short transaction; what was followed, or the refusal with column and types named."""
     try:
         with short_locks(conn, lock_timeout_ms, [heap_oid], "follow a change of its columns"):
@@ -45,14 +44,14 @@ def apply_heap_changes(conn: Connection, table_id: int, heap_oid: int, lock_time
         raise HeapChanged(f"{_sentence(refused)}.", hint=refused.diag.message_hint) from refused
 
 
-def read_missing(conn: Connection, table_id: int) -> dict[int, str]:
+def read_missing_values(conn: Connection, table_id: int) -> dict[int, str]:
     """What files without a column read as, by the column's field number."""
     return dict(conn.execute(_QUERIES["missing"], {"table_id": table_id}).fetchall())
 
 
-def renumber(conn: Connection, table_id: int, first_free: int) -> None:
+def renumber_new_fields(conn: Connection, table_id: int, first_free: int) -> None:
     """Give columns that the lake does not have yet numbers from here on."""
-    conn.execute(_QUERIES["renumber"], {"table_id": table_id, "first_free": first_free})
+    conn.execute(_QUERIES["renumber_new_fields"], {"table_id": table_id, "first_free": first_free})
 
 
 def note_lake_behind(conn: Connection, table_id: int) -> None:

@@ -7,7 +7,7 @@ from psycopg import sql
 from thermocline.core.names import TableName
 from thermocline.runtime.pg import Connection, table_identifier
 from thermocline.seam.objects import SeamDefinition
-from thermocline.seam.templates import Templates, axis_value
+from thermocline.seam.render import Templates, axis_value
 
 _QUERIES = Templates.load("spill.sql")
 

@@ -15,8 +15,8 @@ from psycopg import sql
 from thermocline.core.names import TableName
 from thermocline.runtime.pg import Connection, table_identifier
 from thermocline.seam.objects import SeamDefinition, SeamObjects, fire_always
+from thermocline.seam.render import Templates
 from thermocline.seam.row_moves import user_triggers_silenced
-from thermocline.seam.templates import Templates
 
 CAPTURE_TRUNCATE_TRIGGER = "thermocline_capture_truncate"
 NOTICE_TRIGGER = "thermocline_truncate_notice"
@@ -25,7 +25,7 @@ _QUERIES = Templates.load("remove_rows.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Emptied:
+class RemovedRows:
     """How many rows and corrections went, and how many rows a trigger of the user's kept."""
 
     heap_rows: int
@@ -46,13 +46,13 @@ def count_rows(conn: Connection, seam: SeamDefinition) -> tuple[int, int]:
     return int(row[0]), int(row[1])
 
 
-def lock_out_writers(conn: Connection, seam: SeamDefinition) -> None:
+def lock_against_writers(conn: Connection, seam: SeamDefinition) -> None:
     """Wait out every writer and let none begin until the transaction ends; readers go on. The heap and all its
     partitions."""
     conn.execute(_QUERIES.render("lock_heap", seam))
 
 
-def apply_emptying(conn: Connection, seam: SeamDefinition) -> Emptied:
+def delete_all_rows(conn: Connection, seam: SeamDefinition) -> RemovedRows:
     """Delete every row of heap and delta, in the caller's transaction, under the lock against writers.
 
     Writers whose snapshot is older find the epoch raised, or the row gone, and run again. What captures make of these
@@ -67,10 +67,10 @@ def apply_emptying(conn: Connection, seam: SeamDefinition) -> Emptied:
     conn.execute("set constraints all immediate")
     conn.execute(_QUERIES["forget_rows"], {"table_id": seam.table_id})
     kept, _ = count_rows(conn, seam)
-    return Emptied(heap_rows=heap_rows, corrections=corrections, kept=kept)
+    return RemovedRows(heap_rows=heap_rows, corrections=corrections, kept=kept)
 
 
-def apply_truncation(conn: Connection, seam: SeamDefinition) -> None:
+def apply_truncate_triggers(conn: Connection, seam: SeamDefinition) -> None:
     """Capture what is truncated from the spill, and say what TRUNCATE of the heap leaves; the functions were made with
     the seam's."""
     objects = seam.objects
@@ -85,7 +85,7 @@ def apply_truncate_capture(conn: Connection, objects: SeamObjects, relation: Tab
     fire_always(conn, CAPTURE_TRUNCATE_TRIGGER, relation)
 
 
-def remove_truncation(conn: Connection, objects: SeamObjects) -> None:
+def remove_truncate_triggers(conn: Connection, objects: SeamObjects) -> None:
     """Remove both functions, and with them every trigger that calls them."""
     with conn.transaction():
         conn.execute("set local client_min_messages = warning")

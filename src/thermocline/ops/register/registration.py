@@ -58,9 +58,9 @@ from thermocline.runtime.settings import Settings
 from thermocline.seam.foreign_server import apply_gateway_server
 from thermocline.seam.heap_facts import HeapFacts, read_heap, read_partitions
 from thermocline.seam.objects import SeamDefinition, apply_grants, apply_seam_objects
-from thermocline.seam.partitions import apply_discovery, apply_late_capture
-from thermocline.seam.retention import raise_line
-from thermocline.seam.truncation import apply_truncation
+from thermocline.seam.partitions import apply_discovery, capture_late_partition
+from thermocline.seam.retention import raise_retention_line
+from thermocline.seam.truncation import apply_truncate_triggers
 
 __all__ = ["SEAM_SCHEMA_COMMENT", "RegisterReport", "RegisterRequest", "register"]
 
@@ -235,7 +235,7 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
     )
     apply_retention_row(conn, table_id, heap.owner)
     apply_seam_objects(conn, seam, plan.t)
-    apply_truncation(conn, seam)
+    apply_truncate_triggers(conn, seam)
     if plan.adoption is not None:
         _adopt(conn, plan, plan.adoption, seam, settings)
     apply_grants(conn, objects, heap.grants)
@@ -251,13 +251,13 @@ def _adopt(conn: Connection, plan: RegisterPlan, adoption: Adoption, seam: SeamD
     kept_lakes.adopt_kept(conn, seam.table_id, snapshot=adoption.snapshot, r=held, past=adoption.past)
     kept_lakes.forget_kept(conn, adoption.lake.uuid)
     if held is not None:
-        raise_line(conn, seam.table_id, held, settings.lock_timeout_ms)
+        raise_retention_line(conn, seam.table_id, held, settings.lock_timeout_ms)
     states = apply_discovery(conn, seam.table_id, plan.partitions)
     for late in adoption.late:
         partition = PartitionObservation(
             oid=late.oid, name=late.name, lo=late.lo, hi=late.hi, state=states[late.oid], size_bytes=0
         )
-        apply_late_capture(conn, seam.table_id, partition, settings.lock_timeout_ms)
+        capture_late_partition(conn, seam.table_id, partition, settings.lock_timeout_ms)
 
 
 def apply_retention_row(conn: Connection, table_id: int, owner: str) -> None:

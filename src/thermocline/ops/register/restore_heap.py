@@ -29,9 +29,9 @@ from thermocline.runtime.pg import Connection
 from thermocline.seam import restore_rows as heap_side
 from thermocline.seam.heap_facts import read_partitions
 from thermocline.seam.partitions import apply_discovery
+from thermocline.seam.render import key_between
 from thermocline.seam.restore_rows import FilledRange
 from thermocline.seam.spill import count_unaccounted
-from thermocline.seam.templates import key_between
 from thermocline.spark.kernels.verify_query import plan_hash_query
 from thermocline.spark.kernels.verify_rows import LakeShape, read_file_rows
 

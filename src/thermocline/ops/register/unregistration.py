@@ -46,7 +46,7 @@ from thermocline.runtime.pg import Connection, connect, load_queries
 from thermocline.runtime.settings import Settings
 from thermocline.seam.objects import SERVER, SeamObjects, remove_seam_objects
 from thermocline.seam.partitions import short_locks
-from thermocline.seam.truncation import remove_truncation
+from thermocline.seam.truncation import remove_truncate_triggers
 
 _QUERIES = load_queries("thermocline.ops", "queries/unregister.sql")
 
@@ -264,7 +264,7 @@ def _forget(work: Unregistration, keep_lake: bool) -> str | None:
     captured = _read_captured(conn, objects)
     if keep_lake:
         kept_lakes.keep_lake(conn, table.id)
-    remove_truncation(conn, objects)
+    remove_truncate_triggers(conn, objects)
     remove_seam_objects(conn, objects, captured)
     if not keep_lake:
         lake_catalog().delete_table(conn, table.lake)

@@ -25,21 +25,21 @@ from thermocline.runtime.pg import Connection
 from thermocline.runtime.settings import Settings
 from thermocline.seam.partitions import short_locks
 from thermocline.seam.schema_changes import (
-    apply_heap_changes,
     apply_lake_columns,
-    read_following,
-    read_missing,
-    renumber,
+    follow_heap_columns,
+    read_missing_values,
+    read_pending_change,
+    renumber_new_fields,
 )
 
 
 def follow_schema(conn: Connection, registered: RegisteredTable, settings: Settings) -> tuple[str, ...]:
     """Bring everything to the heap's owner and columns, under the table's lock; what was done, one sentence each."""
     given = follow_owner(conn, registered, settings)
-    seen = read_following(conn, registered.id)
+    seen = read_pending_change(conn, registered.id)
     said: tuple[str, ...] = ()
     if seen.heap_changed:
-        said = apply_heap_changes(conn, registered.id, registered.heap_oid, settings.lock_timeout_ms)
+        said = follow_heap_columns(conn, registered.id, registered.heap_oid, settings.lock_timeout_ms)
         fault_point("schema-followed")
     if seen.lake_behind or said:
         said += _apply_lake(conn, find_table(conn, registered.name), settings)
@@ -49,7 +49,7 @@ def follow_schema(conn: Connection, registered: RegisteredTable, settings: Setti
 def check_followed(conn: Connection, table: RegisteredTable) -> None:
     """Refuse to go on when the columns changed since the table was read; whoever asks holds a lock that keeps them as
     they are."""
-    seen = read_following(conn, table.id)
+    seen = read_pending_change(conn, table.id)
     if seen.heap_changed or seen.lake_behind or find_table(conn, table.name).columns != table.columns:
         raise SchemaNotFollowed(f"The columns of {table.name} changed meanwhile; the next cycle follows them.")
 
@@ -62,7 +62,7 @@ def _apply_lake(conn: Connection, registered: RegisteredTable, settings: Setting
     told = read_metadata_file(before)
     changes = _plan(conn, registered, told)
     columns = find_table(conn, registered.name).columns
-    missing = read_missing(conn, registered.id)
+    missing = read_missing_values(conn, registered.id)
     after = write_evolved(told, before, columns, missing, now_ms=int(time.time() * 1000)) if changes else before
     fault_point("schema-written")
     try:
@@ -98,7 +98,7 @@ def _plan(conn: Connection, registered: RegisteredTable, told: dict[str, object]
     assert isinstance(last, int)
     plan = plan_lake_schema(fields_of(told), last, registered.columns)
     if isinstance(plan, LakeSchemaRefusal):
-        renumber(conn, registered.id, last + 1)
+        renumber_new_fields(conn, registered.id, last + 1)
         plan = plan_lake_schema(fields_of(told), last, find_table(conn, registered.name).columns)
     if isinstance(plan, LakeSchemaRefusal):
         raise HeapChanged(f"The lake of {registered.name} cannot follow: {plan.reason}.")

@@ -17,8 +17,8 @@ from thermocline.errors import JumpNotPending
 from thermocline.ops.spanning_table import SpanningTable, read_spanning
 from thermocline.runtime.pg import Connection, connect
 from thermocline.seam.heap_facts import read_partitions
-from thermocline.seam.partitions import read_lowest_beyond, read_now, read_partition_observations
-from thermocline.seam.retention import read_bounds
+from thermocline.seam.partitions import read_lowest_key_above, read_now, read_partition_observations
+from thermocline.seam.retention import read_partition_bounds
 
 
 def read_jump(
@@ -33,7 +33,7 @@ def read_jump(
         cut.t,
         # Of a lake that is taken up T starts below what the heap kept, wherever its rows begin.
         is_first=cut.s is None or (until is not None and cut.t < until),
-        beyond=read_lowest_beyond(conn, table.seam, top),
+        beyond=read_lowest_key_above(conn, table.seam, top),
         accepted=jumps.read_accepted(conn, table.registered.id).t,
     )
 
@@ -44,7 +44,7 @@ def read_next_retention_line(
     """Where the retention line may be raised to, and the jump that this would be."""
     if registered.lake_retention is None or cut.s is None:
         return None, None
-    seen = read_bounds(conn, registered.id)
+    seen = read_partition_bounds(conn, registered.id)
     line = plan_retention_line(
         cut.t,
         registered.lake_retention,

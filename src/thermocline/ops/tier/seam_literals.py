@@ -13,7 +13,7 @@ from thermocline.errors import LockNotGranted
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.settings import Settings
 from thermocline.seam.heap_floor import apply_floor, lock_seam, plan_floor
-from thermocline.seam.objects import SeamDefinition, apply_line
+from thermocline.seam.objects import SeamDefinition, apply_cutline_literal
 from thermocline.seam.partitions import short_locks
 
 
@@ -24,7 +24,7 @@ def apply_seam_line(conn: Connection, seam: SeamDefinition, cut: CutLine, line: 
         return
     with short_locks(conn, settings.lock_timeout_ms, _view(conn, seam), f"rebuild the seam {seam.objects.seam}"):
         lock_seam(conn, seam)
-        apply_line(conn, seam, line)
+        apply_cutline_literal(conn, seam, line)
         journal.raise_seam_line(conn, seam.table_id, cut.fence, line)
 
 

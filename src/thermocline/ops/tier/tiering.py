@@ -59,21 +59,21 @@ from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings
 from thermocline.seam.exported_snapshot import ExportedSnapshot, export_snapshot
 from thermocline.seam.heap_facts import read_partitions
+from thermocline.seam.lost_captures import why_spill_capture_lost
+from thermocline.seam.older_readers import why_not_drop
 from thermocline.seam.partitions import (
     apply_discovery,
     apply_drop,
-    apply_late_capture,
     apply_rows,
     apply_seal,
     apply_state,
+    capture_late_partition,
     read_now,
     read_partition_observations,
     read_passed,
-    why_not_drop,
-    why_spill_not_trusted,
 )
 from thermocline.seam.premake import REFUSED_BY_TRIGGERS, apply_premake, read_grid
-from thermocline.seam.retention import read_line
+from thermocline.seam.retention import read_retention_line
 from thermocline.seam.spill import count_uncaptured
 from thermocline.seam.unrepresentable_values import read_key_of_value
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
@@ -149,7 +149,7 @@ def tier(
                 resolved = resolve_unfinished(conn, table.registered, spark, cut.fence)
                 report.moved += resolved.moved
                 report.notes += resolved.notes
-                if reason := why_spill_not_trusted(conn, table.registered.id):
+                if reason := why_spill_capture_lost(conn, table.registered.id):
                     report.deferred.append(f"{table.name}: {reason}")
             ahead = _premake(work)
             seen = observe(work)
@@ -215,9 +215,9 @@ def _premake(work: TierRun) -> tuple[str, ...]:
 
 def _apply(work: TierRun, seen: TableObservation, plan: TierPlan) -> None:
     for partition in plan.capture:
-        line = read_line(work.conn, work.table.registered.id)
+        line = read_retention_line(work.conn, work.table.registered.id)
         held = AXIS_MIN if line is None else line
-        rows = apply_late_capture(work.conn, work.table.registered.id, partition, work.settings.lock_timeout_ms)
+        rows = capture_late_partition(work.conn, work.table.registered.id, partition, work.settings.lock_timeout_ms)
         work.report.notes.append(f"captured {rows} rows of {partition.name}, which was made below the cut-line")
         if partition.lo < held:
             below = render_axis(work.table.registered.key_type, held)
@@ -236,7 +236,7 @@ def _apply(work: TierRun, seen: TableObservation, plan: TierPlan) -> None:
 def _why_not_move(work: TierRun, seen: TableObservation, plan: TierPlan) -> str | None:
     """Rows of the spill that were not captured are read from the heap as long as T lies below them, and from nowhere
     afterwards."""
-    if why_spill_not_trusted(work.conn, work.table.registered.id) is None:
+    if why_spill_capture_lost(work.conn, work.table.registered.id) is None:
         return None
     if not (hidden := count_uncaptured(work.conn, work.table.seam, seen.cut.t, plan.new_t)):
         return None

@@ -28,8 +28,8 @@ from thermocline.ops.verify.verify_table import read_ranges
 from thermocline.runtime.pg import Connection, connect, table_identifier
 from thermocline.runtime.settings import Settings
 from thermocline.seam.partitions import short_locks
+from thermocline.seam.render import Templates, key_between
 from thermocline.seam.spill import apply_missing_corrections
-from thermocline.seam.templates import Templates, key_between
 
 _QUERIES = Templates.load("repair.sql", "thermocline.ops")
 _ATTEMPTS = 5

@@ -41,9 +41,9 @@ from thermocline.ops.spanning_table import SpanningTable, read_spanning
 from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
 from thermocline.parquet.values.row_checksum import HASH_VERSION, RowSum, sum_hashes
 from thermocline.runtime.pg import Connection, connect, load_queries
-from thermocline.seam.partitions import note_compared, note_spill_compared, read_watched
+from thermocline.seam.lost_captures import read_lost_captures, trust_captures, trust_spill_capture
+from thermocline.seam.render import key_between
 from thermocline.seam.spill import count_uncaptured
-from thermocline.seam.templates import key_between
 from thermocline.spark.kernels.verify_query import plan_hash_query, plan_key_query
 from thermocline.spark.kernels.verify_rows import (
     U64,
@@ -100,7 +100,7 @@ def verify(dsn: str, name: TableName) -> VerifyReport:
     with connect(dsn, application_name="thermocline verify") as conn:
         table, cut, shape = _begin(conn, name)
         registered = table.registered
-        watched = read_watched(conn, registered.id)
+        lost = read_lost_captures(conn, registered.id)
         lake = _read_lake(conn, table, cut, shape)
         work = _VerifyRun(conn=conn, table=table, cut=cut, shape=shape, lake=lake)
         # Without every file, sums and rows would differ for that reason alone.
@@ -110,9 +110,9 @@ def verify(dsn: str, name: TableName) -> VerifyReport:
         ahead = _check_spill_above_cutline(work)
         manifests = () if lake.problems else _check_manifests(work)
         conn.rollback()
-        note_compared(conn, registered.id, watched, compared := _without_problem(parts, ranges))
+        trust_captures(conn, registered.id, lost, compared := _without_problem(parts, ranges))
         if not lake.problems and len(compared) == len(parts) and not ahead:
-            note_spill_compared(conn, registered.id, watched)
+            trust_spill_capture(conn, registered.id, lost)
     return VerifyReport(
         table=str(name),
         cut_line=render_axis(registered.key_type, cut.t),
@@ -133,13 +133,13 @@ def verify_range(
         part = choose(read_ranges(conn, table, cut))
         if part is None:
             return None
-        watched = read_watched(conn, table.registered.id)
+        lost = read_lost_captures(conn, table.registered.id)
         lake = _read_lake(conn, table, cut, shape, part)
         work = _VerifyRun(conn=conn, table=table, cut=cut, shape=shape, lake=lake)
         unread = "; ".join(lake.problems)
         verdict = _verdict(work, part, RowSum(), unread) if unread else _check_range(work, part)
         conn.rollback()
-        note_compared(conn, table.registered.id, watched, _without_problem([part], [verdict]))
+        trust_captures(conn, table.registered.id, lost, _without_problem([part], [verdict]))
     return part, verdict
 
 

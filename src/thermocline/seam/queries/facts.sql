@@ -1,9 +1,12 @@
 -- name: relation
-select c.oid, c.relkind::text, c.relpersistence::text, c.relrowsecurity, pg_get_userbyid(c.relowner), c.relowner,
-       c.relispartition, n.nspname like 'pg\_%%' or n.nspname = 'information_schema',
-       p.partstrat::text, p.partnatts, p.partattrs::int2[]::int[], pg_get_partkeydef(c.oid),
-       d.relname, exists (select from pg_index x where x.indrelid = c.oid and x.indisprimary and not x.indimmediate),
-       obj_description(c.oid, 'pg_class')
+select c.oid, c.relkind::text as kind, c.relpersistence::text as persistence, c.relrowsecurity as has_row_security,
+       pg_get_userbyid(c.relowner) as owner, c.relispartition as is_partition,
+       n.nspname like 'pg\_%%' or n.nspname = 'information_schema' as is_system,
+       p.partstrat::text as strategy, p.partattrs::int2[]::int[] as partition_attnums,
+       pg_get_partkeydef(c.oid) as partition_key_text, d.relname as default_partition,
+       exists (select from pg_index x
+                where x.indrelid = c.oid and x.indisprimary and not x.indimmediate) as primary_key_is_deferrable,
+       obj_description(c.oid, 'pg_class') as comment
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
   left join pg_partitioned_table p on p.partrelid = c.oid
@@ -11,28 +14,37 @@ select c.oid, c.relkind::text, c.relpersistence::text, c.relrowsecurity, pg_get_
  where n.nspname = %(schema)s and c.relname = %(table)s
 
 -- name: columns
-select a.attname, a.attnum, case when tn.nspname = 'pg_catalog' then t.typname else format('%%I.%%I', tn.nspname, t.typname) end, format_type(a.atttypid, a.atttypmod), a.attnotnull,
-       case when a.atttypid = 'numeric'::regtype and a.atttypmod >= 4 then ((a.atttypmod - 4) >> 16) & 65535 end,
-       case when a.atttypid = 'numeric'::regtype and a.atttypmod >= 4 then (((a.atttypmod - 4) & 2047) # 1024) - 1024 end,
-       case when a.attcollation <> 0 then format('%%I.%%I', cn.nspname, co.collname) end,
+select a.attname as name, a.attnum,
+       case when tn.nspname = 'pg_catalog' then t.typname
+            else format('%%I.%%I', tn.nspname, t.typname) end as base_type,
+       format_type(a.atttypid, a.atttypmod) as pg_type, a.attnotnull as not_null,
+       case when a.atttypid = 'numeric'::regtype and a.atttypmod >= 4
+            then ((a.atttypmod - 4) >> 16) & 65535 end as numeric_precision,
+       case when a.atttypid = 'numeric'::regtype and a.atttypmod >= 4
+            then (((a.atttypmod - 4) & 2047) # 1024) - 1024 end as numeric_scale,
+       case when a.attcollation <> 0 then format('%%I.%%I', cn.nspname, co.collname) end as collation,
        case when a.attcollation = 0 then true
             when co.collname = 'default' then %(database_collation_is_c)s
-            else co.collname in ('C', 'POSIX', 'ucs_basic', 'C.utf8', 'C.UTF-8', 'pg_c_utf8') end,
-       case when a.attgenerated = '' then pg_get_expr(ad.adbin, ad.adrelid) end,
-       a.attidentity::text,
-       case when a.attidentity <> '' then pg_get_serial_sequence(format('%%I.%%I', %(schema)s::text, %(table)s::text), a.attname) end,
-       a.attgenerated::text, col_description(a.attrelid, a.attnum), array(
+            else co.collname in ('C', 'POSIX', 'ucs_basic', 'C.utf8', 'C.UTF-8', 'pg_c_utf8') end as collation_is_c,
+       case when a.attgenerated = '' then pg_get_expr(ad.adbin, ad.adrelid) end as default,
+       a.attidentity::text as identity,
+       case when a.attidentity <> ''
+            then pg_get_serial_sequence(format('%%I.%%I', %(schema)s::text, %(table)s::text), a.attname)
+            end as identity_sequence,
+       a.attgenerated <> '' as generated, a.attgenerated = 'v' as is_virtual,
+       col_description(a.attrelid, a.attnum) as comment, array(
            with recursive inside(oid) as (
                select a.atttypid
                union
                select part.oid from inside join pg_type i on i.oid = inside.oid cross join lateral (
                    select i.typbasetype where i.typtype = 'd'
                    union all select i.typelem where i.typelem <> 0
-                   union all select f.atttypid from pg_attribute f where f.attrelid = i.typrelid and f.attnum > 0 and not f.attisdropped
+                   union all select f.atttypid from pg_attribute f
+                              where f.attrelid = i.typrelid and f.attnum > 0 and not f.attisdropped
                    union all select r.rngsubtype from pg_range r where i.oid in (r.rngtypid, r.rngmultitypid)
                ) part(oid))
            select b.typname::text from inside join pg_type b on b.oid = inside.oid
-            where b.typnamespace = 'pg_catalog'::regnamespace order by 1)
+            where b.typnamespace = 'pg_catalog'::regnamespace order by 1) as made_of
   from pg_attribute a
   join pg_type t on t.oid = a.atttypid
   join pg_namespace tn on tn.oid = t.typnamespace
@@ -43,15 +55,16 @@ select a.attname, a.attnum, case when tn.nspname = 'pg_catalog' then t.typname e
  order by a.attnum
 
 -- name: database_collation
-select to_jsonb(d) ->> 'datlocprovider', d.datcollate, coalesce(to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale')
+select to_jsonb(d) ->> 'datlocprovider' as provider, d.datcollate as collate,
+       coalesce(to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale') as locale
   from pg_database d where d.datname = current_database()
 
 -- name: primary_key
-select a.attname, on_.nspname, o.oprname, exists (
+select a.attname as name, on_.nspname as operator_schema, o.oprname as operator, exists (
            select 1 from pg_amproc h
              join pg_opclass hc on hc.opcfamily = h.amprocfamily and hc.opcdefault
              join pg_am am on am.oid = hc.opcmethod and am.amname = 'hash'
-            where h.amprocnum = 2 and hc.opcintype in (a.atttypid, oc.opcintype))
+            where h.amprocnum = 2 and hc.opcintype in (a.atttypid, oc.opcintype)) as is_hashable
   from pg_index i
   cross join lateral unnest(i.indkey::int2[], i.indclass::oid[]) with ordinality k(attnum, opclass, place)
   join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum
@@ -72,18 +85,20 @@ select a.attname, on_.nspname, o.oprname, exists (
  order by k.place
 
 -- name: inbound_foreign_keys
-select format('%%s (constraint %%I)', conrelid::regclass, conname)
+select format('%%s (constraint %%I)', conrelid::regclass, conname) as sentence
   from pg_constraint where confrelid = %(oid)s and contype = 'f' and conparentid = 0
  order by 1
 
 -- name: acting_foreign_keys
-select format('%%I, which changes rows here when one of %%s goes or changes', conname, confrelid::regclass)
+select format('%%I, which changes rows here when one of %%s goes or changes', conname, confrelid::regclass) as sentence
   from pg_constraint
- where conrelid = %(oid)s and contype = 'f' and conparentid = 0 and (confdeltype in ('c', 'n', 'd') or confupdtype in ('c', 'n', 'd'))
+ where conrelid = %(oid)s and contype = 'f' and conparentid = 0
+   and (confdeltype in ('c', 'n', 'd') or confupdtype in ('c', 'n', 'd'))
  order by 1
 
 -- name: partitions
-select c.oid, n.nspname, c.relname, pg_get_expr(c.relpartbound, c.oid), c.relkind::text, c.relpersistence = 'p'
+select c.oid, n.nspname as schema, c.relname as name, pg_get_expr(c.relpartbound, c.oid) as bounds,
+       c.relkind::text as kind, c.relpersistence = 'p' as is_permanent
   from pg_inherits i
   join pg_class c on c.oid = i.inhrelid
   join pg_namespace n on n.oid = c.relnamespace
@@ -91,7 +106,8 @@ select c.oid, n.nspname, c.relname, pg_get_expr(c.relpartbound, c.oid), c.relkin
  order by c.oid
 
 -- name: grants
-select case a.grantee when 0 then null else pg_get_userbyid(a.grantee) end, a.privilege_type, a.is_grantable, null::text
+select case a.grantee when 0 then null else pg_get_userbyid(a.grantee) end as grantee, a.privilege_type as privilege,
+       a.is_grantable as grantable, null::text as column
   from pg_class c cross join lateral aclexplode(c.relacl) a
  where c.oid = %(oid)s and a.grantee <> c.relowner and a.privilege_type in ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
 union all

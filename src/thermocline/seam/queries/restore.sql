@@ -1,13 +1,15 @@
--- name: known
+-- name: partitions_below
 select p.schema_name, p.name, p.lo, p.hi, p.is_attached, p.is_whole from thermocline.partitions_in_heap p
  where p.table_id = %(table_id)s and p.lo < %(t)s
  order by p.lo, p.hi
 
 -- name: filled
 -- A fold of nothing but deletes, or a purge, may change what readers see and leave the snapshot as it is: so the op is compared too.
-select f.lo, f.hi, f.schema_name, f.name, f.rows, f.snapshot_id is not distinct from c.s and f.schema_version = t.schema_version
-       and f.last_op is not distinct from (select o.op_id from thermocline.op_log o where o.table_id = t.id and o.phase = 'published'
-                                            order by o.published_xid desc limit 1)
+select f.lo, f.hi, f.schema_name, f.name, f.rows,
+       f.snapshot_id is not distinct from c.s and f.schema_version = t.schema_version
+       and f.last_op is not distinct from (select o.op_id from thermocline.op_log o
+                                            where o.table_id = t.id and o.phase = 'published'
+                                            order by o.published_xid desc limit 1) as is_current
   from thermocline.restored_ranges f join thermocline.tables t on t.id = f.table_id join thermocline.cutline c on c.table_id = t.id
  where f.table_id = %(table_id)s order by f.lo
 

@@ -4,7 +4,7 @@ select lo, hi, state <> 'dropped' from thermocline.partitions where table_id = %
 -- name: line
 select line from thermocline.retention where table_id = %(table_id)s
 
--- name: raise_line
+-- name: raise_retention_line
 update thermocline.retention set line = %(line)s where table_id = %(table_id)s and line < %(line)s
 
 -- name: publish_line

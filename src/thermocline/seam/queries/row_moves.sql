@@ -7,7 +7,7 @@ select set_config('session_replication_role', 'origin', true) from pg_roles r wh
 -- name: fire_deferred
 set constraints all immediate
 
--- name: hold_lacking
+-- name: copy_lacking_rows
 create temporary table thermocline_lacking on commit drop as
 select s.* from {filled} s where not exists (select 1 from {place} h where {h_is_s})
 

@@ -10,11 +10,11 @@ select thermocline.follow_schema(%(table_id)s)
 -- name: missing
 select field_id, missing from thermocline.columns where table_id = %(table_id)s and missing is not null
 
--- name: renumber
+-- name: renumber_new_fields
 with numbered as (
     select c.position, (%(first_free)s + row_number() over (order by c.position) - 1)::integer as number
       from thermocline.columns c where c.table_id = %(table_id)s and c.absent),
-told as (
+renumbered as (
     update thermocline.columns c set field_id = n.number from numbered n where c.table_id = %(table_id)s and c.position = n.position)
 update thermocline.tables t set last_field_id = (select max(n.number) from numbered n)
  where t.id = %(table_id)s and exists (select from numbered)

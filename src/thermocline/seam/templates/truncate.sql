@@ -1,5 +1,5 @@
 -- name: head
-insert into {delta} as d ({columns}, _op, _version) select {columns}, 1, pg_catalog.nextval('thermocline.delta_version') from only 
+insert into {delta} as d ({columns}, _op, _version) select {columns}, 1, pg_catalog.nextval('thermocline.delta_version') from only
 
 -- name: tail
 h where {kept} on conflict ({key_columns}) do update
