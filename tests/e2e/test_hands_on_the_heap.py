@@ -12,7 +12,7 @@ from tests.twin import Spanning
 
 from thermocline.errors import HeapChanged, PartitionGone
 from thermocline.ops.tier import tiering as tier_module
-from thermocline.seam.older_readers import why_not_drop
+from thermocline.seam.heap.older_readers import why_not_drop
 
 _JANUARY = "ts < '2026-02-01 00:00+00'"
 

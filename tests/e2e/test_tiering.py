@@ -18,7 +18,7 @@ from thermocline.ops.tier import tiering as tier_module
 from thermocline.ops.verify.repair import check_repairable, repair
 from thermocline.ops.verify.verify_table import verify
 from thermocline.runtime.pg import connect
-from thermocline.seam.partitions import apply_seal
+from thermocline.seam.heap.partitions import apply_seal
 
 
 @pytest.mark.conforms("C-051", "C-052", "C-053", "C-055", "C-059")

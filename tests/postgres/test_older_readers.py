@@ -14,10 +14,10 @@ from tests.postgres.journal_ops import begin_op, publish_op
 from thermocline.catalog.safety import Owner, read_protected_snapshots
 from thermocline.errors.maintenance import SafetyInputsUnreadable
 from thermocline.runtime.pg import Connection
-from thermocline.seam.heap_floor import plan_floor
-from thermocline.seam.lost_captures import read_lost_captures, trust_captures
+from thermocline.seam.heap.floor import plan_floor
+from thermocline.seam.heap.lost_captures import read_lost_captures, trust_captures
+from thermocline.seam.heap.older_readers import why_not_drop, why_older_readers
 from thermocline.seam.objects import CAPTURE_TRIGGER
-from thermocline.seam.older_readers import why_not_drop, why_older_readers
 
 
 @pytest.fixture

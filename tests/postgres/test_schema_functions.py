@@ -8,7 +8,7 @@ from tests.postgres.conftest import Shop
 from thermocline.core.columns import HeapColumn, lake_type_of, why_not_held
 from thermocline.core.names import TableName
 from thermocline.core.plan.schema_change import can_promote, same_type
-from thermocline.seam.heap_facts import read_heap
+from thermocline.seam.heap.facts import read_heap
 
 DECLARED = (
     "numeric(10,2)",

@@ -19,7 +19,6 @@ LARGE_FOLDERS: dict[str, int] = {
     "gateway/lake_arm": 16,
     "gateway/sql/query": 18,
     "maintain": 20,
-    "seam": 18,
 }
 """Folders of src/thermocline that hold more modules than the rule allows, and how many they may hold."""
 

@@ -54,9 +54,9 @@ from thermocline.seam.delta import (
     read_edges,
     read_inexact_keys,
 )
-from thermocline.seam.exported_snapshot import ExportedSnapshot, export_snapshot
-from thermocline.seam.older_readers import why_older_readers
-from thermocline.seam.unrepresentable_values import read_key_of_value
+from thermocline.seam.heap.exported_snapshot import ExportedSnapshot, export_snapshot
+from thermocline.seam.heap.older_readers import why_older_readers
+from thermocline.seam.heap.unrepresentable_values import read_key_of_value
 from thermocline.spark.jobs.fold import FoldResult, fold_delta
 from thermocline.spark.kernels.fold_key_equality import FoldKey
 from thermocline.spark.kernels.fold_range import FoldTask

@@ -9,7 +9,7 @@ from thermocline.catalog.tables import RegisteredTable, find_table
 from thermocline.core.names import TableName
 from thermocline.errors import HeapChanged
 from thermocline.runtime.pg import Connection
-from thermocline.seam.heap_facts import HeapFacts, read_heap
+from thermocline.seam.heap.facts import HeapFacts, read_heap
 from thermocline.seam.objects import SeamDefinition, SeamObjects
 
 

@@ -33,7 +33,7 @@ from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings
-from thermocline.seam.partitions import short_locks
+from thermocline.seam.heap.partitions import short_locks
 from thermocline.seam.truncation import count_rows, delete_all_rows, lock_against_writers, why_not_truncate
 
 Talk = Callable[[str], None]

@@ -16,9 +16,9 @@ from thermocline.core.axis import KeyType
 from thermocline.core.names import TableName
 from thermocline.core.plan.fold import Edge, FoldRange
 from thermocline.runtime.pg import Connection, table_identifier
+from thermocline.seam.heap.row_moves import silence_user_triggers
 from thermocline.seam.objects import SeamDefinition
 from thermocline.seam.render import Templates, axis_value, bigint_literal
-from thermocline.seam.row_moves import silence_user_triggers
 
 _QUERIES = Templates.load("delta.sql")
 _CANONICAL_TEXTS = frozenset(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from thermocline.runtime.pg import Connection, table_identifier
-from thermocline.seam.heap_facts import Grant, HeapFacts, read_grants
+from thermocline.seam.heap.facts import Grant, HeapFacts, read_grants
 from thermocline.seam.objects import SeamObjects, apply_grants
 
 

@@ -20,7 +20,7 @@ from thermocline.core.columns import LakeColumn
 from thermocline.core.modes.mode import DEFAULT_MODE, Mode
 from thermocline.core.names import TableName
 from thermocline.runtime.pg import Connection, load_queries, table_identifier
-from thermocline.seam.heap_facts import Grant, HeapFacts
+from thermocline.seam.heap.facts import Grant, HeapFacts
 
 CAPTURE_TRIGGER = "thermocline_capture"
 HIDDEN_COLUMNS = ("_snapshot", "_op", "_version", "_folded", "_old_key")

@@ -24,7 +24,7 @@ from psycopg import sql
 
 from thermocline.core.axis import AXIS_MIN, KeyType
 from thermocline.runtime.pg import load_queries, table_identifier
-from thermocline.seam.heap_facts import KeyColumn
+from thermocline.seam.heap.facts import KeyColumn
 from thermocline.seam.objects import SeamDefinition
 
 _FROM_AXIS = {KeyType.DATE: "key_date", KeyType.TIMESTAMP: "key_timestamp", KeyType.TIMESTAMPTZ: "key_timestamptz"}

@@ -16,9 +16,9 @@ from psycopg import sql
 from thermocline.core.axis import KeyType
 from thermocline.core.names import TableName
 from thermocline.runtime.pg import Connection, table_identifier
-from thermocline.seam.partitions import short_locks
+from thermocline.seam.heap.partitions import short_locks
+from thermocline.seam.heap.row_moves import silence_user_triggers
 from thermocline.seam.render import Templates, axis_value
-from thermocline.seam.row_moves import silence_user_triggers
 
 _QUERIES = Templates.load("retention.sql")
 

@@ -13,8 +13,8 @@ import psycopg
 
 from thermocline.errors import HeapChanged
 from thermocline.runtime.pg import Connection, load_queries
+from thermocline.seam.heap.partitions import short_locks
 from thermocline.seam.objects import apply_templates
-from thermocline.seam.partitions import short_locks
 
 _QUERIES = load_queries("thermocline.seam", "queries/schema_changes.sql")
 

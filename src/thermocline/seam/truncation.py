@@ -14,9 +14,9 @@ from psycopg import sql
 
 from thermocline.core.names import TableName
 from thermocline.runtime.pg import Connection, table_identifier
+from thermocline.seam.heap.row_moves import user_triggers_silenced
 from thermocline.seam.objects import SeamDefinition, SeamObjects, fire_always
 from thermocline.seam.render import Templates
-from thermocline.seam.row_moves import user_triggers_silenced
 
 CAPTURE_TRUNCATE_TRIGGER = "thermocline_capture_truncate"
 NOTICE_TRIGGER = "thermocline_truncate_notice"
@@ -25,7 +25,7 @@ _QUERIES = Templates.load("remove_rows.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemovedRows:
+class TruncatedRows:
     """How many rows and corrections went, and how many rows a trigger of the user's kept."""
 
     heap_rows: int
@@ -52,7 +52,7 @@ def lock_against_writers(conn: Connection, seam: SeamDefinition) -> None:
     conn.execute(_QUERIES.render("lock_heap", seam))
 
 
-def delete_all_rows(conn: Connection, seam: SeamDefinition) -> RemovedRows:
+def delete_all_rows(conn: Connection, seam: SeamDefinition) -> TruncatedRows:
     """Delete every row of heap and delta, in the caller's transaction, under the lock against writers.
 
     Writers whose snapshot is older find the epoch raised, or the row gone, and run again. What captures make of these
@@ -67,7 +67,7 @@ def delete_all_rows(conn: Connection, seam: SeamDefinition) -> RemovedRows:
     conn.execute("set constraints all immediate")
     conn.execute(_QUERIES["forget_rows"], {"table_id": seam.table_id})
     kept, _ = count_rows(conn, seam)
-    return RemovedRows(heap_rows=heap_rows, corrections=corrections, kept=kept)
+    return TruncatedRows(heap_rows=heap_rows, corrections=corrections, kept=kept)
 
 
 def apply_truncate_triggers(conn: Connection, seam: SeamDefinition) -> None:

@@ -1,4 +1,4 @@
--- Whether a collation orders text by its bytes, as the lake does; core/types.py and seam/heap_facts.py say the same.
+-- Whether a collation orders text by its bytes, as the lake does; core/types.py and seam/heap/facts.py say the same.
 create or replace function thermocline.orders_by_bytes(collation_oid oid) returns boolean
     language sql stable set search_path = pg_catalog as $$
     select case when collation_oid = 0 then true

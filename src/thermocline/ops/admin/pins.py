@@ -12,7 +12,7 @@ from thermocline.core.names import TableName
 from thermocline.core.observation import PartitionObservation
 from thermocline.errors import LockNotGranted, PinHeldByOther
 from thermocline.runtime.pg import Connection, connect
-from thermocline.seam.partitions import short_locks
+from thermocline.seam.heap.partitions import short_locks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from thermocline.core.modes.advice import Advice, Needs, advise
 from thermocline.core.names import TableName
 from thermocline.core.tier_key import why_not_partitioned
 from thermocline.runtime.pg import connect
-from thermocline.seam.heap_facts import HeapFacts, read_heap
+from thermocline.seam.heap.facts import HeapFacts, read_heap
 
 _KEY_TYPES = frozenset(kind.value for kind in KeyType)
 _TIMES = frozenset(kind.value for kind in KeyType if not kind.is_integer)

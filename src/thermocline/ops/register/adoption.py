@@ -23,7 +23,7 @@ from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.create_table import CreatedLake
 from thermocline.lake.read.table_metadata import LakeTable, read_lake_table
 from thermocline.runtime.pg import Connection
-from thermocline.seam.heap_facts import HeapFacts, HeapPartition
+from thermocline.seam.heap.facts import HeapFacts, HeapPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,9 +56,9 @@ from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, check_version, connect
 from thermocline.runtime.settings import Settings
 from thermocline.seam.foreign_server import apply_gateway_server
-from thermocline.seam.heap_facts import HeapFacts, read_heap, read_partitions
+from thermocline.seam.heap.facts import HeapFacts, read_heap, read_partitions
+from thermocline.seam.heap.partitions import apply_discovery, capture_late_partition
 from thermocline.seam.objects import SeamDefinition, apply_grants, apply_seam_objects
-from thermocline.seam.partitions import apply_discovery, capture_late_partition
 from thermocline.seam.retention import raise_retention_line
 from thermocline.seam.truncation import apply_truncate_triggers
 

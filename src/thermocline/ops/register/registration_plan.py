@@ -30,7 +30,7 @@ from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.ops.register.adoption import Adoption, find_rows_the_heap_lacks, plan_adoption
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.settings import Settings
-from thermocline.seam.heap_facts import HeapFacts, HeapPartition, read_partitions
+from thermocline.seam.heap.facts import HeapFacts, HeapPartition, read_partitions
 from thermocline.seam.objects import HIDDEN_COLUMNS, SeamObjects
 
 MAX_PREMAKE = 1000

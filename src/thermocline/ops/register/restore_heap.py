@@ -26,11 +26,11 @@ from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
 from thermocline.parquet.values.row_checksum import sum_hashes
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection
-from thermocline.seam import restore_rows as heap_side
-from thermocline.seam.heap_facts import read_partitions
-from thermocline.seam.partitions import apply_discovery
+from thermocline.seam.heap import restore_rows as heap_side
+from thermocline.seam.heap.facts import read_partitions
+from thermocline.seam.heap.partitions import apply_discovery
+from thermocline.seam.heap.restore_rows import FilledRange
 from thermocline.seam.render import key_between
-from thermocline.seam.restore_rows import FilledRange
 from thermocline.seam.spill import count_unaccounted
 from thermocline.spark.kernels.verify_query import plan_hash_query
 from thermocline.spark.kernels.verify_rows import LakeShape, read_file_rows

@@ -44,8 +44,8 @@ from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect, load_queries
 from thermocline.runtime.settings import Settings
+from thermocline.seam.heap.partitions import short_locks
 from thermocline.seam.objects import SERVER, SeamObjects, remove_seam_objects
-from thermocline.seam.partitions import short_locks
 from thermocline.seam.truncation import remove_truncate_triggers
 
 _QUERIES = load_queries("thermocline.ops", "queries/unregister.sql")

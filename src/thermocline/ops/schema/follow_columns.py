@@ -23,7 +23,7 @@ from thermocline.ops.schema.follow_owner import follow_owner
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.settings import Settings
-from thermocline.seam.partitions import short_locks
+from thermocline.seam.heap.partitions import short_locks
 from thermocline.seam.schema_changes import (
     apply_lake_columns,
     follow_heap_columns,

@@ -15,8 +15,8 @@ from thermocline.ops.spanning_table import objects_of
 from thermocline.runtime.pg import Connection, load_queries
 from thermocline.runtime.settings import Settings
 from thermocline.seam.foreign_server import apply_login
+from thermocline.seam.heap.partitions import short_locks
 from thermocline.seam.objects import SeamObjects
-from thermocline.seam.partitions import short_locks
 
 _QUERIES = load_queries("thermocline.ops", "queries/follow_owner.sql")
 

@@ -20,7 +20,7 @@ from thermocline.lake.commit.compare_and_swap import LakeHead
 from thermocline.ops.data_files import read_files
 from thermocline.parquet.deletes.position_deletes import DeleteFile
 from thermocline.parquet.values.row_checksum import RowSum
-from thermocline.seam.exported_snapshot import ExportedSnapshot
+from thermocline.seam.heap.exported_snapshot import ExportedSnapshot
 from thermocline.spark.jobs.copy import CopyResult, plan_block_ranges
 from thermocline.spark.jobs.expire import delete_rows
 from thermocline.spark.jobs.tasks import run_tasks

@@ -16,8 +16,8 @@ from thermocline.core.plan.retention import plan_retention_line
 from thermocline.errors import JumpNotPending
 from thermocline.ops.spanning_table import SpanningTable, read_spanning
 from thermocline.runtime.pg import Connection, connect
-from thermocline.seam.heap_facts import read_partitions
-from thermocline.seam.partitions import read_lowest_key_above, read_now, read_partition_observations
+from thermocline.seam.heap.facts import read_partitions
+from thermocline.seam.heap.partitions import read_lowest_key_above, read_now, read_partition_observations
 from thermocline.seam.retention import read_partition_bounds
 
 

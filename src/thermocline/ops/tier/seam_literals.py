@@ -12,9 +12,9 @@ from thermocline.core.observation import CutLine
 from thermocline.errors import LockNotGranted
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.settings import Settings
-from thermocline.seam.heap_floor import apply_floor, lock_seam, plan_floor
+from thermocline.seam.heap.floor import apply_floor, lock_seam, plan_floor
+from thermocline.seam.heap.partitions import short_locks
 from thermocline.seam.objects import SeamDefinition, apply_cutline_literal
-from thermocline.seam.partitions import short_locks
 
 
 def apply_seam_line(conn: Connection, seam: SeamDefinition, cut: CutLine, line: int, settings: Settings) -> None:

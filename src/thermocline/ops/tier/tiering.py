@@ -57,11 +57,11 @@ from thermocline.parquet.values.row_checksum import HASH_VERSION
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings
-from thermocline.seam.exported_snapshot import ExportedSnapshot, export_snapshot
-from thermocline.seam.heap_facts import read_partitions
-from thermocline.seam.lost_captures import why_spill_capture_lost
-from thermocline.seam.older_readers import why_not_drop
-from thermocline.seam.partitions import (
+from thermocline.seam.heap.exported_snapshot import ExportedSnapshot, export_snapshot
+from thermocline.seam.heap.facts import read_partitions
+from thermocline.seam.heap.lost_captures import why_spill_capture_lost
+from thermocline.seam.heap.older_readers import why_not_drop
+from thermocline.seam.heap.partitions import (
     apply_discovery,
     apply_drop,
     apply_rows,
@@ -72,10 +72,10 @@ from thermocline.seam.partitions import (
     read_partition_observations,
     read_passed,
 )
-from thermocline.seam.premake import REFUSED_BY_TRIGGERS, apply_premake, read_grid
+from thermocline.seam.heap.premake import REFUSED_BY_TRIGGERS, apply_premake, read_grid
+from thermocline.seam.heap.unrepresentable_values import read_key_of_value
 from thermocline.seam.retention import read_retention_line
 from thermocline.seam.spill import count_uncaptured
-from thermocline.seam.unrepresentable_values import read_key_of_value
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 from thermocline.spark.kernels.copy_partition import CopyTask
 

@@ -27,7 +27,7 @@ from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.ops.verify.verify_table import read_ranges
 from thermocline.runtime.pg import Connection, connect, table_identifier
 from thermocline.runtime.settings import Settings
-from thermocline.seam.partitions import short_locks
+from thermocline.seam.heap.partitions import short_locks
 from thermocline.seam.render import Templates, key_between
 from thermocline.seam.spill import apply_missing_corrections
 

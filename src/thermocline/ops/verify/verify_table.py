@@ -41,7 +41,7 @@ from thermocline.ops.spanning_table import SpanningTable, read_spanning
 from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
 from thermocline.parquet.values.row_checksum import HASH_VERSION, RowSum, sum_hashes
 from thermocline.runtime.pg import Connection, connect, load_queries
-from thermocline.seam.lost_captures import read_lost_captures, trust_captures, trust_spill_capture
+from thermocline.seam.heap.lost_captures import read_lost_captures, trust_captures, trust_spill_capture
 from thermocline.seam.render import key_between
 from thermocline.seam.spill import count_uncaptured
 from thermocline.spark.kernels.verify_query import plan_hash_query, plan_key_query

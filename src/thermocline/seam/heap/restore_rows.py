@@ -17,10 +17,8 @@ from thermocline.core.axis import AXIS_MIN, render_axis
 from thermocline.core.names import TableName
 from thermocline.core.plan.restore import HistoryPartition, Presence, RestoreRange
 from thermocline.runtime.pg import Connection, rows_by_name, table_identifier
-from thermocline.seam.free_names import free_name
-from thermocline.seam.objects import SeamDefinition
-from thermocline.seam.render import Templates, key_between
-from thermocline.seam.row_moves import (
+from thermocline.seam.heap.free_names import free_name
+from thermocline.seam.heap.row_moves import (
     check_count,
     check_rows_arrived,
     check_rows_left,
@@ -28,6 +26,8 @@ from thermocline.seam.row_moves import (
     count_rows,
     user_triggers_silenced,
 )
+from thermocline.seam.objects import SeamDefinition
+from thermocline.seam.render import Templates, key_between
 
 _QUERIES = Templates.load("restore.sql")
 _PLACE = "thermocline_delta"

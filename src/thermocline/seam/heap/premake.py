@@ -18,12 +18,12 @@ from thermocline.core.names import TableName
 from thermocline.core.plan.premake import Grid, NewPartition
 from thermocline.errors import ChangedByTrigger
 from thermocline.runtime.pg import Connection, table_identifier
-from thermocline.seam.free_names import free_name
-from thermocline.seam.heap_facts import HeapPartition
+from thermocline.seam.heap.facts import HeapPartition
+from thermocline.seam.heap.free_names import free_name
+from thermocline.seam.heap.partitions import short_locks
+from thermocline.seam.heap.row_moves import check_count, check_rows_arrived, user_triggers_silenced
 from thermocline.seam.objects import SeamDefinition
-from thermocline.seam.partitions import short_locks
 from thermocline.seam.render import Templates, axis_value
-from thermocline.seam.row_moves import check_count, check_rows_arrived, user_triggers_silenced
 
 REFUSED_BY_TRIGGERS = (
     ChangedByTrigger,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from thermocline.runtime.pg import Connection, load_queries
-from thermocline.seam.lost_captures import why_capture_lost
+from thermocline.seam.heap.lost_captures import why_capture_lost
 
 _QUERIES = load_queries("thermocline.seam", "queries/older_readers.sql")
 

@@ -10,8 +10,8 @@ publication of that T. A floor too low is slower, never wrong.
 from __future__ import annotations
 
 from thermocline.runtime.pg import Connection, load_queries
+from thermocline.seam.heap.older_readers import note_standbys, why_older_readers
 from thermocline.seam.objects import SeamDefinition
-from thermocline.seam.older_readers import note_standbys, why_older_readers
 
 _QUERIES = load_queries("thermocline.seam", "queries/floor.sql")
 

@@ -18,7 +18,7 @@ from thermocline.core.names import TableName
 from thermocline.core.observation import PartitionObservation, PartitionState
 from thermocline.errors import LockNotGranted, PartitionGone
 from thermocline.runtime.pg import Connection, table_identifier
-from thermocline.seam.heap_facts import HeapPartition
+from thermocline.seam.heap.facts import HeapPartition
 from thermocline.seam.objects import CAPTURE_TRIGGER, SeamDefinition, apply_capture
 from thermocline.seam.render import Templates, axis_value
 from thermocline.seam.truncation import apply_truncate_capture

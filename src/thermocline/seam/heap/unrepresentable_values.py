@@ -7,7 +7,7 @@ from psycopg import sql
 
 from thermocline.core.names import TableName
 from thermocline.runtime.pg import Connection, table_identifier
-from thermocline.seam.heap_facts import HeapFacts
+from thermocline.seam.heap.facts import HeapFacts
 
 
 def read_key_of_value(conn: Connection, heap: HeapFacts, partition: TableName, column: str, value: str) -> str | None:

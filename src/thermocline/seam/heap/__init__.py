@@ -1,0 +1,1 @@
+"""The heap: the user's table in Postgres, its partitions, and rows that we move inside it."""
