@@ -30,8 +30,8 @@ from thermocline.maintain.operations.expire_snapshots import run_expire_snapshot
 from thermocline.maintain.operations.remove_orphans import run_remove_orphans
 from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
 from thermocline.maintain.run_pass import PassWish, run_pass
-from thermocline.maintain.writer_lock import back_off
 from thermocline.runtime.locations import without_file_scheme
+from thermocline.runtime.retries import back_off
 from thermocline.runtime.settings import Settings
 
 DAY = 24 * 3_600_000

@@ -8,7 +8,6 @@ they have.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,9 +32,9 @@ from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.commit import commit_and_publish
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.targets import find_target
-from thermocline.maintain.writer_lock import back_off
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.pg import connect
+from thermocline.runtime.retries import back_off, retry_on
 from thermocline.runtime.settings import Settings
 from thermocline.spark.jobs.tasks import run_tasks
 from thermocline.spark.kernels.verify_entry import EntryCheck, EntryCheckTask, check_entries
@@ -146,14 +145,9 @@ def repair_table_manifests(
             now=datetime.now(UTC),
             worker=worker,
         )
-        for attempt in range(_ATTEMPTS):
-            try:
+        for attempt in retry_on(LostRace, attempts=_ATTEMPTS, wait=back_off):
+            with attempt:
                 done = _repair(context, str(name))
-                break
-            except LostRace:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                time.sleep(back_off(attempt))
         if done.files:
             insert_event(conn, seen.owner.table_id, "repair", done.sentence)
     return done

@@ -33,8 +33,8 @@ from thermocline.maintain.context import PassContext
 from thermocline.maintain.observe import NO_SNAPSHOT, check_format, format_version, plan_delete_tasks, read_seen
 from thermocline.maintain.operations.late_vectors import new_vectors
 from thermocline.maintain.operations.replace_files import STALE, USED_UP, on_exactly, staging_of
-from thermocline.maintain.writer_lock import back_off
 from thermocline.parquet.deletes.rewrite_deletes import DeletesResult, rewrite_deletes
+from thermocline.runtime.retries import back_off
 from thermocline.spark.jobs.compact import BinFailed, run_bins
 
 

@@ -38,9 +38,10 @@ from thermocline.maintain.safety import (
     read_bounds,
     roots_of,
 )
-from thermocline.maintain.writer_lock import back_off, writer_lock
+from thermocline.maintain.writer_lock import writer_lock
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.file_io import flush_recent
+from thermocline.runtime.retries import back_off
 
 _NAMED = 20
 CONFLICT = "metadata version conflict"

@@ -46,12 +46,12 @@ from thermocline.maintain.commit import commit_and_publish
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.observe import format_version, read_seen
 from thermocline.maintain.operations.late_vectors import holds_all, positions_in, write_moved
-from thermocline.maintain.writer_lock import back_off
 from thermocline.parquet.deletes.position_deletes import DeleteTarget, write_deletes
 from thermocline.parquet.deletes.row_map import Positions, map_deleted_rows
 from thermocline.parquet.footer.dictionary_columns import open_with_dictionaries
 from thermocline.parquet.rewrite_task import BinResult, RowMap
 from thermocline.runtime.file_io import copy_file, open_location
+from thermocline.runtime.retries import back_off
 from thermocline.spark.jobs.compact import Staging
 
 STALE = "stale plan: table head changed since planning"

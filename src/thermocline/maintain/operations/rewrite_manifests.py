@@ -13,7 +13,7 @@ from thermocline.lake.read.manifest_list import read_manifest_facts
 from thermocline.maintain.commit import commit_and_publish
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.operations.expire_snapshots import CONFLICT
-from thermocline.maintain.writer_lock import back_off
+from thermocline.runtime.retries import back_off, retry_on
 
 
 def run_rewrite_manifests(context: PassContext) -> Outcome:
@@ -58,7 +58,7 @@ def run_rewrite_manifests(context: PassContext) -> Outcome:
 def _rewrite(context: PassContext, group: ManifestGroup) -> RewrittenManifests:
     """One commit; when the table moved, with the manifests of that spec which are there then."""
     attempts = max(context.policy.max_commit_retries, 1)
-    for attempt in range(attempts):
+    for attempt in retry_on(LostRace, attempts=attempts, wait=back_off):
         made: list[RewrittenManifests] = []
 
         def commit(head: LakeHead, stamp: OpStamp, made: list[RewrittenManifests] = made) -> int:
@@ -70,7 +70,7 @@ def _rewrite(context: PassContext, group: ManifestGroup) -> RewrittenManifests:
             made.append(rewrite_manifests(head, group.spec_id, there, stamp, context.policy.manifest_target_bytes))
             return made[-1].snapshot_id
 
-        try:
+        with attempt:
             commit_and_publish(
                 context,
                 "rewrite_manifests",
@@ -79,8 +79,4 @@ def _rewrite(context: PassContext, group: ManifestGroup) -> RewrittenManifests:
                 message=f"rewrote manifests of spec {group.spec_id}",
             )
             return made[-1]
-        except LostRace:
-            if attempt == attempts - 1:
-                raise
-            time.sleep(back_off(attempt))
     raise AssertionError("the loop returns or raises")

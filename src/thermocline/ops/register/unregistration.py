@@ -43,6 +43,7 @@ from thermocline.ops.spanning_table import objects_of, read_spanning
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect, load_queries
+from thermocline.runtime.retries import retry_on
 from thermocline.runtime.settings import Settings
 from thermocline.seam.heap.partitions import short_locks
 from thermocline.seam.objects import SERVER, SeamObjects, remove_seam_objects
@@ -210,13 +211,10 @@ def _check_still_kept(work: Unregistration, kept: _Kept) -> None:
 
 def _restore_and_apply(work: Unregistration, keep_lake: bool) -> tuple[tuple[TableName, ...], RestoredHistory]:
     """Bring history back and leave; again, when rows came where there had been none."""
-    for attempt in range(_ATTEMPTS):
+    for attempt in retry_on(WrittenDuringRestore, attempts=_ATTEMPTS):
         restored = fill_history(work.conn, read_spanning(work.conn, work.table.name), work.talk)
-        try:
+        with attempt:
             return _apply(work, keep_lake, restored), restored
-        except WrittenDuringRestore:
-            if attempt + 1 == _ATTEMPTS:
-                raise
     raise AssertionError("unreachable")
 
 

@@ -26,6 +26,7 @@ from thermocline.ops.spanning_table import SpanningTable, read_spanning
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.ops.verify.verify_table import read_ranges
 from thermocline.runtime.pg import Connection, connect, table_identifier
+from thermocline.runtime.retries import retry_on
 from thermocline.runtime.settings import Settings
 from thermocline.seam.heap.partitions import short_locks
 from thermocline.seam.render import Templates, key_between
@@ -95,28 +96,24 @@ def _repair_range(conn: Connection, table: SpanningTable, wished: str, lock_time
     it runs again. The heap and its partitions are held before the snapshot is taken: one that left or was truncated
     later would look as if all of its rows had been deleted.
     """
-    for attempt in range(_ATTEMPTS):
-        try:
-            with short_locks(conn, lock_timeout_ms, [table.heap.oid], f"read {table.name}"):
-                conn.execute("set transaction isolation level repeatable read")
-                conn.execute(sql.SQL("lock table {} in access share mode").format(table_identifier(table.name)))
-                conn.execute("select set_config('search_path', 'pg_catalog', true)")
-                cut = journal.read_cutline(conn, table.registered.id)
-                if wished == SPILL_ABOVE_CUTLINE:
-                    return apply_missing_corrections(conn, table.seam, cut.t), 0
-                part = next((part for part in read_ranges(conn, table, cut) if part.name == wished), None)
-                if part is None:
-                    return 0, 0
-                corrected = conn.execute(_statement("upsert", table, part, cut.r)).rowcount
-                if part.proves_deletes:
-                    return corrected + conn.execute(_statement("tombstone", table, part)).rowcount, 0
-                if not part.in_heap and not part.is_doubted:
-                    return corrected, 0
-                lacking = conn.execute(_statement("lacking", table, part)).fetchone()
-                return corrected, int(lacking[0]) if lacking else 0
-        except psycopg.errors.SerializationFailure:
-            if attempt + 1 == _ATTEMPTS:
-                raise
+    for attempt in retry_on(psycopg.errors.SerializationFailure, attempts=_ATTEMPTS):
+        with attempt, short_locks(conn, lock_timeout_ms, [table.heap.oid], f"read {table.name}"):
+            conn.execute("set transaction isolation level repeatable read")
+            conn.execute(sql.SQL("lock table {} in access share mode").format(table_identifier(table.name)))
+            conn.execute("select set_config('search_path', 'pg_catalog', true)")
+            cut = journal.read_cutline(conn, table.registered.id)
+            if wished == SPILL_ABOVE_CUTLINE:
+                return apply_missing_corrections(conn, table.seam, cut.t), 0
+            part = next((part for part in read_ranges(conn, table, cut) if part.name == wished), None)
+            if part is None:
+                return 0, 0
+            corrected = conn.execute(_statement("upsert", table, part, cut.r)).rowcount
+            if part.proves_deletes:
+                return corrected + conn.execute(_statement("tombstone", table, part)).rowcount, 0
+            if not part.in_heap and not part.is_doubted:
+                return corrected, 0
+            lacking = conn.execute(_statement("lacking", table, part)).fetchone()
+            return corrected, int(lacking[0]) if lacking else 0
     raise AssertionError("unreachable")
 
 
