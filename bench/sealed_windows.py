@@ -58,7 +58,7 @@ class _Overtaken:
     def __init__(self, spark: SparkSession, overtake: Callable[[], None]) -> None:
         self._spark, self._overtake, self._looks = spark, overtake, -1
 
-    def talk(self, line: str) -> None:
+    def report_progress(self, line: str) -> None:
         """A bin that is finished: what is asked of Spark next belongs to the commit."""
         self._looks = 0 if line.startswith("compact bin") else self._looks
 
@@ -106,7 +106,7 @@ class SimulatedDay:
             now = begins + timedelta(days=1) * at / passes
             self._ingest(now, files_per_pass // 2)
             spark = _Overtaken(self.spark, lambda now=now: self._ingest(now, files_per_pass - files_per_pass // 2))  # type: ignore[misc]
-            told.append(run_compact(replace(self._context_at(now), spark=spark, talk=spark.talk)))
+            told.append(run_compact(replace(self._context_at(now), spark=spark, report_progress=spark.report_progress)))
             spark.finish()
             most = max(most, self.count_files())
         return DayPassed(

@@ -58,7 +58,7 @@ def test_a_backlog_of_a_million_drains_while_more_arrives(make_spanning: Callabl
             spanning.seam.execute("insert into events values (-7, 6, 1), (-8, 5, 2)")
         arrived.append(line)
 
-    report = spanning.fold(max_rows=BACKLOG // 2, talk=arrive)
+    report = spanning.fold(max_rows=BACKLOG // 2, report_progress=arrive)
     assert (report.rows, report.left) == (BACKLOG + 2, 0)
     assert report.commits >= 2
     assert report.rows_per_second > 0

@@ -29,7 +29,7 @@ def test_a_partition_detached_while_it_is_sealed_is_not_copied_and_what_happens_
             spanning.twin.execute(f"delete from events where {_JANUARY}".encode())
 
     with pytest.raises(PartitionGone, match=r"public\.events_2026_01 was detached from public\.events"):
-        spanning.tier(talk=detach)
+        spanning.tier(report_progress=detach)
     spanning.assert_same_rows()
     heap.execute("delete from public.events_2026_01 where id < 20; update public.events_2026_01 set v = v + 1")
     assert spanning.tier().moved == ["public.events_2026_02", "public.events_2026_03"]

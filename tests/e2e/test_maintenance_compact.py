@@ -103,13 +103,18 @@ def test_a_fold_a_tiering_and_a_foreign_rewrite_between_plan_and_commit_cost_no_
     for action in between:
         waiting = [action]
 
-        def talk(line: str, waiting: list[Any] = waiting) -> None:
+        def report_progress(line: str, waiting: list[Any] = waiting) -> None:
             if line.startswith("compact bin") and waiting:
                 waiting.pop()()
 
         wish = PassWish(operations=("compact",))
         report = run_pass(
-            spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=wish, talk=talk
+            spanning.dsn,
+            spanning.name,
+            settings=spanning.settings,
+            spark=spanning.spark,
+            wish=wish,
+            report_progress=report_progress,
         )
         assert not waiting
         assert report.outcomes[0].status in ("done", "failed")

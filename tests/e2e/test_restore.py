@@ -70,7 +70,7 @@ def test_history_comes_back_with_what_is_written_meanwhile_and_the_lake_goes(
                 "insert into events (id, ts, v, number) values (9002, '2026-02-11 00:00+00', 1, 78) returning *"
             )
 
-    report = unregister_spanning(spanning, restore_heap=True, drop_lake=True, talk=meanwhile)
+    report = unregister_spanning(spanning, restore_heap=True, drop_lake=True, report_progress=meanwhile)
     fired = spanning.query("select count(*) from public.fired")
     assert_heap_is_twin(spanning)
     assert (report.lake_kept_at, lake.exists()) == (None, False)
@@ -128,7 +128,7 @@ def test_a_restore_that_is_given_up_leaves_nothing_behind(spanning: Spanning) ->
     said: list[str] = []
     spanning.both("update events set v = v + 1 where id in (20, 150)")
     spanning.fold()
-    unregister_spanning(spanning, restore_heap=True, talk=said.append)
+    unregister_spanning(spanning, restore_heap=True, report_progress=said.append)
     # A fold was published since, so every range was filled anew.
     assert len(said) == 3
     assert_heap_is_twin(spanning)
@@ -200,7 +200,7 @@ def test_rows_written_into_an_empty_range_while_history_is_brought_back_are_kept
         if len(said) == 2:
             spanning.both("insert into events (id, ts, v) values (9001, '2019-05-05 00:00+00', 1) returning *")
 
-    report = unregister_spanning(spanning, restore_heap=True, talk=meanwhile)
+    report = unregister_spanning(spanning, restore_heap=True, report_progress=meanwhile)
     assert "public.events_restored" in report.restored
     assert_heap_is_twin(spanning)
 

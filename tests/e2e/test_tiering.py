@@ -318,6 +318,6 @@ def _cycle(conn: psycopg.Connection[Any], spanning: Spanning, table: Any) -> tie
         spark=spanning.spark,
         settings=spanning.settings,
         worker="test",
-        talk=lambda _: None,
+        report_progress=lambda _: None,
         report=tier_module.TierReport(table="public.events"),
     )

@@ -49,7 +49,7 @@ def test_what_a_trigger_changes_while_a_fold_publishes_is_captured(make_spanning
                 "(9005, '2025-05-05', 5)"
             )
 
-    assert spanning.fold(talk=write, drain=False).rows == 2
+    assert spanning.fold(report_progress=write, drain=False).rows == 2
     for statement in (
         "delete from events where id in (9003, 5)",
         "update events set v = v + 1000 where id in (9004, 6)",

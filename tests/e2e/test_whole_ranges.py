@@ -178,7 +178,7 @@ def test_a_partition_emptied_while_history_is_brought_back_is_filled_too(resting
         if len(said) == 1:
             resting.seam.execute(way.encode())
 
-    unregister_spanning(resting, restore_heap=True, drop_lake=True, talk=meanwhile)
+    unregister_spanning(resting, restore_heap=True, drop_lake=True, report_progress=meanwhile)
     assert len(said) == 2
     assert_heap_is_twin(resting)
 

@@ -145,7 +145,7 @@ def test_a_partition_dropped_while_tiering_runs_is_gone_and_the_next_cycle_moves
 
     patch_fault_points(monkeypatch, drop)
     with pytest.raises(PartitionGone):
-        spanning.tier(talk=drop)
+        spanning.tier(report_progress=drop)
     spanning.assert_same_rows()
     spanning.tier()
     spanning.assert_same_rows()
@@ -170,7 +170,7 @@ def test_a_drop_that_waits_for_the_move_goes_first_and_the_move_is_taken_back(
 
     patch_fault_points(monkeypatch, drop)
     with pytest.raises((LockNotGranted, SparkTaskFailed), match="lock"):
-        spanning.tier(talk=drop)
+        spanning.tier(report_progress=drop)
     waiting[0].join()
     spanning.assert_same_rows()
     spanning.tier()

@@ -138,7 +138,7 @@ def test_a_started_row_is_there_while_the_pass_runs(lab: Lab) -> None:
     seen: list[tuple[Any, ...]] = []
 
     def look(context: PassContext) -> Outcome:
-        context.talk("half way")
+        context.report_progress("half way")
         seen.extend(lab.rows("select phase, ended_at, progress, op_id from thermocline.op_log where kind = 'maintain'"))
         return Outcome(operation="compact", status="skipped", sentence="no files eligible for compaction")
 

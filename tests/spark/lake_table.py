@@ -122,7 +122,9 @@ class Lake:
             )
 
     def compact(self, **changes: Any) -> Outcome:
-        context_changes = {key: changes.pop(key) for key in ("dry_run", "why_pause", "talk") if key in changes}
+        context_changes = {
+            key: changes.pop(key) for key in ("dry_run", "why_pause", "report_progress") if key in changes
+        }
         with self.context(policy=changes, **context_changes) as context:
             return run_compact(context)
 

@@ -104,12 +104,12 @@ def test_a_head_that_moved_is_rebased_on_or_makes_the_plan_stale(lake: Lake) -> 
             moved.append(line)
             lake.append(rows_of(1000))
 
-    told = lake.compact(talk=append)
+    told = lake.compact(report_progress=append)
     assert (told.status, told.sentence) == ("failed", "stale plan: table head changed since planning")
     assert len(lake.seen().data) == 7
     moved.clear()
     lake.policy = EAGER
-    told = lake.compact(talk=append)
+    told = lake.compact(report_progress=append)
     assert (told.status, told.counters["files_merged"]) == ("done", 7)
     assert len(lake.seen().data) == 2
     assert len(lake.rows()) == 62
@@ -128,7 +128,7 @@ def test_manifests_rewritten_while_a_bin_ran_cost_it_nothing(lake: Lake) -> None
                 f"call thermocline.system.rewrite_manifests('{lake.name.schema}.{lake.name.table}')"
             ).collect()
 
-    told = lake.compact(talk=rewrite)
+    told = lake.compact(report_progress=rewrite)
     assert (told.status, told.counters["files_merged"], len(moved)) == ("done", 3, 1)
     assert len(lake.seen().data) == 1
     assert sorted(row[0] for row in lake.rows()) == [0, 1, 2]
@@ -139,7 +139,7 @@ def test_lost_races_are_run_again_with_the_files_written_until_the_attempts_are_
     lake.append(rows_of(*range(40)), files=4)
     for attempts, races, status in ((2, 9, "failed"), (4, 3, "done")):
         racing = RacingSpark(lake, races)
-        with lake.context(policy={"max_commit_retries": attempts}, talk=racing.start) as context:
+        with lake.context(policy={"max_commit_retries": attempts}, report_progress=racing.start) as context:
             told = run_compact(replace(context, spark=racing))
         assert told.status == status, told
         if status == "failed":
@@ -303,7 +303,7 @@ def test_a_table_with_steady_commits_shrinks_from_pass_to_pass(lake: Lake) -> No
     merged = 0
     for round_ in range(3):
         lake.append(rows_of(*range(round_ * 100, round_ * 100 + 50)), files=4)
-        told = lake.compact(talk=lambda _: lake.append(rows_of(9000)))
+        told = lake.compact(report_progress=lambda _: lake.append(rows_of(9000)))
         assert told.status == "done", told
         merged += told.counters["files_merged"]
         assert len(lake.seen().data) <= 3

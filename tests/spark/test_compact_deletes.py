@@ -53,12 +53,12 @@ def during(action: Callable[[], object]) -> Callable[[str], None]:
     """Does something once a bin was written and before it is committed."""
     done: list[str] = []
 
-    def talk(line: str) -> None:
+    def report_progress(line: str) -> None:
         if line.startswith("compact bin") and not done:
             done.append(line)
             action()
 
-    return talk
+    return report_progress
 
 
 @pytest.mark.conforms("M-129")
@@ -73,7 +73,7 @@ def test_position_deletes_that_arrive_meanwhile_are_moved_onto_the_output(lake: 
         lake.append(rows_of(77))
         expected.extend(lake.spark_rows())
 
-    told = lake.compact(talk=during(arrive))
+    told = lake.compact(report_progress=during(arrive))
     assert told.status == "done", told
     assert lake.rows() == expected
     assert len(expected) == 40 - 4 + 1
@@ -91,7 +91,7 @@ def test_an_equality_delete_that_arrives_meanwhile_keeps_applying(lake: Lake) ->
         lake.append(rows_of(5))
         expected.extend(lake.spark_rows())
 
-    assert lake.compact(talk=during(arrive)).status == "done"
+    assert lake.compact(report_progress=during(arrive)).status == "done"
     assert lake.spark_rows() == expected
     assert (5, "us", 5 / 7) in expected
     lake.compact()
@@ -103,7 +103,7 @@ def test_a_source_that_vanished_makes_its_bin_obsolete_and_no_other(lake: Lake) 
     lake.append(rows_of(*range(20)), files=2)
     lake.append(rows_of(*range(100, 120), region="eu"), files=2)
     us = paths(lake)
-    told = lake.compact(talk=during(lambda: lake.run("delete from {t} where region = 'us'")))
+    told = lake.compact(report_progress=during(lambda: lake.run("delete from {t} where region = 'us'")))
     assert (told.status, told.counters["bins"]) == ("done", 1)
     assert any(
         line.startswith("source file file:") and line.endswith("no longer in snapshot; compaction obsolete")
@@ -112,7 +112,7 @@ def test_a_source_that_vanished_makes_its_bin_obsolete_and_no_other(lake: Lake) 
     assert {row[1] for row in lake.rows()} == {"eu"}
     assert us[0] not in {file.path for file in lake.seen().data}
     lake.append(rows_of(*range(20)), files=2)
-    alone = lake.compact(talk=during(lambda: lake.run("delete from {t} where region = 'us'")))
+    alone = lake.compact(report_progress=during(lambda: lake.run("delete from {t} where region = 'us'")))
     assert alone.status == "failed"
     assert alone.sentence.startswith("source file ")
     assert lake.staged()

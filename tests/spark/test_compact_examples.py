@@ -148,12 +148,12 @@ def test_appends_between_all_bins_and_all_commits_do_not_stop_a_compaction(
     append(lake, us=3, eu=3, ap=3)
     racing = RacingSpark(lake, 3)
 
-    def talk(line: str) -> None:
+    def report_progress(line: str) -> None:
         if line.startswith("compact bin"):
             racing.is_on = True
             lake.append(rows_of(9000))
 
-    with lake.context(talk=talk, policy={"max_parallel_tasks": 1}) as context:
+    with lake.context(report_progress=report_progress, policy={"max_parallel_tasks": 1}) as context:
         told = run_compact(replace(context, spark=racing))
     assert (told.status, told.sentence) == ("done", "compacted 9 files into 3 (across 3 bins)"), told
     assert (told.counters["commits"], racing.left) == (3, 0)
@@ -250,7 +250,7 @@ def test_what_was_read_written_reused_and_freed_is_counted_to_the_byte(lake: Lak
     lake.delete_rows({us[0]: [1, 2]}, like=us[0])
     inputs, deletes = lake.seen().data, lake.seen().deletes
     racing = RacingSpark(lake, 2)  # one append before the look of the commit, one between look and commit
-    with lake.context(talk=racing.start) as context:
+    with lake.context(report_progress=racing.start) as context:
         told = run_compact(replace(context, spark=racing))
     outputs = [file for file in lake.seen().data if file.path not in us and file.record_count > 1]
     assert told.counters["rows_read"] == 40

@@ -237,7 +237,10 @@ def test_deletion_vectors_that_arrive_meanwhile_are_moved_along_and_those_taken_
     lake.append([(at, f"name {at}") for at in range(40, 60)])
     lake.run("delete from {t} where id % 10 = 3")
     lake.run("delete from {t} where id % 10 = 4")
-    assert lake.compact(talk=meanwhile(lake, "delete from {t} where id % 10 in (5, 3) or id = 59")).status == "done"
+    assert (
+        lake.compact(report_progress=meanwhile(lake, "delete from {t} where id % 10 in (5, 3) or id = 59")).status
+        == "done"
+    )
     assert len(lake.seen().data) == 1
     (vector,) = lake.seen().deletes
     assert (vector.kind, vector.record_count) == ("vector", 7)
@@ -248,7 +251,9 @@ def test_deletion_vectors_that_arrive_meanwhile_are_moved_along_and_those_taken_
     lake.append([(at, "more") for at in range(70, 90)], files=2)
     lake.run("delete from {t} where id = 71")
     kept = lake.head().metadata["snapshots"][-2]["snapshot-id"]
-    told = lake.compact(talk=meanwhile(lake, f"call thermocline.system.rollback_to_snapshot('db.events', {kept})"))
+    told = lake.compact(
+        report_progress=meanwhile(lake, f"call thermocline.system.rollback_to_snapshot('db.events', {kept})")
+    )
     assert told.status == "failed"
     assert "taken back" in told.sentence
     assert 71 in {row[0] for row in lake.rows()}
@@ -279,8 +284,8 @@ def meanwhile(lake: Lake, statement: str) -> Any:
     """Runs a statement once, when the first bin is written and not yet committed."""
     left = [statement]
 
-    def talk(line: str) -> None:
+    def report_progress(line: str) -> None:
         if line.startswith("compact bin") and left:
             lake.run(left.pop())
 
-    return talk
+    return report_progress

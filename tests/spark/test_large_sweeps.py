@@ -74,7 +74,7 @@ def test_a_sweep_that_is_cut_off_goes_on_where_it_was_and_judges_anew_what_it_ha
             raise CutOff
 
     with pytest.raises(CutOff):
-        run_remove_orphans(replace(lake.context(), talk=cut_off))
+        run_remove_orphans(replace(lake.context(), report_progress=cut_off))
     assert first.exists()
     assert second.exists()
     unseen = lake.leave("data/a/unseen.parquet", hours=24 * 9)  # in a folder that is done

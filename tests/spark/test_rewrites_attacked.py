@@ -38,11 +38,11 @@ def during(act: Callable[[], None], at: str = "compact bin") -> Callable[[str], 
     """Acts once, when a pass says this: the first bin is written and not yet committed."""
     left = [act]
 
-    def talk(line: str) -> None:
+    def report_progress(line: str) -> None:
         if line.startswith(at) and left:
             left.pop()()
 
-    return talk
+    return report_progress
 
 
 def snapshot(lake: Lake) -> int:
@@ -79,7 +79,9 @@ def test_an_equality_delete_that_is_older_than_the_plan_and_comes_back_is_not_lo
     lake.run(f"call thermocline.system.rollback_to_snapshot('db.events', {start})")
     lake.append(rows_of(100, region="eu"))
     told = lake.compact(
-        talk=during(lambda: lake.run(f"call thermocline.system.set_current_snapshot('db.events', {deleted})"))
+        report_progress=during(
+            lambda: lake.run(f"call thermocline.system.set_current_snapshot('db.events', {deleted})")
+        )
     )
     assert {row[0] for row in lake.spark_rows()} == set(range(20)) - {5}, told
     assert (told.status, "its bin is left to the next pass" in told.sentence) == ("failed", True)
@@ -98,7 +100,7 @@ def test_files_that_left_and_came_back_meanwhile_are_of_another_age(lake: Lake) 
         lake.run("delete from {t} where region = 'us'")
         append_again(lake, files)
 
-    told = lake.compact(talk=during(arrive))
+    told = lake.compact(report_progress=during(arrive))
     assert {row[0] for row in lake.spark_rows()} == {*range(20), 100}, told
     assert told.status == "failed"
     assert lake.compact().status == "done"
@@ -145,7 +147,7 @@ def test_a_commit_elsewhere_in_the_table_between_looking_and_committing_drops_no
             held.__exit__(None, None, None)
 
         first, second = during(arrive), during(commit_on_branch, at="waiting for the table's writer")
-        told = lake.compact(talk=lambda line: (first(line), second(line)))
+        told = lake.compact(report_progress=lambda line: (first(line), second(line)))
     assert told.status == "done", told
     assert {row[0] for row in lake.rows()} == set(range(20)) - {5}
 

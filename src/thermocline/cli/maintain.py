@@ -73,7 +73,7 @@ def maintain(
         name,
         settings=loaded.values,
         wish=wish,
-        talk=progress_printer(silent=json),
+        report_progress=progress_printer(silent=json),
         local=local,
         wait=not no_wait,
         timeout_seconds=timeout_seconds,

@@ -140,7 +140,9 @@ def register(
         dry_run=dry_run,
     )
     loaded = read_settings(dir=directory, dsn=dsn)
-    report = apply_register(require_dsn(loaded), request, settings=loaded.values, talk=progress_printer(silent=json))
+    report = apply_register(
+        require_dsn(loaded), request, settings=loaded.values, report_progress=progress_printer(silent=json)
+    )
     if json:
         print_json(report)
     else:
@@ -193,7 +195,7 @@ def unregister(
         restore_heap=restore_heap,
         drop_lake=drop_lake,
         dry_run=dry_run,
-        talk=progress_printer(silent=json),
+        report_progress=progress_printer(silent=json),
     )
     if json:
         print_json(report)

@@ -107,7 +107,7 @@ def _run_verb(verb: Verb, table: str, loaded: LoadedSettings, run: RunOptions) -
             dsn,
             name,
             settings=loaded.values,
-            talk=progress_printer(silent=run.json),
+            report_progress=progress_printer(silent=run.json),
             local=run.local,
             wait=run.wait,
             timeout_seconds=run.timeout_seconds,

@@ -49,7 +49,7 @@ def truncate(
         name,
         settings=loaded.values,
         spark=lazy_spark_session(where, loaded.values),
-        talk=progress_printer(silent=json),
+        report_progress=progress_printer(silent=json),
         dry_run=dry_run,
     )
     if json:

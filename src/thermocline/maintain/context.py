@@ -16,6 +16,7 @@ from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
 from thermocline.parquet.rewrite_task import BinResult, BinTask
 from thermocline.runtime.pg import Connection
+from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
 
 
@@ -50,7 +51,7 @@ class PassContext:
     forced: bool = False
     beside: bool = False
     """Others may compact other partitions of the table at the same time, so each partition is claimed first."""
-    talk: Callable[[str], None] = lambda _: None
+    report_progress: ProgressReporter = no_progress
     pass_id: uuid.UUID | None = None
     """None in a dry run, which leaves no trace."""
     note_bounds: Callable[[Bounds], None] = lambda _: None

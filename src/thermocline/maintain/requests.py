@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from thermocline.catalog import requests
@@ -16,6 +16,7 @@ from thermocline.maintain.targets import find_target
 from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.requests.wait import wait_for_result
 from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
 
 
@@ -42,7 +43,7 @@ def force_pass(
     *,
     settings: Settings,
     wish: PassWish,
-    talk: Callable[[str], None] = lambda _: None,
+    report_progress: ProgressReporter = no_progress,
     local: bool = False,
     wait: bool = True,
     timeout_seconds: float = 120,
@@ -56,17 +57,29 @@ def force_pass(
                 request_id = maintenance_requests.file_forced_pass(conn, seen.owner, wish_to_data(wish))
                 if not wait:
                     return {"table": seen.label, "request": request_id, "state": "pending"}
-                talk(f"asking worker {worker}")
-                return _await(conn, request_id, talk, timeout_seconds)
+                report_progress(f"asking worker {worker}")
+                return _await(conn, request_id, report_progress, timeout_seconds)
     return render_pass(
-        run_pass(dsn, name, settings=settings, spark=lazy_spark_session(dsn, settings), wish=wish, talk=talk)
+        run_pass(
+            dsn,
+            name,
+            settings=settings,
+            spark=lazy_spark_session(dsn, settings),
+            wish=wish,
+            report_progress=report_progress,
+        )
     )
 
 
-def _await(conn: Connection, request_id: int, talk: Callable[[str], None], timeout_seconds: float) -> dict[str, Any]:
+def _await(
+    conn: Connection, request_id: int, report_progress: ProgressReporter, timeout_seconds: float
+) -> dict[str, Any]:
     gone = "The table was removed while the request waited."
     result = wait_for_result(
-        lambda: maintenance_requests.read_forced_pass(conn, request_id), talk, timeout_seconds, when_gone=gone
+        lambda: maintenance_requests.read_forced_pass(conn, request_id),
+        report_progress,
+        timeout_seconds,
+        when_gone=gone,
     )
     if result is None:
         raise WaitedTooLong(

@@ -43,10 +43,10 @@ from thermocline.maintain.plugins import plugin_named
 from thermocline.maintain.targets import find_target, read_resolved_policy
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
 
 _LOG = logging.getLogger("thermocline.maintain")
-Talk = Callable[[str], None]
 STOPPING = "paused: the worker stops, resumes with the next pass"
 MAINTENANCE_DISABLED = "maintenance is disabled for this table"
 
@@ -120,14 +120,22 @@ def run_pass(
     spark: Callable[[], SparkSession],
     wish: PassWish,
     worker: str = "local",
-    talk: Talk = lambda _: None,
+    report_progress: ProgressReporter = no_progress,
     engine: MaintenanceEngine | None = None,
 ) -> PassReport:
     """Run one pass over one table, in this process; by another engine than the settings name when one is given."""
     with connect(dsn, autocommit=True, application_name="thermocline maintain") as conn:
         seen = find_target(conn, name)
         return run_pass_on(
-            conn, dsn, seen, settings=settings, spark=spark, wish=wish, worker=worker, talk=talk, engine=engine
+            conn,
+            dsn,
+            seen,
+            settings=settings,
+            spark=spark,
+            wish=wish,
+            worker=worker,
+            report_progress=report_progress,
+            engine=engine,
         )
 
 
@@ -140,7 +148,7 @@ def run_pass_on(
     spark: Callable[[], SparkSession],
     wish: PassWish,
     worker: str,
-    talk: Talk,
+    report_progress: ProgressReporter,
     engine: MaintenanceEngine | None = None,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> PassReport:
@@ -163,7 +171,7 @@ def run_pass_on(
         dry_run=wish.dry_run,
         forced=wish.forced,
         beside=wish.beside,
-        talk=talk,
+        report_progress=report_progress,
         why_pause=lambda: STOPPING if is_stopping() else _why_paused(conn, seen) or pacing.why_pause(),
         pace=pacing.pace,
     )
@@ -213,12 +221,14 @@ def _run_recorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
         kept.append(bounds)
         passes.note_bounds(conn, pass_id, bounds)
 
-    def talk(line: str) -> None:
+    def report_progress(line: str) -> None:
         passes.note_progress(conn, pass_id, line)
-        run.context.talk(line)
+        run.context.report_progress(line)
 
     outcomes = _run_operations(
-        replace(run, context=replace(run.context, pass_id=pass_id, note_bounds=note_bounds, talk=talk))
+        replace(
+            run, context=replace(run.context, pass_id=pass_id, note_bounds=note_bounds, report_progress=report_progress)
+        )
     )
     sentence = sentence_of(outcomes, wish.operations, run.format.operations)
     counters = counters_to_keep(outcomes, run.format.totals)
@@ -266,7 +276,7 @@ def _run_operation(run: _Run, operation: Operation) -> Outcome:
         wait := run.plugin.why_not_yet(operation, context, _last_done(run, operation))
     ):
         return Outcome(operation=operation, status="skipped", sentence=wait)
-    context.talk(f"{operation}: starting")
+    context.report_progress(f"{operation}: starting")
     try:
         return run.engine.run(operation, context)
     except Py4JJavaError as problem:

@@ -30,7 +30,7 @@ def writer_lock(context: PassContext) -> Iterator[None]:
 
 def _note(context: PassContext, attempt: int) -> None:
     if attempt == _TRIES_IN_SILENCE:
-        context.talk("waiting for the table's writer")
+        context.report_progress("waiting for the table's writer")
 
 
 def _try_lock(context: PassContext) -> AbstractContextManager[None]:

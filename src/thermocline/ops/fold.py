@@ -44,6 +44,7 @@ from thermocline.ops.spanning_table import SpanningTable, objects_of, read_spann
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
 from thermocline.seam.delta import (
     apply_marks,
@@ -60,8 +61,6 @@ from thermocline.seam.heap.unrepresentable_values import read_key_of_value
 from thermocline.spark.jobs.fold import FoldResult, fold_delta
 from thermocline.spark.kernels.fold_key_equality import FoldKey
 from thermocline.spark.kernels.fold_range import FoldTask
-
-Talk = Callable[[str], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,7 +106,7 @@ class FoldRun:
     spark: Callable[[], SparkSession]
     settings: Settings
     worker: str
-    talk: Talk
+    report_progress: ProgressReporter
     report: FoldReport
 
 
@@ -118,7 +117,7 @@ def fold(
     settings: Settings,
     spark: Callable[[], SparkSession],
     worker: str = "local",
-    talk: Talk = lambda _: None,
+    report_progress: ProgressReporter = no_progress,
     dry_run: bool = False,
     drain: bool = True,
     max_rows: int = MAX_ROWS,
@@ -150,7 +149,7 @@ def fold(
                     spark=spark,
                     settings=settings,
                     worker=worker,
-                    talk=talk,
+                    report_progress=report_progress,
                     report=report,
                 )
                 _purge(work)
@@ -255,7 +254,7 @@ def _plan(work: FoldRun, snapshot: ExportedSnapshot, expected: int, max_rows: in
     pending = sum(edge.rows for edge in edges)
     plan = plan_folding(seam.objects.heap, pending, edges, work.cut.t, max_rows)
     work.report.plan = render_fold_plan(plan, seam.key_type)
-    work.talk(f"folding {plan.rows:,} of {pending:,} corrections in {len(plan.ranges)} tasks")
+    work.report_progress(f"folding {plan.rows:,} of {pending:,} corrections in {len(plan.ranges)} tasks")
     return plan
 
 

@@ -32,11 +32,10 @@ from thermocline.ops.spanning_table import SpanningTable, read_spanning
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
 from thermocline.seam.heap.partitions import short_locks
 from thermocline.seam.truncation import count_rows, delete_all_rows, lock_against_writers, why_not_truncate
-
-Talk = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +74,7 @@ class Truncation:
     cut: CutLine
     settings: Settings
     worker: str
-    talk: Talk
+    report_progress: ProgressReporter
 
 
 def truncate(
@@ -85,7 +84,7 @@ def truncate(
     settings: Settings,
     spark: Callable[[], SparkSession],
     worker: str = "local",
-    talk: Talk = lambda _: None,
+    report_progress: ProgressReporter = no_progress,
     dry_run: bool = False,
 ) -> TruncateReport:
     """Remove every row of a spanning table. The table, its partitions, T, R and the lake's history of snapshots
@@ -107,7 +106,14 @@ def truncate(
                 return _report(conn, table, head)
             cut = adopt_head(conn, table.registered, head, cut, worker)
             work = Truncation(
-                conn=conn, dsn=dsn, table=table, head=head, cut=cut, settings=settings, worker=worker, talk=talk
+                conn=conn,
+                dsn=dsn,
+                table=table,
+                head=head,
+                cut=cut,
+                settings=settings,
+                worker=worker,
+                report_progress=report_progress,
             )
             return _apply(work, notes)
 
@@ -137,7 +143,7 @@ def _lake_totals(head: LakeHead) -> tuple[int, int]:
 
 
 def _apply(work: Truncation, notes: tuple[str, ...]) -> TruncateReport:
-    work.talk(f"emptying {work.table.name}")
+    work.report_progress(f"emptying {work.table.name}")
     op = plan_table_op(work.conn, work.table.registered, TRUNCATE, work.cut, work.worker)
     done = run_op(work.conn, op, work.head, partial(_empty, work))
     assert done is not None

@@ -62,7 +62,7 @@ def run_demo(loaded: LoadedSettings, *, print_line: Say, tell: Say, now: datetim
             dsn,
             RegisterRequest(table=TABLE, tiering_lag=TIERING_LAG, reclaim_lag="0"),
             settings=settings,
-            talk=lambda line: tell(f"  {line}"),
+            report_progress=lambda line: tell(f"  {line}"),
         )
         before = _aggregate(conn)
         heap_before = _scalar(conn, "heap_rows", read_detail(dsn, TABLE).overview.cut_line)
@@ -73,7 +73,7 @@ def run_demo(loaded: LoadedSettings, *, print_line: Say, tell: Say, now: datetim
             dsn,
             TABLE,
             settings=settings,
-            talk=lambda line: tell(f"  {line}"),
+            report_progress=lambda line: tell(f"  {line}"),
             timeout_seconds=TIER_TIMEOUT_SECONDS,
         )
         tier_seconds = time.monotonic() - began

@@ -197,7 +197,7 @@ class Worker:
                     settings=self.settings,
                     spark=self.session,
                     worker=self.name,
-                    talk=self._teller(conn, request.id),
+                    report_progress=self._teller(conn, request.id),
                 )
             except (ThermoclineError, psycopg.Error) as problem:
                 requests.finish_request(conn, request.id, "failed", render_failure(problem))

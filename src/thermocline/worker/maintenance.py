@@ -28,6 +28,7 @@ from thermocline.maintain.requests import wish_from_data
 from thermocline.maintain.run_pass import PassReport, PassWish, render_pass, run_pass_on
 from thermocline.maintain.targets import find_owner
 from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
 from thermocline.worker.failures import render_failure
 
@@ -90,7 +91,7 @@ class MaintenanceThreads:
         self.stopping.wait(_LOOK_SECONDS)
 
     def run(
-        self, conn: Connection, owner: Owner, wish: PassWish, talk: Callable[[str], None] = lambda _: None
+        self, conn: Connection, owner: Owner, wish: PassWish, report_progress: ProgressReporter = no_progress
     ) -> PassReport:
         """One pass, on this connection."""
         report = run_pass_on(
@@ -101,7 +102,7 @@ class MaintenanceThreads:
             spark=self._spark,
             wish=wish,
             worker=self.worker,
-            talk=talk,
+            report_progress=report_progress,
             is_stopping=self.stopping.is_set,
         )
         if report.status in ("done", "failed"):

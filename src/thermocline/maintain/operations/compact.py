@@ -148,7 +148,7 @@ def _run_bins(
         pace=context.pace,
     )
     for done, result in enumerate(results, start=1):
-        context.talk(f"compact bin {done}/{total}")
+        context.report_progress(f"compact bin {done}/{total}")
         if isinstance(result, BinFailed):
             progress.failures.append(result.reason)
             continue

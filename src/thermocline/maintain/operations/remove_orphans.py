@@ -177,7 +177,7 @@ def _save(context: PassContext, place: sweeps.SweepPlace, spool: IO[str], saved:
     sweeps.save_sweep(context.conn, owner_of(context), place, map(_from_line, spool))
     spool.seek(0, os.SEEK_END)
     fault_point("orphans-saved")
-    context.talk(f"remove_orphans: {place.listed} files listed")
+    context.report_progress(f"remove_orphans: {place.listed} files listed")
 
 
 def _still_orphans(context: PassContext, version: LakeVersion, comparing: _Comparing) -> Iterator[Deletable]:

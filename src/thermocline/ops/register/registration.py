@@ -54,6 +54,7 @@ from thermocline.ops.register.registration_plan import (
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, check_version, connect
+from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
 from thermocline.seam.foreign_server import apply_gateway_server
 from thermocline.seam.heap.facts import HeapFacts, read_heap, read_partitions
@@ -64,7 +65,6 @@ from thermocline.seam.truncation import apply_truncate_triggers
 
 __all__ = ["SEAM_SCHEMA_COMMENT", "RegisterReport", "RegisterRequest", "register"]
 
-Talk = Callable[[str], None]
 
 SEAM_SCHEMA_COMMENT = "Seams of tables that span, made by Thermocline."
 
@@ -85,7 +85,9 @@ class RegisterReport:
     steps: tuple[str, ...]
 
 
-def register(dsn: str, request: RegisterRequest, *, settings: Settings, talk: Talk = lambda _: None) -> RegisterReport:
+def register(
+    dsn: str, request: RegisterRequest, *, settings: Settings, report_progress: ProgressReporter = no_progress
+) -> RegisterReport:
     """Register a table. Repeating it with the same arguments changes nothing."""
     with (
         connect(dsn, autocommit=True, application_name="thermocline register") as conn,
@@ -108,7 +110,7 @@ def register(dsn: str, request: RegisterRequest, *, settings: Settings, talk: Ta
             check_owner(conn, heap)
         if not request.dry_run:
             for step in render_steps(plan):
-                talk(step)
+                report_progress(step)
             _apply(conn, plan, request, settings)
         return _report(plan)
 

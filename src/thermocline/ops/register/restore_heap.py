@@ -7,7 +7,7 @@ filled before a crash is used again when nothing was published since: then all t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
 from thermocline.parquet.values.row_checksum import sum_hashes
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection
+from thermocline.runtime.progress import ProgressReporter
 from thermocline.seam.heap import restore_rows as heap_side
 from thermocline.seam.heap.facts import read_partitions
 from thermocline.seam.heap.partitions import apply_discovery
@@ -36,7 +37,6 @@ from thermocline.spark.kernels.verify_query import plan_hash_query
 from thermocline.spark.kernels.verify_rows import LakeShape, read_file_rows
 
 _BATCH_ROWS = 50_000
-Talk = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ def count_lacking(conn: Connection, table: SpanningTable, planned: Sequence[Rest
     return sum(heap_side.count_lacking(conn, table.seam, part) for part in planned)
 
 
-def fill_history(conn: Connection, table: SpanningTable, talk: Talk) -> RestoredHistory:
+def fill_history(conn: Connection, table: SpanningTable, report_progress: ProgressReporter) -> RestoredHistory:
     """Fill every range below T that the heap does not hold whole, under the table's lock."""
     registered, seam = table.registered, table.seam
     planned = plan_history(conn, table)
@@ -91,7 +91,7 @@ def fill_history(conn: Connection, table: SpanningTable, talk: Talk) -> Restored
             continue
         if part.lo not in usable:
             usable[part.lo] = _fill(conn, table, part)
-            talk(f"brought {usable[part.lo].rows:,} rows of {_render(table, part)} back")
+            report_progress(f"brought {usable[part.lo].rows:,} rows of {_render(table, part)} back")
             fault_point("restore-filled")
         filled.append((part, usable[part.lo]))
     return RestoredHistory(table=table, filled=tuple(filled), empty=tuple(empty))

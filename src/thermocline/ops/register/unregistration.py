@@ -43,6 +43,7 @@ from thermocline.ops.spanning_table import objects_of, read_spanning
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect, load_queries
+from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.retries import retry_on
 from thermocline.runtime.settings import Settings
 from thermocline.seam.heap.partitions import short_locks
@@ -54,7 +55,6 @@ _QUERIES = load_queries("thermocline.ops", "queries/unregister.sql")
 ONLY_COPY = "it may hold the only copy of the table's history"
 _ATTEMPTS = 3
 WHOLE_HEAP = "the heap has every row of it too"
-Talk = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Unregistration:
     restore_heap: bool
     drop_lake: bool
     dry_run: bool
-    talk: Talk
+    report_progress: ProgressReporter
 
 
 def unregister(
@@ -96,7 +96,7 @@ def unregister(
     restore_heap: bool = False,
     drop_lake: bool = False,
     dry_run: bool = False,
-    talk: Talk = lambda _: None,
+    report_progress: ProgressReporter = no_progress,
 ) -> UnregisterReport:
     """Remove the registration of a table; one that is not registered is left as it is, but for a lake that is to be
     dropped."""
@@ -119,7 +119,7 @@ def unregister(
             restore_heap=restore_heap,
             drop_lake=drop_lake,
             dry_run=dry_run,
-            talk=talk,
+            report_progress=report_progress,
         )
         return _leave(work)
 
@@ -212,7 +212,7 @@ def _check_still_kept(work: Unregistration, kept: _Kept) -> None:
 def _restore_and_apply(work: Unregistration, keep_lake: bool) -> tuple[tuple[TableName, ...], RestoredHistory]:
     """Bring history back and leave; again, when rows came where there had been none."""
     for attempt in retry_on(WrittenDuringRestore, attempts=_ATTEMPTS):
-        restored = fill_history(work.conn, read_spanning(work.conn, work.table.name), work.talk)
+        restored = fill_history(work.conn, read_spanning(work.conn, work.table.name), work.report_progress)
         with attempt:
             return _apply(work, keep_lake, restored), restored
     raise AssertionError("unreachable")

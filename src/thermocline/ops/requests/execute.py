@@ -12,6 +12,7 @@ from thermocline.core.names import TableName
 from thermocline.errors import WorkerFailed
 from thermocline.ops.fold import FoldReport, fold
 from thermocline.ops.tier.tiering import TierReport, tier
+from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
 
 
@@ -23,15 +24,31 @@ def execute_request(
     settings: Settings,
     spark: Callable[[], SparkSession],
     worker: str = "local",
-    talk: Callable[[str], None] = lambda _: None,
+    report_progress: ProgressReporter = no_progress,
     dry_run: bool = False,
 ) -> TierReport | FoldReport:
     """Do it, or with `dry_run` say what would be done."""
     match verb:
         case "tier":
-            return tier(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk, dry_run=dry_run)
+            return tier(
+                dsn,
+                name,
+                settings=settings,
+                spark=spark,
+                worker=worker,
+                report_progress=report_progress,
+                dry_run=dry_run,
+            )
         case "fold":
-            return fold(dsn, name, settings=settings, spark=spark, worker=worker, talk=talk, dry_run=dry_run)
+            return fold(
+                dsn,
+                name,
+                settings=settings,
+                spark=spark,
+                worker=worker,
+                report_progress=report_progress,
+                dry_run=dry_run,
+            )
     raise WorkerFailed(f"This worker does not know how to {verb}; it is older than the program that asked.")
 
 

@@ -3,7 +3,6 @@ lock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 from thermocline.catalog import requests, tables
@@ -11,6 +10,7 @@ from thermocline.core.names import TableName
 from thermocline.errors import WaitedTooLong
 from thermocline.ops.requests.wait import wait_for_result
 from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
 
 Verb = Literal["tier", "fold"]
@@ -22,7 +22,7 @@ def submit_request(
     name: TableName,
     *,
     settings: Settings,
-    talk: Callable[[str], None] = lambda _: None,
+    report_progress: ProgressReporter = no_progress,
     local: bool = False,
     wait: bool = True,
     timeout_seconds: float = 3600,
@@ -32,23 +32,29 @@ def submit_request(
         table = tables.find_table(conn, name)
         worker = None if local else requests.read_live_worker(conn)
         if worker is not None:
-            talk(f"asking worker {worker}")
+            report_progress(f"asking worker {worker}")
             request_id = requests.file_request(conn, table.id, verb)
             if not wait:
                 return {"table": str(name), "request": request_id, "state": "pending"}
-            return _await(conn, request_id, talk, timeout_seconds)
+            return _await(conn, request_id, report_progress, timeout_seconds)
     # Spark, Arrow and Iceberg take seconds to load, and who only asks needs none of them.
     from thermocline.ops.requests.execute import execute_request, render_report
     from thermocline.ops.requests.lazy_spark import lazy_spark_session
 
     return render_report(
-        execute_request(verb, dsn, name, settings=settings, spark=lazy_spark_session(dsn, settings), talk=talk)
+        execute_request(
+            verb, dsn, name, settings=settings, spark=lazy_spark_session(dsn, settings), report_progress=report_progress
+        )
     )
 
 
-def _await(conn: Connection, request_id: int, talk: Callable[[str], None], timeout_seconds: float) -> dict[str, Any]:
+def _await(
+    conn: Connection, request_id: int, report_progress: ProgressReporter, timeout_seconds: float
+) -> dict[str, Any]:
     gone = "The table was unregistered while the request waited."
-    result = wait_for_result(lambda: requests.read_request(conn, request_id), talk, timeout_seconds, when_gone=gone)
+    result = wait_for_result(
+        lambda: requests.read_request(conn, request_id), report_progress, timeout_seconds, when_gone=gone
+    )
     if result is None:
         raise WaitedTooLong(f"The worker has not finished within {timeout_seconds:.0f} seconds; it goes on by itself.")
     return result

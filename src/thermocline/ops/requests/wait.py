@@ -8,12 +8,17 @@ from typing import Any
 
 from thermocline.catalog.requests import RequestState
 from thermocline.errors import WorkerFailed
+from thermocline.runtime.progress import ProgressReporter
 
 _POLL_SECONDS = 0.2
 
 
 def wait_for_result(
-    read: Callable[[], RequestState | None], talk: Callable[[str], None], timeout_seconds: float, *, when_gone: str
+    read: Callable[[], RequestState | None],
+    report_progress: ProgressReporter,
+    timeout_seconds: float,
+    *,
+    when_gone: str,
 ) -> dict[str, Any] | None:
     """The result as data, or None when the time is over; the worker's failure is raised here as it was there."""
     deadline = time.monotonic() + timeout_seconds
@@ -24,7 +29,7 @@ def wait_for_result(
             raise WorkerFailed(when_gone)
         if seen.progress and seen.progress != last:
             last = seen.progress
-            talk(last)
+            report_progress(last)
         if seen.state == "done" and seen.result is not None:
             return seen.result
         if seen.state == "failed" and seen.result is not None:

@@ -56,6 +56,7 @@ from thermocline.parquet.encode.lake_writer import WrittenFile
 from thermocline.parquet.values.row_checksum import HASH_VERSION
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection, connect
+from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
 from thermocline.seam.heap.exported_snapshot import ExportedSnapshot, export_snapshot
 from thermocline.seam.heap.facts import read_partitions
@@ -78,8 +79,6 @@ from thermocline.seam.retention import read_retention_line
 from thermocline.seam.spill import count_uncaptured
 from thermocline.spark.jobs.copy import CopyResult, copy_partition, plan_block_ranges
 from thermocline.spark.kernels.copy_partition import CopyTask
-
-Talk = Callable[[str], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,7 +116,7 @@ class TierRun:
     spark: Callable[[], SparkSession]
     settings: Settings
     worker: str
-    talk: Talk
+    report_progress: ProgressReporter
     report: TierReport
 
 
@@ -128,7 +127,7 @@ def tier(
     settings: Settings,
     spark: Callable[[], SparkSession],
     worker: str = "local",
-    talk: Talk = lambda _: None,
+    report_progress: ProgressReporter = no_progress,
     dry_run: bool = False,
 ) -> TierReport:
     """One tiering cycle of one table; `spark` is asked for a session only when there is something to copy or to
@@ -142,7 +141,14 @@ def tier(
             report.notes += followed
             table = read_spanning(conn, name)
             work = TierRun(
-                conn=conn, dsn=dsn, table=table, spark=spark, settings=settings, worker=worker, talk=talk, report=report
+                conn=conn,
+                dsn=dsn,
+                table=table,
+                spark=spark,
+                settings=settings,
+                worker=worker,
+                report_progress=report_progress,
+                report=report,
             )
             if not dry_run:
                 cut = journal.claim(conn, table.registered.id)
@@ -251,7 +257,7 @@ def _move(work: TierRun, seen: TableObservation, plan: TierPlan) -> None:
     apply_seam_line(conn, work.table.seam, seen.cut, plan.new_t, work.settings)
     fault_point("line-raised")
     for partition in plan.move:
-        work.talk(f"sealing {partition.name}")
+        work.report_progress(f"sealing {partition.name}")
         apply_seal(conn, work.table.seam, partition, seen.cut.t, work.settings.lock_timeout_ms)
         fault_point("sealed")
     head = load_table(spark, TableName(registered.lake_namespace, registered.lake_name))
@@ -348,7 +354,9 @@ def _copy(
             results.append(known)
             continue
         ranges = plan_block_ranges(snapshot.sizes[partition.name], work.spark().sparkContext.defaultParallelism)
-        work.talk(f"copying {partition.name}: {snapshot.sizes[partition.name]:,} bytes in {len(ranges)} tasks")
+        work.report_progress(
+            f"copying {partition.name}: {snapshot.sizes[partition.name]:,} bytes in {len(ranges)} tasks"
+        )
         result = copy_partition(
             work.spark(),
             [
