@@ -44,8 +44,10 @@ _ROW_BYTES = 42.0
 """What a row of the table below takes on disk, about."""
 TARGET_BYTES = 134_217_728
 _ROWS = """
-select id, timestamp_seconds(1700000000 + id) as ts, element_at(array('click', 'view', 'buy', 'refund'), cast(id % 4 + 1 as int)) as kind,
-       cast(rand(1) * 100000 as decimal(12, 2)) as amount, rand(2) as score, concat('note ', id % 100000) as note, uuid() as tag
+select id, timestamp_seconds(1700000000 + id) as ts,
+    element_at(array('click', 'view', 'buy', 'refund'), cast(id % 4 + 1 as int)) as kind,
+       cast(rand(1) * 100000 as decimal(12, 2)) as amount, rand(2) as score, concat('note ', id % 100000) as note,
+       uuid() as tag
   from range(0, {rows}, 1, {files})"""
 EAGER = Policy(preset="artemis", rewrite_min_input_files=2, min_input_scope="partition")
 Step = Callable[[Place, "Case"], None]

@@ -42,7 +42,8 @@ MONTHS = 10
 _MEMORY_LIMIT_MIB = 512
 _HEAP = """
 create table public.events (
-    id bigint not null, ts timestamptz not null, kind text, amount numeric(12,2), score double precision, note text, primary key (id, ts))
+    id bigint not null, ts timestamptz not null, kind text, amount numeric(12,2), score double precision, note text,
+    primary key (id, ts))
 partition by range (ts)"""
 _MOMENT = "('2025-01-01 00:00+00'::timestamptz + i * (interval '300 days' / %(rows)s))"
 _FILL = f"""
@@ -54,11 +55,13 @@ union all select -1, '2027-01-01 00:00+00', null, null, null, null"""
 _IMAGES = f"""
 insert into public.events
 select i, {_MOMENT}, 'corrected', %(run)s, i / 3.0, 'corrected in run ' || %(run)s
-  from (select n::bigint * %(rows)s / %(many)s + %(run)s * 3 as i from generate_series(0, %(many)s - 1) n where n %% 10 > 0) k"""
+  from (select n::bigint * %(rows)s / %(many)s + %(run)s * 3 as i from generate_series(0, %(many)s - 1) n
+      where n %% 10 > 0) k"""
 _TOMBSTONES = f"""
 insert into thermocline_delta.public__events (id, ts, _op, _version)
 select i, {_MOMENT}, 1, nextval('thermocline.delta_version')
-  from (select n::bigint * %(rows)s / %(many)s + %(run)s * 3 as i from generate_series(0, %(many)s - 1) n where n %% 10 = 0) k"""
+  from (select n::bigint * %(rows)s / %(many)s + %(run)s * 3 as i from generate_series(0, %(many)s - 1) n
+      where n %% 10 = 0) k"""
 _BACKLOG = f"""
 insert into thermocline_delta.public__events (id, ts, kind, amount, score, note, _op, _version)
 select i, {_MOMENT}, 'late', 1, i / 5.0, 'one of many', 0, nextval('thermocline.delta_version')
@@ -67,7 +70,8 @@ _MERGE = """
 merge into thermocline.public.{copy} l using corrections c on l.id = c.id and l.ts = c.ts
  when matched and c._op = 1 then delete
  when matched then update set kind = c.kind, amount = c.amount, score = c.score, note = c.note
- when not matched and c._op = 0 then insert (id, ts, kind, amount, score, note) values (c.id, c.ts, c.kind, c.amount, c.score, c.note)"""
+ when not matched and c._op = 0 then insert (id, ts, kind, amount, score, note)
+     values (c.id, c.ts, c.kind, c.amount, c.score, c.note)"""
 _COPY = """
 create table thermocline.public.{copy} using iceberg partitioned by (month(ts))
 tblproperties ('format-version' = '2', 'write.merge.mode' = '{mode}', 'write.parquet.compression-level' = '1')

@@ -44,7 +44,8 @@ partition by range (ts)"""
 _FILL = """
 insert into public.{name}
 select i, '2024-01-01 00:00+00'::timestamptz + i * (interval '731 days' / %(rows)s), i %% 1000,
-       (array['click', 'view', 'buy', 'refund'])[1 + i %% 4], i %% 50, (i * 7919 %% 100000) / 100.0, i %% 11 / 100.0, i %% 9 / 100.0,
+       (array['click', 'view', 'buy', 'refund'])[1 + i %% 4], i %% 50, (i * 7919 %% 100000) / 100.0, i %% 11 / 100.0,
+       i %% 9 / 100.0,
        'note number ' || i
   from generate_series(0::bigint, %(rows)s - 1) i"""
 QUERIES = {

@@ -44,16 +44,19 @@ CLIENTS = 4
 TABLES = {"registered": "public.events", "plain": "public.plain"}
 _MONTHS = 6
 _SHAPE = """
-create table {table} (id bigint not null, ts timestamptz not null, kind text, amount numeric(12,2), note text, primary key (id, ts))
+create table {table} (id bigint not null, ts timestamptz not null, kind text, amount numeric(12,2), note text,
+    primary key (id, ts))
 partition by range (ts)"""
 _FILL = """
 insert into {table}
-select i, '2026-01-01 00:00+00'::timestamptz + i * (interval '180 days' / %(rows)s), 'view', i %% 1000, 'note number ' || i
+select i, '2026-01-01 00:00+00'::timestamptz + i * (interval '180 days' / %(rows)s), 'view', i %% 1000,
+    'note number ' || i
   from generate_series(1, %(rows)s) i"""
 _SCRIPT = """
 \\set recent random(1, 100000)
 \\set amount random(1, 1000)
-insert into {table} values (nextval('public.ids'), '2026-06-20 00:00+00'::timestamptz + :recent * interval '1 s', 'buy', :amount, 'new');
+insert into {table} values (nextval('public.ids'), '2026-06-20 00:00+00'::timestamptz + :recent * interval '1 s',
+    'buy', :amount, 'new');
 update {table} set amount = amount + :amount where id = {rows} - :recent % {hot}
    and ts = '2026-01-01 00:00+00'::timestamptz + ({rows} - :recent % {hot}) * (interval '180 days' / {rows});
 select amount from {table} where id = {rows} - :recent % {hot} and ts >= '2026-06-01 00:00+00';

@@ -45,10 +45,12 @@ CORES = 2
 _MEMORY_LIMIT_MIB = 512
 _HEAP = """
 create table public.events (
-    id bigint not null, ts timestamptz not null, kind text, amount numeric(12,2), score double precision, ref uuid, note text)"""
+    id bigint not null, ts timestamptz not null, kind text, amount numeric(12,2), score double precision, ref uuid,
+    note text)"""
 _FILL = """
 insert into public.events
-select i, '2026-01-01'::timestamptz + i * interval '0.6 s', (array['click', 'view', 'buy', 'refund'])[1 + i %% 4], (i %% 100000) / 100.0,
+select i, '2026-01-01'::timestamptz + i * interval '0.6 s', (array['click', 'view', 'buy', 'refund'])[1 + i %% 4],
+    (i %% 100000) / 100.0,
        random(), gen_random_uuid(), case when i %% 10 = 0 then null else 'note number ' || i || ' for the row' end
 from generate_series(1, %s) i"""
 _LAKE = """

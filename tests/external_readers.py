@@ -116,10 +116,10 @@ def assert_outside_readers_agree(
         wrong = [at for at, (expected, found) in enumerate(answers) if expected != found]
         if wrong:
             expected, found = answers[wrong[0]]
+            missing, extra = list((expected - found).elements()), list((found - expected).elements())
             raise AssertionError(
-                f"{len(wrong)} of {len(conditions)} conditions find other rows through {engine} (turn "
-                f"{turn}), the first: "
-                f"{conditions[wrong[0]]}\n{render_differences(list((expected - found).elements()), list((found - expected).elements()))}"
+                f"{len(wrong)} of {len(conditions)} conditions find other rows through {engine} (turn {turn}), "
+                f"the first: {conditions[wrong[0]]}\n{render_differences(missing, extra)}"
             )
 
 

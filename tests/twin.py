@@ -39,10 +39,14 @@ create table {schema}.events (
     primary key (id, ts)
 )"""
 EVENTS_PARTITIONS = """
-create table public.events_2026_01 partition of public.events for values from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00');
-create table public.events_2026_02 partition of public.events for values from ('2026-02-01 00:00+00') to ('2026-03-01 00:00+00');
-create table public.events_2026_03 partition of public.events for values from ('2026-03-01 00:00+00') to ('2026-04-01 00:00+00');
-create table public.events_2026_04 partition of public.events for values from ('2026-04-01 00:00+00') to ('2026-05-01 00:00+00');
+create table public.events_2026_01 partition of public.events
+    for values from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00');
+create table public.events_2026_02 partition of public.events
+    for values from ('2026-02-01 00:00+00') to ('2026-03-01 00:00+00');
+create table public.events_2026_03 partition of public.events
+    for values from ('2026-03-01 00:00+00') to ('2026-04-01 00:00+00');
+create table public.events_2026_04 partition of public.events
+    for values from ('2026-04-01 00:00+00') to ('2026-05-01 00:00+00');
 """
 EVENTS_ROWS = """
 insert into events

@@ -20,13 +20,17 @@ create table {schema}.events (
     primary key (id, ts)
 )"""
 PARTITIONS = """
-create table public.events_2026_01 partition of public.events for values from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00');
-create table public.events_2026_02 partition of public.events for values from ('2026-02-01 00:00+00') to ('2026-03-01 00:00+00');
-create table public.events_2026_03 partition of public.events for values from ('2026-03-01 00:00+00') to ('2026-04-01 00:00+00');
+create table public.events_2026_01 partition of public.events
+    for values from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00');
+create table public.events_2026_02 partition of public.events
+    for values from ('2026-02-01 00:00+00') to ('2026-03-01 00:00+00');
+create table public.events_2026_03 partition of public.events
+    for values from ('2026-03-01 00:00+00') to ('2026-04-01 00:00+00');
 """
 ROWS = """
 insert into events
-select i, '2026-01-01 00:00+00'::timestamptz + i * interval '1 day', i, 'row ' || i, i / 7.0, jsonb_build_object('i', i), i, i / 3.0,
+select i, '2026-01-01 00:00+00'::timestamptz + i * interval '1 day', i, 'row ' || i, i / 7.0,
+    jsonb_build_object('i', i), i, i / 3.0,
        'c' || i
   from generate_series(1, 70) i
 """

@@ -8,15 +8,18 @@ from tests.twin import Spanning
 
 TABLE = """
 create table {schema}.events (
-    "wished" integer not null, ts timestamptz not null, "found" integer, "tg_op" text, "seen" text, "moves" boolean, "statement_t" bigint,
-    "statement_epoch" text, "old" text, "new" text, "h" integer, "d" integer, "c" text, "t" bigint, "table_id" bigint default 7,
+    "wished" integer not null, ts timestamptz not null, "found" integer, "tg_op" text, "seen" text, "moves" boolean,
+    "statement_t" bigint,
+    "statement_epoch" text, "old" text, "new" text, "h" integer, "d" integer, "c" text, "t" bigint,
+    "table_id" bigint default 7,
     "Ev""en t" text,
     mask bit(8) not null,
     primary key ("wished", ts, mask)
 )"""
 ROWS = """
 insert into events ("wished", ts, "found", "tg_op", "old", mask)
-select i, '2026-01-01 00:00+00'::timestamptz + i * interval '1 day', i, 'x' || i, 'o', i::bit(8) from generate_series(1, 110) i"""
+select i, '2026-01-01 00:00+00'::timestamptz + i * interval '1 day', i, 'x' || i, 'o', i::bit(8)
+    from generate_series(1, 110) i"""
 
 
 def test_names_of_our_own_variables_are_only_names(make_spanning: Callable[..., Spanning]) -> None:

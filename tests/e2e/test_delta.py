@@ -22,7 +22,8 @@ select a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull from pg_att
  where a.attrelid = %s::regclass and a.attnum > 0 and not a.attisdropped order by a.attnum
 """
 WIDE = """
-create table {schema}.events (id numeric(38,0) not null, ts timestamptz not null, amount numeric(38,12), plain numeric, span interval,
+create table {schema}.events (id numeric(38,0) not null, ts timestamptz not null, amount numeric(38,12),
+    plain numeric, span interval,
     tags text[], raw bytea, primary key (id, ts))"""
 VALUES = [
     (

@@ -35,7 +35,8 @@ insert into events
 select i, '2026-01-01 00:00+00'::timestamptz + i * interval '1 minute',
        case when i = 7 then {LONG} when i <= 500 then 'm' else 'x' end,
        case when i = 7 then {LONG}::bytea when i <= 500 then 'm'::bytea else 'x'::bytea end,
-       case when i = 7 then 'NaN'::float8 when i = 8 then '-infinity' when i <= 500 then -0.0 else 5.5 end, repeat('f', 1000)
+       case when i = 7 then 'NaN'::float8 when i = 8 then '-infinity' when i <= 500 then -0.0 else 5.5 end,
+       repeat('f', 1000)
   from generate_series(1, 9000) i
 """
 CONDITIONS = (

@@ -220,7 +220,8 @@ def _meddle(spanning: Spanning, fires: str) -> None:
     kind = f"constraint trigger aaa after {event.removeprefix('deferred ')}" if is_late else f"trigger aaa {event}"
     late = "deferrable initially deferred" if is_late else ""
     spanning.seam.execute(
-        f"""create function public.meddle() returns trigger language plpgsql as $$ begin {action} return coalesce(new, old); end $$;
+        f"""create function public.meddle() returns trigger language plpgsql
+            as $$ begin {action} return coalesce(new, old); end $$;
             create {kind} on public.events {late} for each row execute function public.meddle();
             alter table public.events enable always trigger aaa""".encode()
     )

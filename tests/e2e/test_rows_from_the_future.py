@@ -15,7 +15,8 @@ DAYS = """
 do $$ begin
     for d in -31..-1 loop
         execute format('create table public.events_d%s partition of public.events for values from (%L) to (%L)',
-                       31 + d, ((now() at time zone 'UTC')::date + d)::{key}, ((now() at time zone 'UTC')::date + d + 1)::{key});
+                       31 + d, ((now() at time zone 'UTC')::date + d)::{key},
+                           ((now() at time zone 'UTC')::date + d + 1)::{key});
     end loop;
 end $$;
 """

@@ -200,9 +200,12 @@ def test_a_foreign_commit_to_the_lake_stops_tiering_and_changes_no_reader(spanni
 def test_a_gap_in_the_grid_is_noted_and_its_rows_stay_readable(make_spanning: Callable[..., Spanning]) -> None:
     spanning = make_spanning(
         partitions="""
-            create table public.events_a partition of public.events for values from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00');
-            create table public.events_c partition of public.events for values from ('2026-03-01 00:00+00') to ('2026-04-01 00:00+00');
-            create table public.events_d partition of public.events for values from ('2026-04-01 00:00+00') to ('2026-05-01 00:00+00');""",
+            create table public.events_a partition of public.events
+                for values from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00');
+            create table public.events_c partition of public.events
+                for values from ('2026-03-01 00:00+00') to ('2026-04-01 00:00+00');
+            create table public.events_d partition of public.events
+                for values from ('2026-04-01 00:00+00') to ('2026-05-01 00:00+00');""",
         rows="insert into events (id, ts, v) select i, '2026-01-01 00:00+00'::timestamptz + i * interval '1 day', i"
         " from generate_series(1, 100) i where i not between 31 and 58",
     )

@@ -27,10 +27,12 @@ begin
         when 'again' then update {schema}.events set v = v + 1000, note = 'done' where id = n.id and ts = n.ts;
         when 'gone' then delete from {schema}.events where id = n.id and ts = n.ts;
         when 'moved' then update {schema}.events set id = id + 5000, note = 'away' where id = n.id and ts = n.ts;
-        when 'older' then update {schema}.events set ts = ts - interval '3 years', note = 'aged' where id = n.id and ts = n.ts;
+        when 'older' then update {schema}.events set ts = ts - interval '3 years', note = 'aged'
+            where id = n.id and ts = n.ts;
         when 'younger' then update {schema}.events set ts = '2026-04-20', note = 'now' where id = n.id and ts = n.ts;
         when 'deeper' then
-            update {schema}.events set v = v - 1, note = case when v > 3 then 'deeper' else 'bottom' end where id = n.id and ts = n.ts;
+            update {schema}.events set v = v - 1, note = case when v > 3 then 'deeper' else 'bottom' end
+                where id = n.id and ts = n.ts;
         when 'caught' then
             begin
                 update {schema}.events set v = v + 1000, note = 'kept' where id = n.id and ts = n.ts;
@@ -45,7 +47,8 @@ begin
             delete from {schema}.events where id = n.id and ts = n.ts;
             insert into {schema}.events (id, ts, v, note, serial, number) values (n.id, n.ts, n.v + 1, 'born', 0, 0);
         when 'others' then
-            update {schema}.events set v = v + 100, note = 'touched' where ts < '2026-02-01' and id between 9001 and 9099 and id <> n.id;
+            update {schema}.events set v = v + 100, note = 'touched'
+                where ts < '2026-02-01' and id between 9001 and 9099 and id <> n.id;
             insert into {schema}.events (id, ts, v, note, serial, number) values (n.id + 700, n.ts, 1, 'child', 0, 0)
                 on conflict do nothing;
         else null;
@@ -56,7 +59,8 @@ begin
     end if;
     return null;
 end $$;
-create {kind} trigger {name} after insert or update or delete on {schema}.events {timing} for each row execute function {schema}.react();
+create {kind} trigger {name} after insert or update or delete on {schema}.events {timing} for each row
+    execute function {schema}.react();
 """
 _REACTIONS = ("again", "gone", "moved", "older", "younger", "deeper", "caught", "reborn", "others")
 
@@ -135,11 +139,13 @@ def test_a_trigger_that_puts_a_row_where_a_moved_one_was_keeps_it(both_sides: Tw
             f"""create function {schema}.refill() returns trigger language plpgsql as $$
                 begin
                     if new.note = 'moves' then
-                        insert into {schema}.events (id, ts, v, note, serial, number) values (new.id - 5000, new.ts, 1, 'refilled', 0, 0);
+                        insert into {schema}.events (id, ts, v, note, serial, number)
+                            values (new.id - 5000, new.ts, 1, 'refilled', 0, 0);
                     end if;
                     return null;
                 end $$;
-                create trigger refill after insert or update on {schema}.events for each row execute function {schema}.refill()""".encode()
+                create trigger refill after insert or update on {schema}.events for each row
+                    execute function {schema}.refill()""".encode()
         )
     both_sides.check_both("update events set id = id + 5000, note = 'moves' where id in (21, 190) returning id")
     both_sides.check_both("update events set v = v + 1 where id in (21, 190, 5021, 5190) returning id, v, note")
@@ -160,7 +166,8 @@ def test_a_before_trigger_and_a_function_in_the_statement_may_change_a_row_of_th
                     if new.id = 9003 then perform {schema}.bump(9002); end if;
                     return new;
                 end $$;
-                create trigger early before insert or update on {schema}.events for each row execute function {schema}.early()""".encode()
+                create trigger early before insert or update on {schema}.events for each row
+                    execute function {schema}.early()""".encode()
         )
     at = "'2026-01-20 10:00+00'"
     both_sides.check_both(

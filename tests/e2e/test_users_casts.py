@@ -24,7 +24,8 @@ create function public.told(public.tone) returns text language sql immutable as 
 create function public.told(public.pair) returns text language sql immutable as $$ select '(7,told)' $$;
 create function public.to_mood(text) returns public.mood language sql immutable as $$ select 'sad'::public.mood $$;
 create function public.to_tone(text) returns public.tone language sql immutable as $$ select 'none'::public.tone $$;
-create function public.to_pair(text) returns public.pair language sql immutable as $$ select row(9, 'cast')::public.pair $$;
+create function public.to_pair(text) returns public.pair language sql immutable
+    as $$ select row(9, 'cast')::public.pair $$;
 create cast (public.mood as text) with function public.told(public.mood);
 create cast (public.tone as text) with function public.told(public.tone) as implicit;
 create cast (public.pair as text) with function public.told(public.pair) as assignment;

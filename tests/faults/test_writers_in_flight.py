@@ -31,14 +31,16 @@ TABLE = (
     "(id, ts))"
 )
 ROWS = """
-insert into events select i, '2026-01-01 00:00+00'::timestamptz + i * interval '6 hours', i from generate_series(1, 400) i
+insert into events select i, '2026-01-01 00:00+00'::timestamptz + i * interval '6 hours', i
+    from generate_series(1, 400) i
 """
 LEDGER = """
 create table public.ledger as select ts, v as amount, 1 as rows from public.events;
 create sequence public.ids start 1000;
 """
 CHECK = """
-select (select sum(v) from public_all.events where ts >= '{since}'), (select count(*) from public_all.events where ts >= '{since}'),
+select (select sum(v) from public_all.events where ts >= '{since}'),
+    (select count(*) from public_all.events where ts >= '{since}'),
        (select sum(amount) from ledger where ts >= '{since}'), (select sum(rows) from ledger where ts >= '{since}')
 """
 SCRIPT = """
@@ -47,8 +49,10 @@ SCRIPT = """
 \\set old random(1000, 3000)
 \\set hours random({first_hour}, 2855)
 begin isolation level {level};
-with u as (update {table} set v = v + :amount where id = :id returning ts) insert into ledger select ts, :amount, 0 from u;
-with i as (insert into {table} values (nextval('ids'), '2026-01-01 00:00+00'::timestamptz + :hours * interval '1 hour', :amount)
+with u as (update {table} set v = v + :amount where id = :id returning ts) insert into ledger select ts, :amount, 0
+    from u;
+with i as (insert into {table} values (nextval('ids'),
+    '2026-01-01 00:00+00'::timestamptz + :hours * interval '1 hour', :amount)
   returning ts, v) insert into ledger select ts, v, 1 from i;
 with d as (delete from {table} where id = :old returning ts, v) insert into ledger select ts, -v, -1 from d;
 commit;

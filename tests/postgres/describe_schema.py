@@ -22,7 +22,8 @@ acls(classid, objid, subid, kind, name, acl, owner) as (
       from pg_class c join ours o on o.oid = c.relnamespace where c.relkind in ('r', 'v', 'S', 'f', 'p')
     union all
     select 'pg_proc'::regclass, p.oid, 0, 'function', p.oid::regprocedure::text,
-           coalesce(p.proacl, acldefault('f', p.proowner)), p.proowner from pg_proc p join ours o on o.oid = p.pronamespace
+           coalesce(p.proacl, acldefault('f', p.proowner)), p.proowner from pg_proc p
+               join ours o on o.oid = p.pronamespace
     union all
     select 'pg_type'::regclass, y.oid, 0, 'type', y.oid::regtype::text, coalesce(y.typacl, acldefault('T', y.typowner)),
            y.typowner from pg_type y join ours o on o.oid = y.typnamespace where y.typtype in ('d', 'e')
@@ -45,7 +46,8 @@ select 'column', format('%s.%s', c.oid::regclass, a.attname),
   left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
  where c.relkind in ('r', 'v', 'f', 'p') and a.attnum > 0 and not a.attisdropped
 union all
-select 'constraint', format('%s.%s', c.conrelid::regclass, c.conname), concat(pg_get_constraintdef(c.oid), c.convalidated)
+select 'constraint', format('%s.%s', c.conrelid::regclass, c.conname),
+    concat(pg_get_constraintdef(c.oid), c.convalidated)
   from pg_constraint c join ours o on o.oid = c.connamespace where c.contype <> 'n'
 union all
 select 'index', format('%s.%s', i.schemaname, i.indexname), i.indexdef from pg_indexes i
@@ -63,7 +65,8 @@ union all
 select 'event trigger', e.evtname, concat_ws(' ', e.evtevent, e.evtfoid::regprocedure, e.evtenabled, e.evttags,
        e.evtowner::regrole) from pg_event_trigger e
 union all
-select 'domain', y.oid::regtype::text, concat_ws(' ', format_type(y.typbasetype, y.typtypmod), y.typnotnull, y.typdefault)
+select 'domain', y.oid::regtype::text, concat_ws(' ', format_type(y.typbasetype, y.typtypmod), y.typnotnull,
+    y.typdefault)
   from pg_type y join ours o on o.oid = y.typnamespace where y.typtype = 'd'
 union all
 select 'enum label', e.enumtypid::regtype::text, format('%s %s', e.enumsortorder, e.enumlabel)

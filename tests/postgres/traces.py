@@ -10,12 +10,15 @@ from thermocline.runtime.pg import connect
 _TRACES = b"""
 select 'schema', nspname::text, coalesce(nspacl::text, '') from pg_namespace where nspname !~ '^pg_(toast_)?temp'
 union all select 'relation', c.oid::regclass::text, concat_ws(' ', c.relkind, c.relacl::text, c.relispartition)
-  from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
-union all select 'function', p.oid::regprocedure::text, p.proname from pg_proc p where p.pronamespace <> 'pg_catalog'::regnamespace
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')
+union all select 'function', p.oid::regprocedure::text, p.proname from pg_proc p
+    where p.pronamespace <> 'pg_catalog'::regnamespace
 union all select 'trigger', tgrelid::regclass::text, tgname from pg_trigger where not tgisinternal
 union all select 'server', srvname, coalesce(srvacl::text, '') || srvoptions::text from pg_foreign_server
 union all select 'mapping', srvname, usename from pg_user_mappings
-union all select 'type', t.oid::regtype::text, t.typname from pg_type t where t.typnamespace <> 'pg_catalog'::regnamespace
+union all select 'type', t.oid::regtype::text, t.typname from pg_type t
+    where t.typnamespace <> 'pg_catalog'::regnamespace
 """
 _ROWS = b"""
 select 'table', schema_name, table_name from thermocline.tables

@@ -220,7 +220,8 @@ begin
     if thermocline.axis(new.ts) < (select r.line from thermocline.retention r) then raise check_violation; end if;
     return new;
 end $$;
-create trigger refuse_expired before insert or update on twin.events for each row execute function twin.refuse_expired();
+create trigger refuse_expired before insert or update on twin.events for each row
+    execute function twin.refuse_expired();
 """
 
 

@@ -1,5 +1,4 @@
-"""LakeDatabase to copy on: a database with our catalog, heap tables in it, and their lake tables; read back by every engine
-we have."""
+"""A database with our catalog, heap tables in it and their lake tables, read back by every engine we have."""
 
 from __future__ import annotations
 
@@ -28,7 +27,8 @@ from thermocline.spark.spark_session import lake_identifier
 
 _COLUMNS = """
     select a.attname, a.attnum::int, t.typname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
-           information_schema._pg_numeric_precision(a.atttypid, a.atttypmod), information_schema._pg_numeric_scale(a.atttypid, a.atttypmod)
+           information_schema._pg_numeric_precision(a.atttypid, a.atttypmod),
+           information_schema._pg_numeric_scale(a.atttypid, a.atttypmod)
     from pg_attribute a join pg_type t on t.oid = a.atttypid
     where a.attrelid = %s::regclass and a.attnum > 0 and not a.attisdropped order by a.attnum"""
 

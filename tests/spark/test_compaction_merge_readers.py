@@ -28,9 +28,12 @@ COLUMNS = (
 )
 ROWS = """
 insert into {t} select id, if(id % 7 = 0, null, cast(id % 1000 - 500 as int)),
-  case id % 50 when 0 then double('NaN') when 1 then -0.0D when 2 then null else (id - 3000) / 7 end, cast(id as float) / 3,
-  cast(id - 2500 as decimal(9,2)), cast(id - 2500 as decimal(38,3)) * 1000000000000, date_add(date'2020-01-01', cast(id % 900 as int)),
-  timestamp_seconds(1700000000 + id), if(id % 11 = 0, null, concat('text ', id)), cast(concat('raw', id) as binary), id % 3 = 0,
+  case id % 50 when 0 then double('NaN') when 1 then -0.0D when 2 then null else (id - 3000) / 7 end,
+  cast(id as float) / 3,
+  cast(id - 2500 as decimal(9,2)), cast(id - 2500 as decimal(38,3)) * 1000000000000,
+  date_add(date'2020-01-01', cast(id % 900 as int)),
+  timestamp_seconds(1700000000 + id), if(id % 11 = 0, null, concat('text ', id)), cast(concat('raw', id) as binary),
+  id % 3 = 0,
   element_at(array('a', 'b', 'c', 'd'), cast((id + {shift}) % 4 + 1 as int)),
   if(id % 13 = 0, null, named_struct('a', cast(id as int), 'b', concat('b', id))),
   if(id % 5 = 0, null, array('x', null, concat('t', id))), map('k', cast(id as int))

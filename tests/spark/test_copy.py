@@ -25,28 +25,37 @@ ALL_TYPES = TableName("public", "Every Type")
 ALL_TYPES_DDL = """
 create type public.mood as enum ('sad', 'glad');
 create table public."Every Type" (
-  id bigint not null, ts timestamptz not null, "odd ""name" text, flag bool, tiny smallint, mid integer, small_float real,
-  big_float float8, price numeric(12,2), exact numeric(38,10), any_number numeric, day date, at timestamp, clock time, ref uuid, raw bytea,
-  code varchar(20), fixed char(6), doc jsonb, tags text[], feeling public.mood, net inet, span int4range, lapse interval);
+  id bigint not null, ts timestamptz not null, "odd ""name" text, flag bool, tiny smallint, mid integer,
+  small_float real,
+  big_float float8, price numeric(12,2), exact numeric(38,10), any_number numeric, day date, at timestamp, clock time,
+  ref uuid, raw bytea,
+  code varchar(20), fixed char(6), doc jsonb, tags text[], feeling public.mood, net inet, span int4range,
+  lapse interval);
 insert into public."Every Type"
-select i, '2026-01-05'::timestamptz + i * interval '1 hour', 'text é漢😀 ' || i, i % 2 = 0, (i % 30000)::smallint, -i, i / 3.0, i / 7.0,
+select i, '2026-01-05'::timestamptz + i * interval '1 hour', 'text é漢😀 ' || i, i % 2 = 0, (i % 30000)::smallint, -i,
+    i / 3.0, i / 7.0,
   i / 100.0, i / 1e9, i / 3.0, '2026-01-01'::date + (i % 100), '2026-01-01'::timestamp + i * interval '1 microsecond',
-  '00:00'::time + i * interval '1 s', gen_random_uuid(), decode(md5(i::text), 'hex'), 'v' || i, 'ab', jsonb_build_object('i', i),
+  '00:00'::time + i * interval '1 s', gen_random_uuid(), decode(md5(i::text), 'hex'), 'v' || i, 'ab',
+  jsonb_build_object('i', i),
   array['a', i::text], 'glad', '10.0.0.1', int4range(1, i + 2), i * interval '1 day 2 seconds'
 from generate_series(1, 2000) i;
 insert into public."Every Type" (id, ts) values (-1, '2026-01-05');
 insert into public."Every Type" values
-  (-9223372036854775808, '4714-11-24 00:00:00 BC', '', true, -32768, -2147483648, 'NaN', '-infinity', -9999999999.99, -0.0000000001,
+  (-9223372036854775808, '4714-11-24 00:00:00 BC', '', true, -32768, -2147483648, 'NaN', '-infinity', -9999999999.99,
+  -0.0000000001,
    'NaN', '4714-11-24 BC', '294246-01-01', '23:59:59.999999', '00000000-0000-0000-0000-000000000000',
    '', '', '', 'null', '{}', 'sad', '::1', 'empty', '-1 mon'),
-  (9223372036854775807, '9999-12-31 23:59:59.999999', repeat('long é', 5000), false, 32767, 2147483647, '-0', 1e308, 9999999999.99,
-   9999999999999999999999999999.9999999999, 1e100, '5874897-12-31', '0001-01-01', '00:00', 'ffffffff-ffff-ffff-ffff-ffffffffffff',
+  (9223372036854775807, '9999-12-31 23:59:59.999999', repeat('long é', 5000), false, 32767, 2147483647, '-0', 1e308,
+  9999999999.99,
+   9999999999999999999999999999.9999999999, 1e100, '5874897-12-31', '0001-01-01', '00:00',
+   'ffffffff-ffff-ffff-ffff-ffffffffffff',
    decode(repeat('ff', 3000), 'hex'),
    repeat('x', 20), 'abcdef', '{"a": [1, 2]}', '{NULL,"a b"}', 'sad', '10.0.0.0/8', '(,)', '178000000 years');
 """
 
 EVENTS_DDL = """
-create table public.events (id bigint not null, ts timestamptz not null, kind text, amount numeric(12,2), primary key (id, ts));
+create table public.events (id bigint not null, ts timestamptz not null, kind text, amount numeric(12,2),
+    primary key (id, ts));
 insert into public.events
 select i, '2026-01-01'::timestamptz + (i * 7919::bigint % greatest({rows}, 1)) * interval '90 s',
   (array['click', 'view', 'buy'])[1 + i % 3], i / 100.0

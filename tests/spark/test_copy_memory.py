@@ -27,10 +27,12 @@ alter table public.wide alter column raw set storage external;
 create temp table blocks (b integer primary key, raw bytea not null);
 alter table blocks alter column raw set storage external;
 insert into blocks
-select b, (select string_agg(sha512(concat_ws(',', b, n, random())::bytea), ''::bytea) from generate_series(1, {pieces}) n)
+select b, (select string_agg(sha512(concat_ws(',', b, n, random())::bytea), ''::bytea)
+    from generate_series(1, {pieces}) n)
   from generate_series(0, 499) b;
 insert into public.wide
-select i, '2026-01-01'::timestamptz + (i * 7919 % {rows}) * interval '1 s', int8send(i) || (select b.raw from blocks b where b.b = i % 500)
+select i, '2026-01-01'::timestamptz + (i * 7919 % {rows}) * interval '1 s',
+    int8send(i) || (select b.raw from blocks b where b.b = i % 500)
   from generate_series(1, {rows}) i;
 """
 

@@ -1,4 +1,4 @@
-"""The retention line goes as far as it may; whole files go, and of files that reach straddling it only the rows below."""
+"""How far the retention line may move: files below it go whole, files across it lose the rows below."""
 
 from __future__ import annotations
 
