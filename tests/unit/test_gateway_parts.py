@@ -26,10 +26,10 @@ from thermocline.gateway.sessions.relay_link import LinkClosed, RelayLink
 from thermocline.gateway.sessions.statement_control import StatementControl
 from thermocline.gateway.sessions.upstream import PostgresEndpoint, UpstreamConnection
 from thermocline.gateway.sql.pushdown.select import parse_select
-from thermocline.gateway.sql.query import parsing
 from thermocline.gateway.sql.query.candidates import Candidate, parse_candidate
-from thermocline.gateway.sql.statements import parse_sample, parse_statement, split_statements
-from thermocline.gateway.sql.syntax_tree import flatten_operator, fold_identifier
+from thermocline.gateway.sql.syntax import parsing
+from thermocline.gateway.sql.syntax.statements import parse_sample, parse_statement, split_statements
+from thermocline.gateway.sql.syntax.syntax_tree import flatten_operator, fold_identifier
 from thermocline.gateway.sql.values import Constant, Infinity, NotProvable, parse_array, parse_value
 from thermocline.gateway.whole_query.whole_query_service import WholeQueryService
 from thermocline.gateway.wire.frames import ClientFrameReader, Frame, ServerFrameReader

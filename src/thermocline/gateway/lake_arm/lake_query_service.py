@@ -18,7 +18,7 @@ from thermocline.gateway.lake_arm.result_stream import ResultStream
 from thermocline.gateway.lake_arm.row_sources import ConstantRows
 from thermocline.gateway.sql.column_mapping import MappedTable
 from thermocline.gateway.sql.pushdown.select import LakeQuery, PostgresQuery, parse_select, plan_select, table_names
-from thermocline.gateway.sql.statements import parse_sample
+from thermocline.gateway.sql.syntax.statements import parse_sample
 from thermocline.gateway.sql.values import Constant
 from thermocline.gateway.wire.messages import Field
 

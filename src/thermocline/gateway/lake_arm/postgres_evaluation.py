@@ -26,7 +26,7 @@ from thermocline.gateway.lake_arm.row_sources import Cancelled
 from thermocline.gateway.lake_arm.text_rows import concatenate_messages, encode_text_rows
 from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN, MappedColumn
 from thermocline.gateway.sql.pushdown.select import PostgresQuery, parse_select
-from thermocline.gateway.sql.syntax_tree import fold_identifier
+from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier
 from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.gateway.wire.messages import Field, data_row
 from thermocline.gateway.wire.row_encoding import EncodedRows, ResultFormat, encode_copy

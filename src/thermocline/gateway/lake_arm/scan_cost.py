@@ -12,7 +12,7 @@ from thermocline.core.explain import ExplainedTable, Explanation, LakeCost, tota
 from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
 from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN
 from thermocline.gateway.sql.pushdown.select import LakeQuery, parse_select, plan_select
-from thermocline.gateway.sql.syntax_tree import fold_identifier
+from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier
 from thermocline.lake.read.scan import plan_scan
 
 

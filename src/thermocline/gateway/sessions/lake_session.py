@@ -18,8 +18,8 @@ from thermocline.gateway.sessions.error_responses import SessionError, render_er
 from thermocline.gateway.sessions.open_portal import ROW_STATEMENTS, command_tag, open_portal
 from thermocline.gateway.sessions.statement_control import StatementControl
 from thermocline.gateway.sessions.transaction import Cursor, Portal, PreparedStatement, Transaction
-from thermocline.gateway.sql import statements
 from thermocline.gateway.sql.parameters import decode_parameters, parse_parameters
+from thermocline.gateway.sql.syntax import statements
 from thermocline.gateway.wire import messages as wire
 from thermocline.gateway.wire.messages import (
     Bind,

@@ -9,8 +9,8 @@ from thermocline.gateway.lake_arm.memory_limits import ConnectionMemory
 from thermocline.gateway.lake_arm.result_stream import ResultStream
 from thermocline.gateway.lake_arm.row_sources import ConstantRows
 from thermocline.gateway.sessions.transaction import Portal
-from thermocline.gateway.sql import statements
 from thermocline.gateway.sql.parameters import parse_parameters
+from thermocline.gateway.sql.syntax import statements
 from thermocline.gateway.wire.messages import Field
 
 ROW_STATEMENTS = (

@@ -19,9 +19,9 @@ from thermocline.gateway.sessions import session_probe as probe
 from thermocline.gateway.sessions.error_responses import SessionError
 from thermocline.gateway.sessions.relay_link import LinkClosed, RelayLink
 from thermocline.gateway.sessions.statement_control import StatementControl
+from thermocline.gateway.sql.expressions.constants import TypedValue
 from thermocline.gateway.sql.parameters import decode_parameters
 from thermocline.gateway.sql.query.candidates import Candidate, may_read_spanning, parse_candidate
-from thermocline.gateway.sql.query.constants import TypedValue
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.gateway.whole_query.whole_query_service import (
     NotSpanning,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from thermocline.gateway.sql.query.constants import TypedValue
+from thermocline.gateway.sql.expressions.constants import TypedValue
 from thermocline.gateway.sql.query.source_tables import Role
 from thermocline.gateway.sql.values import NotProvable, parse_array
 from thermocline.gateway.whole_query.session_state import SessionState

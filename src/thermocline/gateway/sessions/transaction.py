@@ -10,7 +10,7 @@ from typing import Literal
 from thermocline.core.names import TableName
 from thermocline.gateway.lake_arm.result_stream import ResultStream
 from thermocline.gateway.sessions.error_responses import SessionError
-from thermocline.gateway.sql.statements import Statement
+from thermocline.gateway.sql.syntax.statements import Statement
 
 
 @dataclass(slots=True)

@@ -18,11 +18,11 @@ from thermocline.errors import ThermoclineError
 from thermocline.gateway.lake_arm.duckdb_batches import DuckDbBatches
 from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
 from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.gateway.sql.expressions.sql_types import SqlType
 from thermocline.gateway.sql.fragments import Fragment, fill_template
 from thermocline.gateway.sql.query import tier_sql
 from thermocline.gateway.sql.query.grouping import GroupBy
 from thermocline.gateway.sql.query.query_plan import QueryPlan, UsedTable
-from thermocline.gateway.sql.query.sql_types import SqlType
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.gateway.whole_query.postgres_snapshot import PostgresSnapshot
 from thermocline.gateway.wire.messages import Field

@@ -23,8 +23,8 @@ from thermocline.errors import PostgresUnreachable
 from thermocline.gateway.lake_arm.cancellable_connection import CancellableConnection, PgConnection
 from thermocline.gateway.lake_arm.postgres_evaluation import wait_for_result
 from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.gateway.sql.expressions.sql_types import SqlType
 from thermocline.gateway.sql.query.heap_transfer import decode_transfer
-from thermocline.gateway.sql.query.sql_types import SqlType
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.runtime.pg import SESSION_SETTINGS
 

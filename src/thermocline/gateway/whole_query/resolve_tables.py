@@ -10,10 +10,10 @@ from thermocline.core.modes.mode import mode_named
 from thermocline.core.names import TableName
 from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
 from thermocline.gateway.sql.column_mapping import MappedTable
+from thermocline.gateway.sql.expressions.sql_types import LAKE_TYPES, SqlType, column_sql_type
 from thermocline.gateway.sql.query.scope import SourceColumn
 from thermocline.gateway.sql.query.source_tables import Role, SourceTable, TableKey, Tiers
-from thermocline.gateway.sql.query.sql_types import LAKE_TYPES, SqlType, column_sql_type
-from thermocline.gateway.sql.query.token_checks import SUPPORTED_FUNCTIONS
+from thermocline.gateway.sql.syntax.token_checks import SUPPORTED_FUNCTIONS
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.gateway.whole_query.postgres_snapshot import PostgresSnapshot
 from thermocline.lake.read.table_metadata import LakeField

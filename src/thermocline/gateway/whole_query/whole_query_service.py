@@ -14,9 +14,9 @@ from thermocline.errors import PostgresUnreachable, ThermoclineError
 from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
 from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
 from thermocline.gateway.lake_arm.row_sources import Cancelled
+from thermocline.gateway.sql.expressions.constants import TypedValue
+from thermocline.gateway.sql.expressions.query_settings import QuerySettings
 from thermocline.gateway.sql.query.candidates import Candidate, check_statement, is_setting_independent
-from thermocline.gateway.sql.query.constants import TypedValue
-from thermocline.gateway.sql.query.expressions import QuerySettings
 from thermocline.gateway.sql.query.query_plan import QueryPlan, plan_query
 from thermocline.gateway.sql.query.source_tables import Tiers, key_of, table_nodes
 from thermocline.gateway.sql.values import NotProvable

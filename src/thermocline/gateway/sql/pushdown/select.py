@@ -18,9 +18,11 @@ from thermocline.core.names import TableName
 from thermocline.errors import SnapshotNotNamed, StatementRefused
 from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN, TYPE_SIZES, MappedColumn, MappedTable
 from thermocline.gateway.sql.fragments import Fragment
-from thermocline.gateway.sql.pushdown.predicates import Operands, bounds_of, compile_condition
+from thermocline.gateway.sql.pushdown.conditions import compile_condition
+from thermocline.gateway.sql.pushdown.file_bounds import derive_bound
+from thermocline.gateway.sql.pushdown.operands import Operands
 from thermocline.gateway.sql.pushdown.pushdown_nodes import check_condition_nodes, check_statement_nodes
-from thermocline.gateway.sql.syntax_tree import fold_identifier, split_conjuncts, strip_parentheses
+from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier, split_conjuncts, strip_parentheses
 from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.gateway.sql.values import Constant, NotProvable, parse_int
 from thermocline.gateway.wire.messages import Field
@@ -157,7 +159,7 @@ def _plan_table(
         try:
             check_condition_nodes(part)
             condition.append(compile_condition(part, scope))
-            if bound := bounds_of(part, scope):
+            if bound := derive_bound(part, scope):
                 bounds.append(bound)
         except NOT_COMPILED:
             continue

@@ -9,14 +9,14 @@ from functools import lru_cache
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
-from thermocline.gateway.sql.query.constants import parse_literal
-from thermocline.gateway.sql.query.expressions import COMPUTED_NODES
-from thermocline.gateway.sql.query.parsing import Span, check_literals, find_span, parse, read_tokens, source_text
-from thermocline.gateway.sql.query.query_nodes import check_query_nodes
-from thermocline.gateway.sql.query.sql_types import DATE, TIMESTAMP, TIMESTAMPTZ
-from thermocline.gateway.sql.query.token_checks import check_tokens
-from thermocline.gateway.sql.statements import split_statements
-from thermocline.gateway.sql.syntax_tree import strip_parentheses
+from thermocline.gateway.sql.expressions.constants import parse_literal
+from thermocline.gateway.sql.expressions.expressions import COMPUTED_NODES
+from thermocline.gateway.sql.expressions.sql_types import DATE, TIMESTAMP, TIMESTAMPTZ
+from thermocline.gateway.sql.syntax.parsing import Span, check_literals, find_span, parse, read_tokens, source_text
+from thermocline.gateway.sql.syntax.query_nodes import check_query_nodes
+from thermocline.gateway.sql.syntax.statements import split_statements
+from thermocline.gateway.sql.syntax.syntax_tree import strip_parentheses
+from thermocline.gateway.sql.syntax.token_checks import check_tokens
 from thermocline.gateway.sql.values import NotProvable
 
 # Possessive: what was passed is never tried again as a part of something longer; `re` holds the interpreter while it

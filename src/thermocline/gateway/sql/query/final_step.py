@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from psycopg import sql
 from sqlglot import exp
 
+from thermocline.gateway.sql.expressions.aggregates import direction
+from thermocline.gateway.sql.expressions.expressions import ExpressionCompiler
+from thermocline.gateway.sql.expressions.sql_types import SqlType, sql_type_of_oid
 from thermocline.gateway.sql.fragments import Fragment, fill_template
-from thermocline.gateway.sql.query.aggregates import direction
-from thermocline.gateway.sql.query.expressions import ExpressionCompiler
 from thermocline.gateway.sql.query.grouping import (
     GROUPS_NAME,
     GroupBy,
@@ -24,11 +25,10 @@ from thermocline.gateway.sql.query.grouping import (
     find_output,
     output_name,
 )
-from thermocline.gateway.sql.query.parsing import Span, find_span, source_text
 from thermocline.gateway.sql.query.scope import Scope
 from thermocline.gateway.sql.query.selects import CompiledQuery, QueryCompiler
-from thermocline.gateway.sql.query.sql_types import SqlType, sql_type_of_oid
-from thermocline.gateway.sql.syntax_tree import fold_identifier, strip_parentheses
+from thermocline.gateway.sql.syntax.parsing import Span, find_span, source_text
+from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier, strip_parentheses
 from thermocline.gateway.sql.values import NotProvable
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from thermocline.gateway.sql.expressions.aggregates import AGGREGATES, Aggregate
+from thermocline.gateway.sql.expressions.query_settings import NameResolver
+from thermocline.gateway.sql.expressions.sql_types import SqlType
+from thermocline.gateway.sql.expressions.terms import Term
 from thermocline.gateway.sql.fragments import Fragment, fill_template
-from thermocline.gateway.sql.query.aggregates import AGGREGATES, Aggregate
-from thermocline.gateway.sql.query.expressions import NameResolver
 from thermocline.gateway.sql.query.scope import Scope
-from thermocline.gateway.sql.query.sql_types import SqlType
-from thermocline.gateway.sql.query.terms import Term
-from thermocline.gateway.sql.syntax_tree import fold_identifier, strip_parentheses
+from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier, strip_parentheses
 from thermocline.gateway.sql.values import NotProvable
 
 UNNAMED = "?column?"

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
-from thermocline.gateway.sql.query.sql_types import SqlType
+from thermocline.gateway.sql.expressions.sql_types import SqlType
 from thermocline.gateway.sql.values import NotProvable
 
 _OLDEST_DAY = -2_440_588

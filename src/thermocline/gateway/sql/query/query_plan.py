@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from thermocline.gateway.sql.query.expressions import QuerySettings
+from thermocline.gateway.sql.expressions.query_settings import QuerySettings
 from thermocline.gateway.sql.query.final_step import FinalStep, plan_final_step
 from thermocline.gateway.sql.query.grouping import GroupBy
-from thermocline.gateway.sql.query.query_nodes import check_query_nodes
 from thermocline.gateway.sql.query.scope import TableUsage
 from thermocline.gateway.sql.query.selects import CompiledQuery, QueryCompiler
 from thermocline.gateway.sql.query.source_tables import SourceTable, TableKey, fold_name, key_of
+from thermocline.gateway.sql.syntax.query_nodes import check_query_nodes
 from thermocline.gateway.sql.values import NotProvable
 
 

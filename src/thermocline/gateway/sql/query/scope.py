@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from psycopg import sql
 from sqlglot import exp
 
+from thermocline.gateway.sql.expressions.query_settings import NameResolver
+from thermocline.gateway.sql.expressions.sql_types import SqlType
+from thermocline.gateway.sql.expressions.terms import Term
 from thermocline.gateway.sql.fragments import Fragment
-from thermocline.gateway.sql.query.expressions import NameResolver
-from thermocline.gateway.sql.query.sql_types import SqlType
-from thermocline.gateway.sql.query.terms import Term
-from thermocline.gateway.sql.syntax_tree import fold_identifier
+from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.lake.read.scan import Bound, BoundValue, Op
 from thermocline.lake.read.table_metadata import LakeField

@@ -11,17 +11,14 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from thermocline.gateway.sql.expressions.aggregates import direction, read_aggregate, read_window
+from thermocline.gateway.sql.expressions.constants import parse_limit
+from thermocline.gateway.sql.expressions.expressions import CompileContext, ExpressionCompiler, split_conditions
+from thermocline.gateway.sql.expressions.functions import FUNCTIONS
+from thermocline.gateway.sql.expressions.query_settings import NameResolver, QuerySettings
+from thermocline.gateway.sql.expressions.sql_types import BOOL, SqlType, check_common_decimal, resolve_collation
+from thermocline.gateway.sql.expressions.terms import Term
 from thermocline.gateway.sql.fragments import Fragment, fill_template
-from thermocline.gateway.sql.query.aggregates import direction, read_aggregate, read_window
-from thermocline.gateway.sql.query.constants import parse_limit
-from thermocline.gateway.sql.query.expressions import (
-    CompileContext,
-    ExpressionCompiler,
-    NameResolver,
-    QuerySettings,
-    split_conditions,
-)
-from thermocline.gateway.sql.query.functions import FUNCTIONS
 from thermocline.gateway.sql.query.grouping import (
     GROUPS_NAME,
     UNNAMED,
@@ -36,9 +33,7 @@ from thermocline.gateway.sql.query.grouping import (
     resolve_group_item,
 )
 from thermocline.gateway.sql.query.scope import Relation, Scope, TableUsage
-from thermocline.gateway.sql.query.sql_types import BOOL, SqlType, check_common_decimal, resolve_collation
-from thermocline.gateway.sql.query.terms import Term
-from thermocline.gateway.sql.syntax_tree import fold_identifier, strip_parentheses
+from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier, strip_parentheses
 from thermocline.gateway.sql.values import NotProvable
 
 OpenTable = Callable[[exp.Table], TableUsage]

@@ -10,7 +10,7 @@ from thermocline.core.axis import KeyType
 from thermocline.core.names import TableName
 from thermocline.gateway.sql.column_mapping import MappedTable
 from thermocline.gateway.sql.query.scope import SourceColumn
-from thermocline.gateway.sql.syntax_tree import fold_identifier
+from thermocline.gateway.sql.syntax.syntax_tree import fold_identifier
 from thermocline.gateway.sql.values import NotProvable
 
 

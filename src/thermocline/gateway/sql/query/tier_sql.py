@@ -10,13 +10,13 @@ from psycopg import sql
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, render_axis
 from thermocline.core.names import TableName
+from thermocline.gateway.sql.expressions.sql_types import INT4, SqlType
 from thermocline.gateway.sql.fragments import Fragment, fill_template
 from thermocline.gateway.sql.query.grouping import GROUPS_NAME, GroupBy, grouped
 from thermocline.gateway.sql.query.heap_transfer import render_transfer
 from thermocline.gateway.sql.query.query_plan import QueryPlan, UsedTable
 from thermocline.gateway.sql.query.scope import SourceColumn
 from thermocline.gateway.sql.query.source_tables import Tiers
-from thermocline.gateway.sql.query.sql_types import INT4, SqlType
 from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.lake.read.scan import Bound, ScanPlan, is_certain

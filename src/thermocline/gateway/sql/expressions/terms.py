@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from psycopg import sql
 
+from thermocline.gateway.sql.expressions.sql_types import SqlType
 from thermocline.gateway.sql.fragments import Fragment, fill_template
-from thermocline.gateway.sql.query.sql_types import SqlType
 from thermocline.lake.read.scan import Bound
 
 

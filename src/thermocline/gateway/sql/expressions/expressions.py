@@ -5,42 +5,40 @@ Whatever is not known to mean the same in both engines raises `NotProvable`, and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 from psycopg import sql
 from sqlglot import exp
 
-from thermocline.gateway.sql.fragments import Fragment, fill_template
-from thermocline.gateway.sql.query.constants import (
+from thermocline.gateway.sql.expressions.arithmetic import compile_integer_arithmetic, compile_numeric_arithmetic
+from thermocline.gateway.sql.expressions.casts import cast_datetime, cast_double
+from thermocline.gateway.sql.expressions.comparisons import MIRRORED, check_comparable, compare_floats
+from thermocline.gateway.sql.expressions.constants import (
     TypedValue,
     UntypedLiteral,
-    decimal,
     literal_constant,
     null_constant,
     number,
     parse_literal,
     typed_constant,
 )
-from thermocline.gateway.sql.query.parsing import Span, find_span
-from thermocline.gateway.sql.query.sql_types import (
+from thermocline.gateway.sql.expressions.query_settings import NameResolver, QuerySettings, SubqueryCompiler
+from thermocline.gateway.sql.expressions.sql_types import (
     BOOL,
     DATE,
     FLOAT8,
     INT4,
-    TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
     SqlType,
     check_common_decimal,
-    integer_to_numeric,
-    numeric,
     resolve_collation,
 )
-from thermocline.gateway.sql.query.terms import Term, compose_term
-from thermocline.gateway.sql.syntax_tree import strip_parentheses
+from thermocline.gateway.sql.expressions.terms import Term, compose_term
+from thermocline.gateway.sql.fragments import Fragment
+from thermocline.gateway.sql.syntax.parsing import find_span
+from thermocline.gateway.sql.syntax.syntax_tree import strip_parentheses
 from thermocline.gateway.sql.table_scan import bound_value
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.lake.read.scan import Bound, Op
@@ -53,54 +51,11 @@ _COMPARISONS: Mapping[type[exp.Expr], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _BOUND_OPS: Mapping[str, Op] = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 COMPUTED_NODES = (exp.Cast, exp.Interval, exp.CurrentDate, exp.CurrentTimestamp, exp.Add, exp.Sub, exp.TimestampTrunc)
 """Constant expressions of these kinds are computed by Postgres, in the client's own session."""
 
 CompileFunction = Callable[["ExpressionCompiler", exp.Expr], Term]
-
-_WIDTHS = {"int2": 2, "int4": 4, "int8": 8}
-
-
-class NameResolver(Protocol):
-    """What names mean where an expression stands."""
-
-    def column(self, node: exp.Column) -> Term: ...
-    def bound(self, column: tuple[int, str], op: Op, values: tuple[object, ...]) -> tuple[int, Bound] | None: ...
-    def is_local(self, relation_numbers: frozenset[int]) -> bool:
-        """Whether all that is used stands in the FROM of this very SELECT."""
-        ...
-
-
-class SubqueryCompiler(Protocol):
-    """Queries within an expression."""
-
-    def scalar(self, node: exp.Expr, names: NameResolver) -> Term: ...
-    def exists(self, node: exp.Expr, names: NameResolver) -> Term: ...
-    def among(self, left: Term, node: exp.Expr, names: NameResolver) -> Term: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuerySettings:
-    """What a statement runs in: its text, parameter values, constants that Postgres computed, whether the session is in
-    UTC.
-
-    `literals_in_utc`: it was when the literals were read. `text_is_c`: the database's own collation orders text by its
-    bytes.
-    """
-
-    sql: str = ""
-    parameters: Sequence[TypedValue] = ()
-    computed: Mapping[Span, TypedValue] = field(default_factory=dict)
-    utc: bool = True
-    literals_in_utc: bool = True
-    text_is_c: bool = False
-
-    @property
-    def text(self) -> SqlType:
-        """The kind of text without a column: it has the database's own collation."""
-        return replace(TEXT, is_c=self.text_is_c)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +215,7 @@ class ExpressionCompiler:
         """A number written with digits is a numeric that Postgres makes the nearest float of; so does Python, and
         DuckDB not always."""
         if one.column is None:
-            left, one, op, right, two = right, two, _MIRRORED[op], left, one
+            left, one, op, right, two = right, two, MIRRORED[op], left, one
         if one.column is None or two.relation_numbers or one.sql_type.family == "numeric":
             raise NotProvable("floats are compared with constants only")
         if not two.sql_type.is_float:
@@ -275,7 +230,7 @@ class ExpressionCompiler:
             return None
         if one.column is not None:
             return self.bounded(one, _BOUND_OPS[op], (right,))
-        return self.bounded(two, _BOUND_OPS[_MIRRORED[op]], (left,)) if two.column is not None else None
+        return self.bounded(two, _BOUND_OPS[MIRRORED[op]], (left,)) if two.column is not None else None
 
     def bounded(self, column: Term, op: Op, constants: Sequence[exp.Expr]) -> tuple[int, Bound] | None:
         """What a comparison of a column with constants tells about files."""
@@ -313,112 +268,14 @@ class ExpressionCompiler:
             raise NotProvable("arithmetic with an untyped literal")
         one, two = first.sql_type, second.sql_type
         if one.is_integer and two.is_integer:
-            return _integers(node, first, second)
+            return compile_integer_arithmetic(node, first, second)
         if one.is_number and two.is_number:
-            return _numerics(node, first, second)
+            return compile_numeric_arithmetic(node, first, second)
         if one.family == "date" and two.family in ("int2", "int4") and isinstance(node, exp.Add | exp.Sub):
             return compose_term(DATE, "({} + {})" if isinstance(node, exp.Add) else "({} - {})", first, second)
         if one.family == two.family == "date" and isinstance(node, exp.Sub):
             return compose_term(INT4, "CAST(({} - {}) AS INTEGER)", first, second, heap="({} - {})")
         raise NotProvable(f"{type(node).__name__.upper()} of {one.family} and {two.family} is left to Postgres")
-
-
-def _integers(node: exp.Expr, first: Term, second: Term) -> Term:
-    sql_type = first.sql_type if _WIDTHS[first.sql_type.family] >= _WIDTHS[second.sql_type.family] else second.sql_type
-    match node:
-        case exp.Add():
-            return compose_term(sql_type, "({} + {})", first, second)
-        case exp.Sub():
-            return compose_term(sql_type, "({} - {})", first, second)
-        case exp.Mul():
-            return compose_term(sql_type, "({} * {})", first, second)
-    divisor = strip_parentheses(node.args["expression"])
-    if not (isinstance(divisor, exp.Literal) and str(divisor.this).strip("0")):
-        raise NotProvable("division by something that may be zero is left to Postgres")
-    if isinstance(node, exp.Div):
-        return compose_term(sql_type, "({} // {})", first, second, heap="({} / {})")
-    return compose_term(sql_type, "({} %% {})".replace("%%", "%"), first, second)
-
-
-def _numerics(node: exp.Expr, first: Term, second: Term) -> Term:
-    """DuckDB gives the same scale and a precision of its own; where that overflows, Postgres answers."""
-    first, second = _as_written(node.this, first), _as_written(node.args["expression"], second)
-    one, two = integer_to_numeric(first.sql_type), integer_to_numeric(second.sql_type)
-    first = (
-        first
-        if first.sql_type.family == "numeric"
-        else compose_term(one, f"CAST({{}} AS {one.duckdb_type})", first, heap="CAST({} AS numeric)")
-    )
-    second = (
-        second
-        if second.sql_type.family == "numeric"
-        else compose_term(two, f"CAST({{}} AS {two.duckdb_type})", second, heap="CAST({} AS numeric)")
-    )
-    scale = max(one.scale, two.scale)
-    whole = max(one.precision - one.scale, two.precision - two.scale)
-    match node:
-        case exp.Add():
-            return compose_term(numeric(whole + scale + 1, scale), "({} + {})", first, second)
-        case exp.Sub():
-            return compose_term(numeric(whole + scale + 1, scale), "({} - {})", first, second)
-        case exp.Mul() if one.scale + two.scale <= 20:
-            return compose_term(
-                numeric(one.precision + two.precision, one.scale + two.scale), "({} * {})", first, second
-            )
-    raise NotProvable("division of numerics is left to Postgres")
-
-
-def _as_written(node: exp.Expr, term: Term) -> Term:
-    """A whole number with no more digits than it is written with: narrow decimals stay fast."""
-    node = strip_parentheses(node)
-    return decimal(str(node.this)) if isinstance(node, exp.Literal) and not node.is_string else term
-
-
-def cast_double(term: Term) -> Term:
-    return (
-        term
-        if term.sql_type.family == "float8"
-        else compose_term(FLOAT8, "CAST({} AS DOUBLE)", term, heap="CAST({} AS double precision)")
-    )
-
-
-def cast_datetime(term: Term, sql_type: SqlType) -> Term:
-    """A date or timestamp as another kind of moment, in UTC."""
-    if term.sql_type.family == sql_type.family:
-        return term
-    if sql_type.family == "timestamptz":
-        return compose_term(sql_type, "make_timestamptz(epoch_us({}))", term, heap="CAST({} AS timestamptz)")
-    return replace(compose_term(sql_type, "{}", term, heap="CAST({} AS timestamp)"), duckdb=cast_timestamp(term))
-
-
-def cast_timestamp(term: Term) -> Fragment:
-    """A moment as DuckDB's timestamp in UTC; its own cast goes through a calendar and takes ten times as long."""
-    if term.sql_type.family == "timestamptz":
-        return fill_template("make_timestamp(epoch_us({}))", [term.duckdb])
-    return fill_template("CAST({} AS TIMESTAMP)", [term.duckdb]) if term.sql_type.family == "date" else term.duckdb
-
-
-def compare_floats(one: Term, op: str, two: Term) -> Term:
-    """A column beside a float constant: NaN, the greatest of all, is spelt out, because statistics leave it out."""
-    if one.column is None:
-        one, two, op = two, one, _MIRRORED[op]
-    if one.column is None or two.relation_numbers or not _is_finite(two):
-        raise NotProvable("floats are compared with finite constants only")
-    column = f"CAST({{}} AS DOUBLE) {op} CAST({{}} AS DOUBLE)"
-    odd = "isnan(CAST({} AS DOUBLE))"
-    duckdb = f"({odd} OR {column})" if op in ("<>", ">", ">=") else f"(NOT {odd} AND {column})"
-    heap = f"(CAST({{}} AS double precision) {op} CAST({{}} AS double precision))"
-    both = compose_term(BOOL, f"({{}} {op} {{}})", one, two, heap=heap)
-    return replace(both, duckdb=fill_template(duckdb, [one.duckdb, one.duckdb, two.duckdb]))
-
-
-def _is_finite(constant: Term) -> bool:
-    return all(isinstance(value, float) and math.isfinite(value) for value in constant.duckdb.parameters)
-
-
-def check_comparable(sql_type: SqlType, op: str) -> None:
-    if not (sql_type.has_equality if op in ("=", "<>") else sql_type.has_order):
-        raise NotProvable(f"comparison of {sql_type.family} depends on its collation or has other rules in Postgres")
 
 
 def split_conditions(node: exp.Expr) -> list[exp.Expr]:

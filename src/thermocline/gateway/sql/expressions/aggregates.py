@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from psycopg import sql
 from sqlglot import exp
 
+from thermocline.gateway.sql.expressions.expressions import ExpressionCompiler
+from thermocline.gateway.sql.expressions.sql_types import BOOL, INT8, SqlType, numeric
+from thermocline.gateway.sql.expressions.terms import Term, compose_term, listed
 from thermocline.gateway.sql.fragments import Fragment, fill_template
-from thermocline.gateway.sql.query.expressions import ExpressionCompiler
-from thermocline.gateway.sql.query.sql_types import BOOL, INT8, SqlType, numeric
-from thermocline.gateway.sql.query.terms import Term, compose_term, listed
 from thermocline.gateway.sql.values import NotProvable
 
 AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr)

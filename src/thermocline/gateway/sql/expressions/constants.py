@@ -9,9 +9,9 @@ from decimal import Decimal
 
 from psycopg import sql
 
+from thermocline.gateway.sql.expressions.sql_types import INT4, INT8, LAKE_TYPES, SqlType, numeric, sql_type_of_oid
+from thermocline.gateway.sql.expressions.terms import Term
 from thermocline.gateway.sql.fragments import Fragment, Parameter
-from thermocline.gateway.sql.query.sql_types import INT4, INT8, LAKE_TYPES, SqlType, numeric, sql_type_of_oid
-from thermocline.gateway.sql.query.terms import Term
 from thermocline.gateway.sql.values import Constant, Infinity, NotProvable, Value, parse_int, parse_value
 
 _INT_BITS = {"int2": 15, "int4": 31, "int8": 63}

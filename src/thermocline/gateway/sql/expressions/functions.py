@@ -8,16 +8,11 @@ from functools import reduce
 
 from sqlglot import exp
 
-from thermocline.gateway.sql.fragments import fill_template
-from thermocline.gateway.sql.query.constants import UntypedLiteral
-from thermocline.gateway.sql.query.expressions import (
-    CompileFunction,
-    ExpressionCompiler,
-    cast_datetime,
-    cast_timestamp,
-    check_comparable,
-)
-from thermocline.gateway.sql.query.sql_types import (
+from thermocline.gateway.sql.expressions.casts import cast_datetime, cast_timestamp
+from thermocline.gateway.sql.expressions.comparisons import check_comparable
+from thermocline.gateway.sql.expressions.constants import UntypedLiteral
+from thermocline.gateway.sql.expressions.expressions import CompileFunction, ExpressionCompiler
+from thermocline.gateway.sql.expressions.sql_types import (
     BOOL,
     DATE,
     INT4,
@@ -30,9 +25,10 @@ from thermocline.gateway.sql.query.sql_types import (
     numeric,
     resolve_collation,
 )
-from thermocline.gateway.sql.query.terms import Term, compose_term
-from thermocline.gateway.sql.query.token_checks import EXTRACT_FIELDS, TRUNCATE_UNITS
-from thermocline.gateway.sql.syntax_tree import strip_parentheses
+from thermocline.gateway.sql.expressions.terms import Term, compose_term
+from thermocline.gateway.sql.fragments import fill_template
+from thermocline.gateway.sql.syntax.syntax_tree import strip_parentheses
+from thermocline.gateway.sql.syntax.token_checks import EXTRACT_FIELDS, TRUNCATE_UNITS
 from thermocline.gateway.sql.values import NotProvable
 
 _EVEN_MICROS = {"second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from thermocline.gateway.sql.query.query_nodes import RESERVED
+from thermocline.gateway.sql.syntax.query_nodes import RESERVED
 from thermocline.gateway.sql.values import NotProvable
 
 TRUNCATE_UNITS = frozenset({"second", "minute", "hour", "day", "week", "month", "quarter", "year"})

@@ -1,0 +1,1 @@
+"""Expressions of whole queries, compiled for DuckDB and for Postgres at once."""
