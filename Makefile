@@ -6,7 +6,8 @@ SHELL := /bin/bash
 .PHONY: help setup java run test quick lint types format docs bench faults soak mutants clean
 
 PYTHON ?= python3
-# Without cached bytecode every process of a run compiles its libraries again: 4.0 s of a core instead of 1.2 s for each that imports Spark.
+# Without cached bytecode every process compiles its libraries again: 4.0 s of a core instead of 1.2 s where it imports
+# Spark.
 unexport PYTHONDONTWRITEBYTECODE
 
 DIR ?= .thermocline
@@ -33,17 +34,18 @@ java:
 run: setup ## start everything with a demo table and stay up until Ctrl-C
 	@exec $(BIN)/thermocline up --demo --dir $(DIR)
 
-# Three at a time on two cores: a test waits for a child, a lock or a server for a third of its time. A file's tests stay together, and
-# files start in the order tests/conftest.py gives them, longest first.
+# Three workers on two cores: a test waits for a child, a lock or a server for a third of its time. The tests of a file
+# stay together; tests/conftest.py starts the longest files first.
 test: setup lint types ## linters, types, import layers and all tests
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0 --durations 15
 
-# One tiering cycle with writes across both tiers, one fold, the gateway's reads of a lake, the guards of the catalog, and every unit test.
+# One walk through the whole stack: tier, write to both tiers, fold, read through the gateway; and the catalog's guards.
 QUICK := tests/unit tests/e2e/test_walking_skeleton.py \
-  tests/e2e/test_fold.py::test_corrections_read_the_same_before_and_after_the_fold tests/gateway/test_reading.py tests/postgres/test_guards.py
+  tests/e2e/test_fold.py::test_corrections_read_the_same_before_and_after_the_fold tests/gateway/test_reading.py \
+  tests/postgres/test_guards.py
 
-quick: setup lint types ## the loop while editing, 3 minutes at most: linters, types, unit tests, a tiering, a fold, a gateway
-	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -q $(QUICK)
+quick: setup lint types ## while editing, within 3 minutes: linters, types, unit tests, one walk through the stack
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0 -q -m "not large" $(QUICK)
 
 lint: setup ## ruff, formatting and import layers
 	@$(BIN)/ruff check .
@@ -63,18 +65,18 @@ docs: setup ## write the generated pages of docs/
 bench: setup ## benchmarks; NAME=tiering runs one
 	@$(BIN)/python -m bench $(NAME)
 
-faults: setup ## the tests that kill and break things on purpose, in a Spark that dies with its driver, on every way to a point
+faults: setup ## the tests that kill and break things, at every combination of points, each with its own Spark
 	@THERMOCLINE_TEST_ALL_FAULTS=1 $(BIN)/pytest -m faults
 	@THERMOCLINE_TEST_ALL_FAULTS=1 $(BIN)/pytest tests/e2e/test_wild_rows.py
 
-mutants: setup ## break each guard of tests/mutants in a copy of the tree: its tests must notice; NAME=fence runs some
+mutants: setup ## break each guard of tests/mutants in a copy of the tree: its tests must fail; NAME=fence runs some
 	@$(BIN)/python -m tests.mutants.run $(NAME)
 
-soak: setup mutants ## the property tests, for long, a backlog of a million corrections, and the mutants
+soak: setup mutants ## long property tests, a backlog of a million corrections, and the mutants
 	@THERMOCLINE_TEST_HISTORIES=3000 $(BIN)/pytest -m property --timeout 7200
 	@THERMOCLINE_TEST_BACKLOG_ROWS=1000000 $(BIN)/pytest tests/e2e/test_backlog.py --timeout 1800
 
-clean: ## stop the stack in DIR and remove it, with all caches of the tools
+clean: ## stop the stack in DIR, remove it and the caches of all tools
 	@if [ -x $(BIN)/thermocline ] && [ -e $(DIR)/stack.json ]; then $(BIN)/thermocline down --dir $(DIR); fi
 	@if [ -L $(DIR)/postgres ]; then rm -rf "$$(readlink -f $(DIR)/postgres)"; fi
 	@rm -rf $(DIR) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -21,6 +21,7 @@ from thermocline.spark.kernels.compact_bin import run_bin
 
 _LIMIT_MIB = 512
 _FILE_ROWS, _FILES, _WIDTH = 131_072, 8, 1000
+pytestmark = pytest.mark.large
 SCHEMA = pa.schema([lake_field("id", pa.int64(), 1), lake_field("body", pa.binary(), 2)])
 JSON = iceberg_schema((1, "id", "long"), (2, "body", "binary"))
 

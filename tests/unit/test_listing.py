@@ -83,4 +83,4 @@ def test_the_memory_of_a_listing_does_not_grow_with_the_folder(tmp_path: Path) -
         tracemalloc.stop()
         return top
 
-    assert peak(20_000) < peak(5_000) * 1.5
+    assert peak(10_000) < peak(2_500) * 1.5
