@@ -128,6 +128,8 @@ def apply_migrations(conn: Connection) -> int:
                     _apply_migration(conn, migration)
             apply_schema_objects(conn)
             _apply_reference_tables(conn)
+            # Registered tables have functions that were rendered from the templates of the program before.
+            conn.execute("select thermocline.rebuild_functions()")
     return newest_version()
 
 

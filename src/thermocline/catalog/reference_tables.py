@@ -15,7 +15,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from thermocline.core.modes.routing import ROUTES
-from thermocline.runtime.pg import Connection
+from thermocline.runtime.pg import Connection, load_queries
 
 Value = str | int | bool | None
 
@@ -33,7 +33,19 @@ class ReferenceTable:
         return hashlib.sha256(json.dumps([self.key, [dict(row) for row in self.rows]]).encode()).hexdigest()
 
 
+_TEMPLATE_FILES = ("tables", "view", "capture", "routing", "truncate")
+"""Files of `seam/templates`: the statements of the seam, which Postgres fills in (`thermocline.render`)."""
+
 REFERENCE_TABLES: tuple[ReferenceTable, ...] = (
+    ReferenceTable(
+        name="templates",
+        key=("name",),
+        rows=tuple(
+            {"name": name, "body": body}
+            for file in _TEMPLATE_FILES
+            for name, body in load_queries("thermocline.seam", f"templates/{file}.sql").items()
+        ),
+    ),
     ReferenceTable(
         name="routes",
         key=("operation", "mode", "side"),

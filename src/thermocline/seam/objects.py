@@ -1,7 +1,7 @@
 """The seam: the spanning view, the delta, the spill, the foreign table and the trigger functions of one table.
 
-Every statement comes from `templates/`. Postgres itself fills them in (`thermocline.render`), so that an ALTER TABLE can
-rebuild functions and view in its own transaction; this module hands it the templates. Two invariants rest on what is made here:
+Postgres itself fills in the statements of `templates/` (`thermocline.render`), so that an ALTER TABLE can rebuild
+functions and view in its own transaction. Two invariants rest on what is made here:
 
 * a row is visible in exactly one arm of the view under any one snapshot (heap at or above T; lake and delta below it);
 * a cold row is never written on top of an image the writer did not see (`changed_meanwhile`, `changed_in_delta`).
@@ -9,7 +9,6 @@ rebuild functions and view in its own transaction; this module hands it the temp
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -26,13 +25,7 @@ CAPTURE_TRIGGER = "thermocline_capture"
 HIDDEN_COLUMNS = ("_snapshot", "_op", "_version", "_folded", "_old_key")
 SERVER = "thermocline_gateway"
 
-_FIELD_NUMBER = re.compile(r"#\d+\.\d+")
 _QUERIES = load_queries("thermocline.seam", "queries/objects.sql")
-_TEMPLATES = {
-    name: body
-    for file in ("tables", "view", "capture", "routing", "truncate")
-    for name, body in load_queries("thermocline.seam", f"templates/{file}.sql").items()
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,31 +62,14 @@ class SeamDefinition:
 def apply_seam_objects(conn: Connection, seam: SeamDefinition, line: int) -> None:
     """Make delta, spill, foreign table, functions, view and triggers; owned by the heap's owner, so that nothing runs
     with more rights."""
-    objects, owner = seam.objects, sql.Identifier(seam.heap.owner)
-    parts = _parts(seam)
-    conn.execute("select thermocline.apply_domains(%s)", [seam.table_id])
-    for name in ("delta", "foreign_table", "spill"):
-        conn.execute(sql.SQL(_TEMPLATES[name]).format(**parts))
-    for relation in (objects.delta, objects.spill):
-        conn.execute(sql.SQL("alter table {} owner to {}").format(table_identifier(relation), owner))
-    conn.execute(sql.SQL("alter foreign table {} owner to {}").format(table_identifier(objects.lake), owner))
-    apply_templates(conn)
+    objects = seam.objects
+    conn.execute("select thermocline.apply_seam_tables(%s)", [seam.table_id])
     conn.execute("select thermocline.apply_seam(%s, %s)", [seam.table_id, line])
     if seam.heap.comment is not None:
         conn.execute(
             sql.SQL("comment on view {} is {}").format(table_identifier(objects.seam), sql.Literal(seam.heap.comment))
         )
     apply_capture(conn, objects, objects.spill)
-
-
-def apply_templates(conn: Connection) -> None:
-    """Hand Postgres the statements it fills in."""
-    for name, body in _TEMPLATES.items():
-        conn.execute(
-            "insert into thermocline.templates (name, body) values (%s, %s)"
-            " on conflict (name) do update set body = excluded.body where templates.body <> excluded.body",
-            [name, body],
-        )
 
 
 def apply_cutline_literal(conn: Connection, seam: SeamDefinition, line: int) -> None:
@@ -148,58 +124,3 @@ def remove_seam_objects(conn: Connection, objects: SeamObjects, captured: Iterab
         conn.execute(sql.SQL("drop domain {}").format(sql.Identifier("thermocline_lake", row[0])))
     for what in ("capture", "statement_cut", "route_insert", "route_update", "route_delete"):
         conn.execute(sql.SQL("drop function if exists {}()").format(objects.function(what)))
-
-
-def _parts(seam: SeamDefinition) -> dict[str, sql.Composable]:
-    """What the templates of the tables name."""
-    objects = seam.objects
-    key_names = [column.name for column in seam.heap.primary_key]
-    return {
-        "heap": table_identifier(objects.heap),
-        "delta": table_identifier(objects.delta),
-        "lake": table_identifier(objects.lake),
-        "spill": table_identifier(objects.spill),
-        "lake_schema": sql.Literal(seam.lake_schema),
-        "lake_table": sql.Literal(seam.lake_table),
-        "typed_columns": _joined(
-            _typed_column(column.name, column.pg_type, column.collation) for column in seam.heap.columns
-        ),
-        "foreign_columns": _joined(_foreign_column(seam, column) for column in seam.lake_columns),
-        "old_key_type": sql.SQL(next(column.pg_type for column in seam.heap.columns if column.name == seam.tier_key)),
-        # The tier key leads, so that one index serves both ranges and single keys.
-        "delta_key": _joined(map(sql.Identifier, sorted(key_names, key=lambda name: name != seam.tier_key))),
-    }
-
-
-def _joined(items: Iterable[sql.Composable]) -> sql.Composed:
-    return sql.SQL(", ").join(items)
-
-
-def _typed_column(name: str, pg_type: str, collation: str | None) -> sql.Composed:
-    # format_type() and the collation are Postgres' own spelling, already quoted where they must be.
-    spelled = sql.SQL(f"{pg_type} collate {collation}" if collation else pg_type)
-    return sql.SQL("{} {}").format(sql.Identifier(name), spelled)
-
-
-def _is_shippable(seam: SeamDefinition, column: LakeColumn) -> bool:
-    """Whether the lake may evaluate conditions on this column: its order and equality are the same in both tiers."""
-    heap_column = seam.heap.column(column.name)
-    return (
-        column.form == "native"
-        and heap_column is not None
-        and (column.lake_type != "string" or heap_column.collation_is_c)
-    )
-
-
-def _foreign_column(seam: SeamDefinition, column: LakeColumn) -> sql.Composed:
-    heap_column = seam.heap.column(column.name)
-    if column.form == "text":
-        typed = _typed_column(column.name, f"thermocline_lake.value_{seam.table_id}_{column.field_id}", None)
-    elif _is_shippable(seam, column):
-        typed = _typed_column(column.name, column.pg_type, heap_column.collation if heap_column else None)
-    else:
-        typed = _typed_column(column.name, "thermocline.local_text", None)
-    if _FIELD_NUMBER.fullmatch(column.name) is None:
-        return typed
-    # `#5.1` asks the gateway for field 5; a column of that very name is therefore asked for by its own number.
-    return typed + sql.SQL(" options (column_name {})").format(sql.Literal(f"#{column.field_id}.1"))

@@ -14,7 +14,6 @@ import psycopg
 from thermocline.errors import HeapChanged
 from thermocline.runtime.pg import Connection, load_queries
 from thermocline.seam.heap.partitions import short_locks
-from thermocline.seam.objects import apply_templates
 
 _QUERIES = load_queries("thermocline.seam", "queries/schema_changes.sql")
 
@@ -36,7 +35,6 @@ def follow_heap_columns(conn: Connection, table_id: int, heap_oid: int, lock_tim
     """Follow the heap in one short transaction; what was followed, or the refusal with column and types named."""
     try:
         with short_locks(conn, lock_timeout_ms, [heap_oid], "follow a change of its columns"):
-            apply_templates(conn)
             conn.execute(_QUERIES["quiet"])
             row = conn.execute(_QUERIES["follow"], {"table_id": table_id}).fetchone()
             return tuple(row[0]) if row else ()

@@ -10,8 +10,6 @@ declare
 begin
     select * into strict t from thermocline.tables where id = of_table;
     owner := (select pg_get_userbyid(c.relowner) from pg_class c where c.oid = t.heap_oid);
-    parts := parts || (select jsonb_object_agg(piece, quote_literal(thermocline.rendered(of_table, piece, parts)))
-                         from unnest(array['head', 'tail', 'image_head', 'image_tail']) piece);
     foreach what in array array['capture', 'statement_cut', 'route_insert', 'route_update', 'route_delete',
                                 'capture_truncate', 'truncate_notice']
     loop
@@ -25,7 +23,7 @@ begin
                                   from unnest(array['pg_catalog', t.schema_name, 'public', 'pg_temp'])
                                       with ordinality n(name, place)
                                  group by n.name) p),
-                       e'#variable_conflict use_column\n' || thermocline.rendered(of_table, what, parts));
+                       e'#variable_conflict use_column\n' || thermocline.render(what, parts));
         execute format('alter function %s() owner to %I', made, owner);
         execute format('revoke all on function %s() from public', made);
     end loop;

@@ -55,7 +55,7 @@ begin
                        from pg_attribute a left join pg_collation k on k.oid = a.attcollation
                        left join pg_namespace n on n.oid = k.collnamespace
                       where a.attrelid = old and a.attnum > 0 and not a.attisdropped) v on v.name = l.name);
-    execute thermocline.rendered(of_table, 'seam', parts);
+    execute thermocline.render('seam', parts);
     if old is null then
         execute format('alter view %s owner to %I', seam, (select pg_get_userbyid(h.relowner) from pg_class h
                                                             where h.oid = t.heap_oid));

@@ -3,7 +3,6 @@
 create or replace function thermocline.capture_partition(of_table bigint, relation oid) returns bigint
     language plpgsql volatile set search_path = pg_catalog as $$
 declare
-    parts jsonb := thermocline.seam_parts(of_table, 0) || jsonb_build_object('relation', relation::regclass);
     t thermocline.tables;
     carried bigint;
 begin
@@ -22,13 +21,10 @@ begin
                    relation::regclass, t.object_name || '_capture_truncate');
     execute format('alter table %s enable always trigger thermocline_capture, enable always trigger'
                    ' thermocline_capture_truncate', relation::regclass);
-    execute thermocline.filled('insert into {delta} ({columns}, _op, _version) select {columns}, 0,'
-                               ' nextval(''thermocline.delta_version'') from only {relation}'
-                               ' where {tier_key} >= {line} on conflict ({key_columns}) do update'
-                               ' set {columns_from_excluded}, _op = 0, _version = excluded._version, _folded = null',
-                               parts || jsonb_build_object('line', thermocline.key_literal(t.key_type, greatest(
-                                   (select r.line from thermocline.retention r where r.table_id = of_table),
-                                   -9223372036854775808))));
+    execute thermocline.render('capture_rows', thermocline.seam_parts(of_table, 0) || jsonb_build_object(
+        'relation', relation::regclass,
+        'line', thermocline.key_literal(t.key_type, greatest(
+            (select r.line from thermocline.retention r where r.table_id = of_table), -9223372036854775808))));
     get diagnostics carried = row_count;
     return carried;
 end $$;

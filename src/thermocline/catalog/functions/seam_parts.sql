@@ -16,6 +16,7 @@ begin
         'heap', format('%I.%I', t.schema_name, t.table_name), 'seam', format('%I.%I', t.seam_schema, t.table_name),
         'delta', format('thermocline_delta.%I', t.object_name), 'lake', format('thermocline_lake.%I', t.object_name),
         'spill', format('%I.%I', t.spill_schema, t.spill_name),
+        'lake_schema', quote_literal(t.lake_namespace), 'lake_table', quote_literal(t.lake_name),
         'heap_text', replace(replace(format('%I.%I', t.schema_name, t.table_name), '''', ''''''), '%', '%%'),
         'seam_text', replace(format('%I.%I', t.seam_schema, t.table_name), '''', ''''''),
         'heap_literal', quote_literal(format('%I.%I', t.schema_name, t.table_name)),
@@ -61,8 +62,22 @@ begin
             c.name),
             e'\n    ' order by c.place) filter (where c.is_generated), ''))
         from thermocline.live_columns(of_table) c);
+    parts := parts || (select jsonb_build_object(
+        'typed_columns', string_agg(format('%I %s', c.name, c.spelled), ', ' order by c.place),
+        -- `#5.1` asks the gateway for field 5, so a column of such a name is asked for by its own number.
+        'foreign_columns', string_agg(format('%I %s%s', c.name, c.foreign_type,
+            case when c.name ~ '^#\d+\.\d+$' then format(' options (column_name %L)', format('#%s.1', r.field_id))
+                 else '' end), ', ' order by c.place))
+        from thermocline.live_columns(of_table) c
+        join thermocline.columns r on r.table_id = of_table and r.name = c.name);
+    -- Where no row expires, none is refused; where the heap keeps its rows, no publication deletes any.
+    if t.lake_retention is null then parts := parts || jsonb_build_object('refuse_expired', ''); end if;
+    if t.keep_heap then parts := parts || jsonb_build_object('skip_folded', ''); end if;
     return parts || (select jsonb_build_object(
         'key_columns', string_agg(format('%I', k.name), ', ' order by k.place),
+        -- The tier key leads, so that one index serves both ranges and single keys.
+        'delta_key', string_agg(format('%I', k.name), ', ' order by k.name <> t.tier_key, k.place),
+        'tier_key_type', max(r.pg_type) filter (where k.name = t.tier_key),
         'old_key', string_agg(format('old.%I', k.name), ', ' order by k.place),
         'new_key', string_agg(format('new.%I', k.name), ', ' order by k.place),
         'heap_is_old', string_agg(format('h.%1$I %2$s old.%1$I', k.name, k.operator), ' and ' order by k.place),

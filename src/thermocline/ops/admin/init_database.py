@@ -16,7 +16,7 @@ from thermocline.catalog.migrate import apply_migrations
 from thermocline.errors import ExtensionMissing, MissingPrivilege
 from thermocline.runtime import pg
 from thermocline.seam.foreign_server import GatewayTls, apply_gateway_server, apply_tls
-from thermocline.seam.objects import SERVER, apply_templates
+from thermocline.seam.objects import SERVER
 
 _LOCK_KEY = 7_461_001_914
 _QUERIES = pg.load_queries("thermocline.ops", "queries/init_database.sql")
@@ -69,7 +69,6 @@ def claim_database(dsn: str, *, connect_timeout_seconds: int = 5) -> tuple[Unbou
     unbound.
     """
     with pg.connect(dsn, connect_timeout_seconds=connect_timeout_seconds, application_name="thermocline init") as conn:
-        apply_templates(conn)
         return claim_home(conn)
 
 

@@ -20,7 +20,7 @@ begin
         on conflict ({key_columns}) do update
             set {columns_from_excluded}, _op = 1, _version = excluded._version, _folded = null where {not_ours};
         if not found then
-            execute pg_catalog.concat({image_head}, ' ', {heap_oid}::pg_catalog.oid::pg_catalog.regclass, ' ', {image_tail})
+            execute pg_catalog.concat({image_head_literal}, ' ', {heap_oid}::pg_catalog.oid::pg_catalog.regclass, ' ', {image_tail_literal})
               using {old_key}, came_from;
             get diagnostics held = row_count;
             if held operator(pg_catalog.=) 0 then {write_tombstone} end if;
@@ -37,7 +37,7 @@ begin
             set {columns_from_excluded}, _op = 0, _version = excluded._version, _folded = null,
                 _old_key = coalesce(excluded._old_key, case when d._folded is null then d._old_key end) where {not_ours};
         if not found then
-            execute pg_catalog.concat({image_head}, ' ', {heap_oid}::pg_catalog.oid::pg_catalog.regclass, ' ', {image_tail})
+            execute pg_catalog.concat({image_head_literal}, ' ', {heap_oid}::pg_catalog.oid::pg_catalog.regclass, ' ', {image_tail_literal})
               using {new_key}, came_from;
             get diagnostics held = row_count;
             if held operator(pg_catalog.=) 0 then
@@ -110,3 +110,8 @@ h where {heap_is_key}
 insert into {delta} as d ({columns}, _op, _version) values ({old_columns}, 1, pg_catalog.nextval('thermocline.delta_version'))
         on conflict ({key_columns}) do update
             set {columns_from_excluded}, _op = 1, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null;
+
+-- name: capture_rows
+insert into {delta} ({columns}, _op, _version)
+select {columns}, 0, pg_catalog.nextval('thermocline.delta_version') from only {relation} where {tier_key} >= {line}
+on conflict ({key_columns}) do update set {columns_from_excluded}, _op = 0, _version = excluded._version, _folded = null

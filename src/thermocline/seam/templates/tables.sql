@@ -3,7 +3,7 @@ create table {delta} ({typed_columns},
     _op smallint not null check (_op in (0, 1)),
     _version bigint not null,
     _folded xid8,
-    _old_key {old_key_type},
+    _old_key {tier_key_type},
     primary key ({delta_key})) with (fillfactor = 50)
 
 -- name: spill

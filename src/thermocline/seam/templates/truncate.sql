@@ -1,7 +1,7 @@
--- name: head
+-- name: tombstones_head
 insert into {delta} as d ({columns}, _op, _version) select {columns}, 1, pg_catalog.nextval('thermocline.delta_version') from only
 
--- name: tail
+-- name: tombstones_tail
 h where {kept} on conflict ({key_columns}) do update
             set {columns_from_excluded}, _op = 1, _version = pg_catalog.nextval('thermocline.delta_version'), _folded = null
 
@@ -18,7 +18,7 @@ begin
             pg_catalog.upper(pg_catalog.current_setting('transaction_isolation')), tg_table_name
             using errcode = 'feature_not_supported', hint = 'TRUNCATE it in a transaction at READ COMMITTED, or DELETE the rows.';
     end if;
-    execute pg_catalog.concat({head}, ' ', pg_catalog.format('%I.%I', tg_table_schema, tg_table_name), ' ', {tail})
+    execute pg_catalog.concat({tombstones_head_literal}, ' ', pg_catalog.format('%I.%I', tg_table_schema, tg_table_name), ' ', {tombstones_tail_literal})
       using (select c.t from thermocline.cutline c where c.table_id operator(pg_catalog.=) {table_id});
     return null;
 end
