@@ -126,7 +126,53 @@ def _render_default(field: FieldInfo) -> str:
             return f"`{value}`" if str(value) else "empty"
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"errors.md": render_errors_page, "settings.md": render_settings_page}
+def render_metrics_page() -> str:
+    """docs/metrics.md: name, type and meaning of every metric."""
+    from prometheus_client import REGISTRY
+
+    from thermocline.api.catalog_metrics import list_metrics
+    from thermocline.core.policy.iceberg_format import ICEBERG
+    from thermocline.gateway import metrics
+
+    lines = [
+        "# Metrics",
+        "",
+        _GENERATED.format(source="`src/thermocline/gateway/metrics.py` and `src/thermocline/api/catalog_metrics.py`"),
+        "",
+        f"## Gateway: `/metrics` of `gateway_http_listen` ({metrics.__name__})",
+        "",
+        "| metric | type | meaning |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| `{_metric_name(family.name, family.type == 'counter')}` | {family.type} | {_cell(family.documentation)} |"
+        for family in sorted(REGISTRY.collect(), key=lambda family: family.name)
+        if family.name.startswith("thermocline_")
+    ]
+    lines += [
+        "",
+        "## Catalog: `/metrics` of `http_listen`, with the label `table`",
+        "",
+        "| metric | type | meaning |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| `{_metric_name(metric.name, metric.is_counter)}` | {'counter' if metric.is_counter else 'gauge'} "
+        f"| {_cell(metric.help)} |"
+        for metric in list_metrics([ICEBERG])
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _metric_name(name: str, is_counter: bool) -> str:
+    return f"{name}_total" if is_counter else name
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "errors.md": render_errors_page,
+    "metrics.md": render_metrics_page,
+    "settings.md": render_settings_page,
+}
 
 
 def write_pages(folder: Path) -> None:
