@@ -19,8 +19,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
+from tests.gateway.recorded_sessions import log_in, next_message, read_fdw_recording
 from tests.gateway.recording import split_messages
-from tests.gateway.test_recordings import _log_in, _next_message, _recording
 
 from thermocline.gateway.config import GatewayConfig
 from thermocline.gateway.server import start_in_thread
@@ -80,7 +80,7 @@ def _garbage() -> list[tuple[str, bool, Callable[[random.Random], bytes]]]:
 
 @pytest.mark.conforms("O-100")
 def test_any_split_gives_the_same_answers_and_garbage_closes_its_own_connection_only(notes: Any) -> None:
-    chance, startup = random.Random(11), _recording("18")[0].data
+    chance, startup = random.Random(11), read_fdw_recording("18")[0].data
     query = b"select id, note from public.notes where _snapshot = %d order by id" % _snapshot(notes)
     asked = b"".join(
         kind + struct.pack(">i", len(body) + 4) + body
@@ -96,19 +96,19 @@ def test_any_split_gives_the_same_answers_and_garbage_closes_its_own_connection_
     with psycopg.connect(notes.direct_dsn(), autocommit=True) as witness:
         for cut in (1, 2, 3, 5, 7, 50, len(asked)):
             with _raw(notes) as line:
-                _log_in(line, startup)
+                log_in(line, startup)
                 for at in range(0, len(asked), cut):
                     line.sendall(asked[at : at + cut])
                 heard: list[bytes] = []
                 while [message[:1] for message in heard].count(b"Z") < 2:
-                    heard.append(_next_message(line))
+                    heard.append(next_message(line))
                 answers.add(b"".join(heard))
         assert len(answers) == 1
         assert b"".join(message[:1] for message in split_messages(answers.pop())) == b"TDDCZ12DDCZ"
         for name, after_login, garbage in _garbage():
             with _raw(notes) as line:
                 if after_login:
-                    _log_in(line, startup)
+                    log_in(line, startup)
                 line.sendall(garbage(chance))
                 left = _hang_up(line)
                 assert left == b"" or left[:1] == b"E", name

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import socket
-import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +16,8 @@ import scramp
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.gateway.conftest import LOGIN, PASSWORD
-from tests.gateway.recording import FOLDER, MAJORS, Turn, make_recorded_lake, read_recording, split_messages
+from tests.gateway.recorded_sessions import log_in, read_exactly, read_fdw_recording
+from tests.gateway.recording import MAJORS, make_recorded_lake, split_messages
 
 from thermocline.gateway.wire.messages import FrontendMessage, Terminate
 from thermocline.gateway.wire.protocol import ServerProtocol
@@ -38,10 +38,6 @@ ASKED_BY_EVERY_MAJOR = (
 )
 
 
-def _recording(major: str) -> list[Turn]:
-    return read_recording(FOLDER / f"postgres_fdw_{major}.jsonl")
-
-
 @pytest.fixture(scope="module")
 def recorded_site(shared_site: Any) -> Any:
     make_recorded_lake(shared_site)
@@ -51,9 +47,9 @@ def recorded_site(shared_site: Any) -> Any:
 @pytest.mark.conforms("O-098")
 @pytest.mark.parametrize("major", MAJORS)
 def test_a_recorded_conversation_gets_the_same_bytes_again(recorded_site: Any, major: str) -> None:
-    turns = _recording(major)
+    turns = read_fdw_recording(major)
     with socket.create_connection(("127.0.0.1", recorded_site.gateway.port), timeout=30) as line:
-        said = _log_in(line, turns[0].data)
+        said = log_in(line, turns[0].data)
         assert _without_key(said) == _without_key(split_messages(turns[5].data)[1:])
         asked = b""
         for number, turn in enumerate(turns[LOGIN_TURNS:]):
@@ -61,42 +57,8 @@ def test_a_recorded_conversation_gets_the_same_bytes_again(recorded_site: Any, m
                 line.sendall(turn.data)
                 asked = turn.data
                 continue
-            heard = _read(line, len(turn.data))
+            heard = read_exactly(line, len(turn.data))
             assert heard == turn.data, f"turn {number}, after {asked!r}"
-
-
-def _log_in(line: socket.socket, startup: bytes) -> list[bytes]:
-    """Logs in with fresh random numbers; what the server says once it has proved itself."""
-    client = scramp.ScramClient(["SCRAM-SHA-256"], LOGIN, PASSWORD)
-    line.sendall(startup)
-    _next_message(line)
-    first = client.get_client_first().encode()
-    _say(line, b"SCRAM-SHA-256\0" + struct.pack(">i", len(first)) + first)
-    client.set_server_first(_next_message(line)[9:].decode())
-    _say(line, client.get_client_final().encode())
-    client.set_server_final(_next_message(line)[9:].decode())
-    said: list[bytes] = []
-    while not said or said[-1][:1] != b"Z":
-        said.append(_next_message(line))
-    return said
-
-
-def _say(line: socket.socket, body: bytes) -> None:
-    line.sendall(b"p" + struct.pack(">i", len(body) + 4) + body)
-
-
-def _next_message(line: socket.socket) -> bytes:
-    head = _read(line, 5)
-    return head + _read(line, struct.unpack(">i", head[1:])[0] - 4)
-
-
-def _read(line: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        piece = line.recv(count - len(data))
-        assert piece, f"the gateway hung up after {data!r}"
-        data += piece
-    return data
 
 
 def _without_key(messages: list[bytes]) -> list[bytes]:
@@ -107,7 +69,7 @@ def _without_key(messages: list[bytes]) -> list[bytes]:
 @pytest.mark.conforms("O-098")
 @pytest.mark.parametrize("major", MAJORS)
 def test_a_recorded_login_with_its_own_numbers_gets_the_same_bytes_again(major: str) -> None:
-    offer, first, challenge, proof, answer = (turn.data for turn in _recording(major)[1:6])
+    offer, first, challenge, proof, answer = (turn.data for turn in read_fdw_recording(major)[1:6])
     assert offer == b"R\0\0\0\x17\0\0\0\nSCRAM-SHA-256\0\0"
     (initial,) = split_messages(first)
     client_first = initial[5:].partition(b"\0")[2][4:]
@@ -128,7 +90,7 @@ def _verifier(salt: str, iterations: int) -> str:
 
 @pytest.mark.parametrize("major", MAJORS)
 def test_a_recording_holds_what_postgres_fdw_can_ask(major: str) -> None:
-    asked = b"".join(turn.data for turn in _recording(major) if turn.who == "client")
+    asked = b"".join(turn.data for turn in read_fdw_recording(major) if turn.who == "client")
     assert [text for text in ASKED_BY_EVERY_MAJOR if text not in asked] == []
 
 
@@ -137,7 +99,7 @@ def test_a_recording_holds_what_postgres_fdw_can_ask(major: str) -> None:
     cuts=st.lists(st.integers(min_value=1, max_value=4000), min_size=1, max_size=40),
 )
 def test_any_split_of_a_recorded_stream_gives_the_same_messages(major: str, cuts: list[int]) -> None:
-    data = b"".join(turn.data for turn in _recording(major) if turn.who == "client")
+    data = b"".join(turn.data for turn in read_fdw_recording(major) if turn.who == "client")
     assert list(_messages(data, cuts)) == list(_messages(data, [len(data)]))
 
 

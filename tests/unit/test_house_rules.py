@@ -14,11 +14,12 @@ TESTS = ROOT / "tests"
 
 FOLDER_MODULES = 15
 LARGE_FOLDERS: dict[str, int] = {
-    "cli": 22,  # a module for each command
+    "cli": 23,  # a module for each command
     "core": 16,
     "gateway/lake_arm": 16,
     "gateway/sql/query": 18,
     "maintain": 20,
+    "runtime": 16,
 }
 """Folders of src/thermocline that hold more modules than the rule allows, and how many they may hold."""
 
@@ -29,6 +30,7 @@ LONG_MODULES: dict[str, int] = {
     "tests/gateway/test_whole_hostile.py": 480,
     "tests/unit/test_gateway_parts.py": 540,
     "src/thermocline/core/types.py": 490,
+    "src/thermocline/ops/tier/tiering.py": 460,
 }
 
 ONE_SUBJECT_IN_SEVERAL_LAYERS = {
@@ -41,6 +43,7 @@ ONE_SUBJECT_IN_SEVERAL_LAYERS = {
 MODULES_TO_RENAME = {
     "delete_files",
     "execute",
+    "file_bounds",
     "health",
     "options",
     "requests",
@@ -62,7 +65,7 @@ def test_no_test_module_imports_another() -> None:
         f"{path.relative_to(ROOT)} imports {module}"
         for path in sorted(TESTS.rglob("*.py"))
         for module in _imported_modules(path)
-        if module.rpartition(".")[2].startswith("test_") and path.name != "test_bad_input.py"
+        if module.rpartition(".")[2].startswith("test_")
     ]
     assert found == []
 
