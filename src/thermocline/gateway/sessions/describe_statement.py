@@ -66,7 +66,7 @@ class DescribedStatement:
 
 
 class LeftToPostgres(Exception):
-    """Postgres has to run the statement; `reason` says why. `silent`: it reads no spanning table, so nothing is reported."""
+    """Postgres has to run the statement; `reason` says why. `silent`: it reads no spanning table."""
 
     def __init__(
         self, reason: str, client_responses: Sequence[Frame] = (), *, engine: str = "auto", silent: bool = False

@@ -103,7 +103,7 @@ class QueryInterceptor:
 
     @asynccontextmanager
     async def keep_awake(self, idle_seconds: float) -> AsyncIterator[None]:
-        """Send a Sync now and then: while DuckDB runs, the session is idle for Postgres, and its idle timeouts count."""
+        """Send a Sync now and then: Postgres counts its idle timeouts while DuckDB runs the statement."""
         seconds = idle_seconds / _SYNCS_PER_TIMEOUT
         done = asyncio.Event()
 
