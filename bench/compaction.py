@@ -24,11 +24,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.figures import Figure, compare, within
-from bench.lake_place import Place, open_place, say
+from bench.lake_place import Place, open_place, run_compact, say
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
 from thermocline.lake.commit.compare_and_swap import load_table
-from thermocline.maintain.operations.compact import run_compact
 from thermocline.parquet.byte_files import Pace, Register
 from thermocline.parquet.rewrite_task import BinResult, BinTask
 from thermocline.runtime.locations import without_file_scheme
@@ -218,11 +217,8 @@ def _delete_by_key(place: Place, case: Case) -> None:
 
 def run_ours(place: Place, case: Case) -> None:
     policy = replace(case.policy, compression_level=case.level, rewrite_target_bytes=case.target_bytes)
-    context = replace(
-        place.context(case.table, policy),
-        kernel=partial(_measured_bin, peaks=place.directory / _PEAKS, decoded=case.decoded),
-    )
-    told = run_compact(context)
+    kernel = partial(_measured_bin, peaks=place.directory / _PEAKS, decoded=case.decoded)
+    told = run_compact(place.context(case.table, policy), kernel)
     assert told.status == "done", told
     assert not case.told or any(line.startswith(case.told) for line in told.details), told.details
 

@@ -15,12 +15,19 @@ from pyspark.sql import SparkSession
 
 from bench.tiering import open_postgres
 from thermocline.catalog.migrate import apply_migrations
+from thermocline.core.maintenance.outcome import Outcome
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
 from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.maintain.context import LakeTarget, PassContext
+from thermocline.maintain.engines.spark import SparkEngine
+from thermocline.maintain.operations.registry import plan_operation
+from thermocline.maintain.run_operation import run_operation
+from thermocline.parquet.rewrite_task import BinResult
 from thermocline.runtime.pg import Connection, connect, read_endpoint
 from thermocline.runtime.settings import Settings
+from thermocline.spark.jobs.compact import Kernel
+from thermocline.spark.kernels.compact_bin import run_bin
 from thermocline.spark.spark_session import SparkPlan, open_spark_session
 
 
@@ -52,6 +59,22 @@ class Place:
             worker="bench",
             pass_id=uuid.uuid4(),
         )
+
+
+def run_compact(context: PassContext, kernel: Kernel[BinResult] = run_bin) -> Outcome:
+    return run_operation("compact", context, plan_operation, SparkEngine(kernel))
+
+
+def run_expire_snapshots(context: PassContext) -> Outcome:
+    return run_operation("expire_snapshots", context, plan_operation, SparkEngine())
+
+
+def run_remove_orphans(context: PassContext) -> Outcome:
+    return run_operation("remove_orphans", context, plan_operation, SparkEngine())
+
+
+def run_rewrite_manifests(context: PassContext) -> Outcome:
+    return run_operation("rewrite_manifests", context, plan_operation, SparkEngine())
 
 
 @contextmanager

@@ -10,11 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.figures import Figure, compare, within
-from bench.lake_place import Place, say
+from bench.lake_place import Place, run_compact, say
 from bench.sealed_windows import EAGER
 from thermocline.core.maintenance.pacing import MB, plan_pace
 from thermocline.core.policy.policy import Policy
-from thermocline.maintain.operations.compact import run_compact
 from thermocline.parquet.rewrite_task import BinResult, BinTask
 from thermocline.spark.kernels.compact_bin import run_bin
 
@@ -39,7 +38,7 @@ def run_paced(place: Place) -> Iterator[Figure]:
     folder = place.directory / "paced"
     folder.mkdir()
     pace = plan_pace(Policy(max_read_mb_per_s=BUDGET_MB))
-    told = run_compact(replace(place.context("paced", EAGER), kernel=_noting(folder), pace=lambda: pace))
+    told = run_compact(replace(place.context("paced", EAGER), pace=lambda: pace), _noting(folder))
     assert told.counters["bins"] == 2, told
     pieces = [piece for path in folder.iterdir() for piece in json.loads(path.read_text())]
     seconds = max(at for at, _ in pieces) - min(at for at, _ in pieces)

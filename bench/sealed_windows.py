@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from bench.lake_place import run_compact
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
 from thermocline.lake.commit.compare_and_swap import load_table
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.latency import LatencyProbe
-from thermocline.maintain.operations.compact import run_compact
 from thermocline.maintain.pacing import Pacing
 from thermocline.runtime.locations import without_file_scheme
 

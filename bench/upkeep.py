@@ -21,7 +21,7 @@ import psutil
 
 from bench.figures import Figure, compare, reported, within
 from bench.lake_history import LakeHistory, batches
-from bench.lake_place import Place, open_place, say
+from bench.lake_place import Place, open_place, run_expire_snapshots, run_remove_orphans, run_rewrite_manifests, say
 from bench.paced import run_paced
 from bench.sealed_windows import EAGER, SimulatedDay
 from thermocline.core.names import TableName
@@ -29,9 +29,6 @@ from thermocline.core.policy.policy import Policy
 from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.context import PassContext
-from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
-from thermocline.maintain.operations.remove_orphans import run_remove_orphans
-from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
 from thermocline.runtime.locations import without_file_scheme
 
 SNAPSHOTS = int(os.environ.get("BENCH_UPKEEP_SNAPSHOTS", "5000"))

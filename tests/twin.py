@@ -23,7 +23,8 @@ from thermocline.gateway.server import GatewayThread, start_in_thread
 from thermocline.ops.fold import FoldReport, fold
 from thermocline.ops.register.registration import RegisterRequest, register
 from thermocline.ops.requests.lazy_spark import lazy_spark_session
-from thermocline.ops.tier.tiering import TierReport, tier
+from thermocline.ops.tier.tier_run import TierReport
+from thermocline.ops.tier.tiering import tier
 from thermocline.runtime.pg import connect
 from thermocline.runtime.settings import Settings
 

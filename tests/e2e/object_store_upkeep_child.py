@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import boto3  # type: ignore[import-untyped]
+from tests.maintenance_ops import run_prune_metadata, run_remove_orphans
 from tests.object_store import BUCKET
 
 from thermocline.core.names import TableName
@@ -17,8 +18,6 @@ from thermocline.core.policy.policy import Policy
 from thermocline.errors import ThermoclineError
 from thermocline.lake.commit.compare_and_swap import load_table
 from thermocline.maintain.context import LakeTarget, PassContext
-from thermocline.maintain.operations.prune_metadata import run_prune_metadata
-from thermocline.maintain.operations.remove_orphans import run_remove_orphans
 from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.runtime.object_store import current_store
 from thermocline.runtime.pg import Connection, connect

@@ -9,9 +9,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from tests.e2e.eager_pass import eager_pass
+from tests.maintenance_ops import run_expire_snapshots
 from tests.twin import Spanning
 
-from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
 from thermocline.runtime.pg import connect
 
 AS_OF = "select r from thermocline.as_of('public.events', %s) r"

@@ -14,9 +14,9 @@ from tests.e2e.eager_pass import eager_pass
 from tests.external_readers import LakeAsked, assert_outside_readers_agree
 from tests.extreme_values import WILD, wild_changes, wild_rows
 from tests.faults.points import ALL
+from tests.maintenance_ops import run_compact
 from tests.twin import EVENTS_PARTITIONS, Spanning
 
-from thermocline.maintain.operations.compact import run_compact
 from thermocline.runtime.postgres_server import PostgresServer
 
 STRATEGIES: dict[str, dict[str, object]] = {

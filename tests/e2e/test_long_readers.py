@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 from tests.e2e.eager_pass import eager_pass
+from tests.maintenance_ops import run_expire_snapshots
 from tests.twin import Spanning
 
-from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
 from thermocline.runtime.pg import connect
 
 ALL = "select * from events order by id, ts"

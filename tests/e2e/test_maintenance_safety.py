@@ -12,15 +12,12 @@ from typing import Any
 import pytest
 from pyiceberg.table import StaticTable
 from tests.e2e.eager_pass import eager_pass
+from tests.maintenance_ops import run_expire_snapshots, run_prune_metadata, run_remove_orphans, run_rewrite_manifests
 from tests.twin import Spanning, assert_same_rows
 
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.core.names import TableName
 from thermocline.lake.commit.compare_and_swap import load_table
-from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
-from thermocline.maintain.operations.prune_metadata import run_prune_metadata
-from thermocline.maintain.operations.remove_orphans import run_remove_orphans
-from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
 from thermocline.runtime.locations import without_file_scheme
 from thermocline.runtime.pg import connect
 

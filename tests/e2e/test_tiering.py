@@ -14,7 +14,8 @@ from tests.twin import Spanning, assert_same_rows
 from thermocline.core.axis import AXIS_MIN
 from thermocline.errors import AnotherWriter, ForeignLakeCommit, LockNotGranted
 from thermocline.ops.spanning_table import read_spanning
-from thermocline.ops.tier import tiering as tier_module
+from thermocline.ops.tier.plan_cycle import observe
+from thermocline.ops.tier.tier_run import TierReport, TierRun
 from thermocline.ops.verify.repair import check_repairable, repair
 from thermocline.ops.verify.verify_table import verify
 from thermocline.runtime.pg import connect
@@ -308,13 +309,13 @@ def test_sealing_takes_the_lock_within_the_timeout_or_not_at_all(spanning: Spann
     holder.execute("lock table public.events_2026_01 in row exclusive mode")
     with connect(spanning.dsn, autocommit=True) as conn:
         table = read_spanning(conn, spanning.name)
-        seen = tier_module.observe(_cycle(conn, spanning, table))
+        seen = observe(_cycle(conn, spanning, table))
         with pytest.raises(LockNotGranted, match=r"session \d+"):
             apply_seal(conn, table.seam, seen.partitions[0], AXIS_MIN, 100)
 
 
-def _cycle(conn: psycopg.Connection[Any], spanning: Spanning, table: Any) -> tier_module.TierRun:
-    return tier_module.TierRun(
+def _cycle(conn: psycopg.Connection[Any], spanning: Spanning, table: Any) -> TierRun:
+    return TierRun(
         conn=conn,
         dsn=spanning.dsn,
         table=table,
@@ -322,5 +323,5 @@ def _cycle(conn: psycopg.Connection[Any], spanning: Spanning, table: Any) -> tie
         settings=spanning.settings,
         worker="test",
         report_progress=lambda _: None,
-        report=tier_module.TierReport(table="public.events"),
+        report=TierReport(table="public.events"),
     )

@@ -16,6 +16,7 @@ from thermocline.maintain.context import LakeTarget, PassContext
 from thermocline.maintain.operations.quarantine import (
     empty_quarantine,
     quarantine_files,
+    read_overdue,
     restore_quarantined,
     settle_moves,
 )
@@ -52,7 +53,7 @@ def main(verb: str, dsn: str, lake_id: str, location: str) -> None:
                 )
             case "empty":
                 settle_moves(context)
-                print(empty_quarantine(context, needed, print))
+                print(empty_quarantine(context, read_overdue(context), needed, lambda files: files, print))
             case "back":
                 print(restore_quarantined(conn, Owner(lake_id=int(lake_id))).back)
 

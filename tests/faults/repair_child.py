@@ -8,7 +8,7 @@ import sys
 from tests.faults.borrowed_spark import borrow_spark
 
 from thermocline.core.names import parse_table_name
-from thermocline.maintain.verify_manifests import repair_table_manifests
+from thermocline.maintain.manifest_repair import repair_table_manifests
 from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.runtime.settings import Settings
 

@@ -12,7 +12,7 @@ from tests.faults.kills import kill_at
 from tests.twin import Spanning
 
 from thermocline.lake.commit import compare_and_swap as commit
-from thermocline.maintain.verify_manifests import repair_table_manifests
+from thermocline.maintain.manifest_repair import repair_table_manifests
 from thermocline.ops.verify.verify_table import verify
 
 EVERY = ("repair_manifests-intent", "repair_manifests-committed", "repair_manifests-published")

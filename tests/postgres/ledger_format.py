@@ -10,14 +10,18 @@ from datetime import datetime
 from pathlib import Path
 
 from thermocline.catalog.maintenance.lake_stats import StatsRow
+from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.outcome import Operation, Outcome
+from thermocline.core.maintenance.plan import FormatChange, MaintenancePlan
 from thermocline.core.names import TableName
 from thermocline.core.policy.formats import Format, OperationSpec
 from thermocline.core.policy.key_types import Spelling
 from thermocline.core.policy.policy import Policy
 from thermocline.errors import LakeTableMissing
+from thermocline.maintain.commits.applier import Applier
 from thermocline.maintain.context import PassContext
-from thermocline.maintain.formats import Located, Looked, Target
+from thermocline.maintain.format.formats import Located, Looked, Target
+from thermocline.maintain.plans.planning import Planned, PlanRequest
 from thermocline.runtime.pg import Connection
 
 PLACE = "LEDGER_TEST_FOLDER"
@@ -73,17 +77,30 @@ class Ledgers:
         too_many = {"pages": f"{pages} pages"} if pages > int(str(policy.own["page_limit"])) else {}
         return Looked(figures={"pages": pages}, warnings=too_many)
 
-    def run(self, operation: Operation, context: PassContext) -> Outcome:
-        path = _path(context.target.name)
+    def plan(self, request: PlanRequest, engine: str) -> Planned:
+        name = request.context.target.name
+        told = json.loads(_path(name).read_text())
+        pages = len(told["pages"])
+        is_idle = request.operation == "audit_pages" or pages <= int(str(request.context.policy.own["page_limit"]))
+        plan = MaintenancePlan(
+            operation=request.operation,
+            metadata_location=f"{_path(name)}#{told['version']}",
+            snapshot=told["version"],
+            bounds=Bounds(),
+            change=None if is_idle else FormatChange(sentence=f"would squash {pages} pages"),
+            idle=f"{pages} pages are well" if is_idle else None,
+        )
+        return Planned(plan=plan)
+
+    def run(self, plan: MaintenancePlan, applier: Applier) -> Outcome:
+        path = _path(applier.context.target.name)
         told = json.loads(path.read_text())
         pages = told["pages"]
-        if operation == "audit_pages" or len(pages) <= int(str(context.policy.own["page_limit"])):
-            return Outcome(operation=operation, status="skipped", sentence=f"{len(pages)} pages are well")
         path.write_text(
             json.dumps({**told, "version": told["version"] + 1, "pages": [[line for page in pages for line in page]]})
         )
         return Outcome(
-            operation=operation,
+            operation=plan.operation,
             status="done",
             sentence=f"squashed {len(pages)} pages into 1",
             counters={"pages_squashed": len(pages)},

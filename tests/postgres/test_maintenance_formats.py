@@ -21,9 +21,9 @@ from thermocline.core.policy import formats
 from thermocline.errors.maintenance import PolicyKeyUnknown
 from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
-from thermocline.maintain import plugins
-from thermocline.maintain.health import collect_health
-from thermocline.maintain.requests import wish_from_data
+from thermocline.maintain.format import plugins
+from thermocline.maintain.lake_health import collect_health
+from thermocline.maintain.pass_requests import wish_from_data
 from thermocline.maintain.targets import environment_layer
 from thermocline.runtime.pg import connect
 from thermocline.runtime.settings import Settings

@@ -28,9 +28,9 @@ from thermocline.errors import WaitedTooLong
 from thermocline.errors.maintenance import FolderInUse
 from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.create_table import create_lake_table
-from thermocline.maintain.health import collect_health, read_health
 from thermocline.maintain.janitor import remove_leftover_lakes
-from thermocline.maintain.requests import force_pass
+from thermocline.maintain.lake_health import collect_health, read_health
+from thermocline.maintain.pass_requests import force_pass
 from thermocline.maintain.run_pass import PassWish
 from thermocline.runtime.pg import connect
 from thermocline.runtime.settings import Settings

@@ -25,11 +25,10 @@ from tests.cloned_tables import ClonableTable, make_clonable
 from tests.e2e.eager_pass import eager_pass
 from tests.external_readers import assert_outside_readers_agree
 from tests.extreme_values import FLOATS, LARGE_DECIMALS, MOMENTS, TEXTS, literal
+from tests.maintenance_ops import run_compact, run_expire_snapshots
 from tests.twin import EVENTS, EVENTS_PARTITIONS, Outcome, Spanning, run
 
 from thermocline.errors import LockNotGranted
-from thermocline.maintain.operations.compact import run_compact
-from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
 from thermocline.runtime.pg import connect, with_database
 from thermocline.runtime.postgres_server import PostgresServer
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
+from tests.maintenance_ops import run_compact
 from tests.spark.lake_database import LakeDatabase
 
 from thermocline.core.maintenance.files import TableSeen
@@ -25,7 +26,6 @@ from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.read.table_files import TableFiles
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.context import LakeTarget, PassContext
-from thermocline.maintain.operations.compact import run_compact
 from thermocline.runtime.pg import connect
 from thermocline.runtime.settings import Settings
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.table import StaticTable
+from tests.maintenance_ops import run_compact
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.lake_table import EAGER, Lake
 from tests.spark.racing_append import RacingSpark, rows_of
@@ -15,7 +16,6 @@ from tests.spark.racing_append import RacingSpark, rows_of
 from thermocline.core.policy.policy import Policy
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.operations import compact as compact_module
-from thermocline.maintain.operations.compact import run_compact
 
 SEAWEEDFS = Policy(
     preset="seaweedfs",

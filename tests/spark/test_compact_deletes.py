@@ -7,10 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.maintenance_ops import run_convert_deletes, run_rewrite_position_delete_files
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.lake_table import Lake
-
-from thermocline.maintain.operations.delete_files import run_convert_deletes, run_rewrite_position_delete_files
 
 
 @pytest.fixture

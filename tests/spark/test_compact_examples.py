@@ -11,17 +11,15 @@ from statistics import median
 from typing import Any
 
 import pytest
+from tests.maintenance_ops import run_compact, run_expire_snapshots, run_rewrite_manifests
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.lake_table import Lake
 from tests.spark.racing_append import RacingSpark, rows_of
 
 from thermocline.cli.show import render_stats
 from thermocline.core.policy.policy import Policy
-from thermocline.maintain.health import collect_health, read_health
+from thermocline.maintain.lake_health import collect_health, read_health
 from thermocline.maintain.operations import compact as compact_module
-from thermocline.maintain.operations.compact import run_compact
-from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
-from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
 from thermocline.maintain.run_pass import PassWish, run_pass
 from thermocline.runtime.locations import without_file_scheme
 from thermocline.runtime.settings import Settings

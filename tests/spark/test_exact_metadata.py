@@ -11,14 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntryStatus
 from pyiceberg.table import StaticTable
+from tests.maintenance_ops import (
+    run_convert_deletes,
+    run_expire_snapshots,
+    run_rewrite_manifests,
+    run_rewrite_position_delete_files,
+)
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.lake_table import Lake
 
 from thermocline.lake.read.storage import LakeReader
 from thermocline.lake.read.table_metadata import read_lake_table
-from thermocline.maintain.operations.delete_files import run_convert_deletes, run_rewrite_position_delete_files
-from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
-from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
 from thermocline.runtime.locations import without_file_scheme
 
 METRICS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")

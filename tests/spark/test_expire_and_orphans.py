@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.maintenance_ops import run_expire_snapshots, run_prune_metadata, run_remove_orphans, run_rewrite_manifests
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.swept_table import SweptTable, make_lake
 
@@ -18,11 +19,7 @@ from thermocline.catalog import safety
 from thermocline.catalog.maintenance import quarantine
 from thermocline.errors.maintenance import FolderShared, GcForbidden, PathSpellingsDiffer
 from thermocline.maintain.lake_tables import restore_orphans
-from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
-from thermocline.maintain.operations.prune_metadata import run_prune_metadata
 from thermocline.maintain.operations.quarantine import restore_quarantined
-from thermocline.maintain.operations.remove_orphans import run_remove_orphans
-from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
 
 MONTH = timedelta(days=30)
 

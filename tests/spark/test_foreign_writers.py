@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.maintenance_ops import run_remove_orphans
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.lake_table import Lake
 
 from thermocline.lake.read.health_facts import read_health_facts
-from thermocline.maintain.operations.remove_orphans import run_remove_orphans
 from thermocline.runtime.locations import without_file_scheme
 
 ENCODINGS: tuple[dict[str, Any], ...] = (

@@ -11,15 +11,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.maintenance_ops import (
+    run_convert_deletes,
+    run_expire_snapshots,
+    run_remove_orphans,
+    run_rewrite_manifests,
+    run_rewrite_position_delete_files,
+)
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.lake_table import Lake
 
 from thermocline.errors.maintenance import FormatVersionUnsupported, LakeTypeUnknown
 from thermocline.lake.read.table_metadata import read_lake_table
-from thermocline.maintain.operations.delete_files import run_convert_deletes, run_rewrite_position_delete_files
-from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
-from thermocline.maintain.operations.remove_orphans import run_remove_orphans
-from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
 
 MODES = ", 'write.delete.mode' = 'merge-on-read', 'write.update.mode' = 'merge-on-read'"
 

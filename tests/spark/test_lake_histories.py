@@ -24,6 +24,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyiceberg.manifest import DataFileContent, ManifestContent
+from tests.maintenance_ops import (
+    run_compact,
+    run_expire_snapshots,
+    run_prune_metadata,
+    run_remove_orphans,
+    run_rewrite_manifests,
+)
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.lake_table import Lake
 
@@ -33,11 +40,6 @@ from thermocline.lake.read.reachable import every_path
 from thermocline.lake.read.storage import LakeReader
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.context import PassContext
-from thermocline.maintain.operations.compact import run_compact
-from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
-from thermocline.maintain.operations.prune_metadata import run_prune_metadata
-from thermocline.maintain.operations.remove_orphans import run_remove_orphans
-from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
 from thermocline.runtime.locations import without_file_scheme
 
 pytestmark = pytest.mark.property

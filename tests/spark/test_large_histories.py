@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from bench.lake_history import LakeHistory
+from tests.maintenance_ops import run_expire_snapshots, run_rewrite_manifests
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.swept_table import SweptTable, make_lake
 
@@ -14,8 +15,6 @@ from thermocline.core.policy.keys import preset_value
 from thermocline.lake.read.manifest_list import read_manifest_facts
 from thermocline.lake.read.storage import LakeReader
 from thermocline.lake.read.table_metadata import read_lake_table
-from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
-from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
 
 COUNT = 400
 WEEK_MS = 7 * 24 * 3_600_000

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from tests.maintenance_ops import run_remove_orphans
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.swept_table import SweptTable, make_lake
 
 from thermocline.maintain.operations import remove_orphans as orphans_module
-from thermocline.maintain.operations.remove_orphans import run_remove_orphans
 
 LIMIT_BYTES = 512 << 20
 MILLION = 1_000_000

@@ -13,7 +13,7 @@ from tests.commands import CommandResult, RunCommand, run_command
 from tests.spark.lake_database import LakeDatabase
 
 from thermocline.lake.read import table_metadata as metadata
-from thermocline.maintain.health import collect_health
+from thermocline.maintain.lake_health import collect_health
 from thermocline.runtime.settings import Settings
 
 TABLE = "thermocline.lab.readings"

@@ -18,7 +18,8 @@ from thermocline.lake.commit.java_metrics import java_metrics
 from thermocline.lake.commit.java_values import list_of_longs
 from thermocline.lake.read.manifest_entries import read_file_entries
 from thermocline.lake.read.table_metadata import read_lake_table
-from thermocline.maintain.verify_manifests import ManifestRepair, repair_table_manifests, verify_lake_table
+from thermocline.maintain.manifest_repair import ManifestRepair, repair_table_manifests
+from thermocline.maintain.verify_any import verify_lake_table
 from thermocline.parquet.footer.file_metrics import FileMetrics
 from thermocline.runtime.locations import without_file_scheme
 from thermocline.runtime.settings import Settings

@@ -12,14 +12,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.maintenance_ops import run_expire_snapshots, run_prune_metadata, run_remove_orphans
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.swept_table import SweptTable, make_lake
 
 from thermocline.errors.maintenance import CommittedByOtherCatalog, FolderShared, PathSpellingsDiffer
 from thermocline.maintain.janitor import remove_stray_files
-from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
-from thermocline.maintain.operations.prune_metadata import run_prune_metadata
-from thermocline.maintain.operations.remove_orphans import run_remove_orphans
 from thermocline.runtime.locations import without_file_scheme
 
 MONTH = timedelta(days=30)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.maintenance_ops import run_compact
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.lake_table import EAGER, Lake
 
@@ -20,8 +21,7 @@ from thermocline.core.maintenance.pacing import MB, Pace, plan_pace
 from thermocline.core.policy.policy import Policy
 from thermocline.lake.read.table_files import TableFiles
 from thermocline.maintain.latency import LatencyProbe
-from thermocline.maintain.observe import plan_tasks, read_seen
-from thermocline.maintain.operations.compact import run_compact
+from thermocline.maintain.operations.compaction_tasks import plan_tasks, read_seen
 from thermocline.maintain.pacing import Pacing, pacing_of
 from thermocline.parquet.rewrite_task import BinResult, BinTask
 from thermocline.runtime.settings import Settings

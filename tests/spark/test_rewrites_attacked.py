@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.maintenance_ops import run_convert_deletes
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.lake_table import Lake
 
 from thermocline.catalog.maintenance.lake_ops import lake_lock
 from thermocline.core.maintenance.pacing import UNPACED, Pace
-from thermocline.maintain.operations.delete_files import run_convert_deletes
 
 ID = {"id": pa.int64()}
 

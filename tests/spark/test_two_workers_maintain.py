@@ -19,7 +19,7 @@ from thermocline.catalog.maintenance.policies import apply_policy
 from thermocline.catalog.safety import Owner
 from thermocline.core.maintenance.pacing import UNPACED
 from thermocline.core.policy.resolve import change_policy, parse_changes
-from thermocline.maintain.requests import wish_to_data
+from thermocline.maintain.pass_requests import wish_to_data
 from thermocline.maintain.run_pass import PassWish
 from thermocline.parquet.rewrite_task import BinTask
 from thermocline.runtime.pg import connect

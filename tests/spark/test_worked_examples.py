@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.maintenance_ops import run_expire_snapshots, run_remove_orphans, run_rewrite_manifests
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.lake_table import Lake as CompactedLake
 from tests.spark.swept_table import SweptTable, make_lake
@@ -26,9 +27,6 @@ from thermocline.lake.read.reachable import ManifestIndex
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.janitor import remove_stray_files
 from thermocline.maintain.operations import expire_snapshots as expire_module
-from thermocline.maintain.operations.expire_snapshots import run_expire_snapshots
-from thermocline.maintain.operations.remove_orphans import run_remove_orphans
-from thermocline.maintain.operations.rewrite_manifests import run_rewrite_manifests
 from thermocline.maintain.run_pass import PassWish, run_pass
 from thermocline.runtime.locations import without_file_scheme
 from thermocline.runtime.retries import back_off

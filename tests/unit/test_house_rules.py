@@ -18,7 +18,6 @@ LARGE_FOLDERS: dict[str, int] = {
     "core": 16,
     "gateway/lake_arm": 16,
     "gateway/sql/query": 18,
-    "maintain": 20,
     "runtime": 16,
 }
 """Folders of src/thermocline that hold more modules than the rule allows, and how many they may hold."""

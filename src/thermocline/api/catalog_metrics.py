@@ -24,7 +24,7 @@ from thermocline.core.names import TableName
 from thermocline.core.policy.formats import Format
 from thermocline.core.policy.iceberg_format import all_formats
 from thermocline.errors import PostgresUnreachable
-from thermocline.maintain.plugins import load_formats
+from thermocline.maintain.format.plugins import load_formats
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings
 

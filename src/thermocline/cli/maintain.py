@@ -51,9 +51,9 @@ def maintain(
     json: JsonOption = False,
 ) -> None:
     """Run a maintenance pass over a table's lake, now."""
-    from thermocline.maintain.engines.engine import engine_named
-    from thermocline.maintain.plugins import load_formats
-    from thermocline.maintain.requests import force_pass
+    from thermocline.maintain.engines.named import engine_named
+    from thermocline.maintain.format.plugins import load_formats
+    from thermocline.maintain.pass_requests import force_pass
     from thermocline.maintain.run_pass import PassWish
 
     load_formats()
@@ -122,7 +122,7 @@ def policy(
     """Show or change the maintenance policy of a table, each value with its origin."""
     from thermocline.core.policy.resolve import PolicyChanges, parse_changes
     from thermocline.core.policy.s3_tables import parse_s3_tables
-    from thermocline.maintain.plugins import load_formats
+    from thermocline.maintain.format.plugins import load_formats
     from thermocline.maintain.policies import PolicyWish, policy_of
 
     load_formats()

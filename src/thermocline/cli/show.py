@@ -16,7 +16,7 @@ from thermocline.stack.locate import require_dsn
 
 if TYPE_CHECKING:
     from thermocline.catalog.pauses import CycleState
-    from thermocline.maintain.health import HealthReport
+    from thermocline.maintain.lake_health import HealthReport
     from thermocline.ops.inspect.overview import TableDetail
 
 _BAR = 40
@@ -29,7 +29,7 @@ def add_commands(app: typer.Typer) -> None:
 
 def show(table: TableArgument, directory: DirOption = None, dsn: DsnOption = None, json: JsonOption = False) -> None:
     """Show one table: cut-line, partitions, health of its lake, last operations."""
-    from thermocline.maintain.health import read_health
+    from thermocline.maintain.lake_health import read_health
     from thermocline.ops.inspect.overview import read_detail
 
     loaded = read_settings(dir=directory, dsn=dsn)

@@ -40,8 +40,8 @@ def verify(
     json: JsonOption = False,
 ) -> None:
     """Compare both tiers value by value, and manifests with their files; leaves with 1 on any difference."""
+    from thermocline.maintain.verify_any import verify_any
     from thermocline.ops.inspect.overview import read_overview
-    from thermocline.ops.verify.verify_table import verify_any
 
     if (table is None) != everything:
         raise UsageError("Name one table, or --all.")
@@ -101,10 +101,10 @@ def _repaired(
 ) -> VerifyReport | ManifestReport:
     """The table compared once more, after manifests were put right and what differs from the heap was corrected; its
     name must be typed first."""
-    from thermocline.maintain.verify_manifests import repair_table_manifests
+    from thermocline.maintain.manifest_repair import repair_table_manifests
+    from thermocline.maintain.verify_any import verify_any
     from thermocline.ops.requests.lazy_spark import lazy_spark_session
     from thermocline.ops.verify.repair import check_repairable, repair
-    from thermocline.ops.verify.verify_table import verify_any
 
     wrong = report.manifests if isinstance(report, VerifyReport) else report.problems
     ranges = check_repairable(report) if isinstance(report, VerifyReport) else ()

@@ -14,7 +14,6 @@ from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.pacing import UNPACED, Pace
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
-from thermocline.parquet.rewrite_task import BinResult, BinTask
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
@@ -55,10 +54,8 @@ class PassContext:
     pass_id: uuid.UUID | None = None
     """None in a dry run, which leaves no trace."""
     note_bounds: Callable[[Bounds], None] = lambda _: None
-    """Keep the bounds an operation went by with the pass."""
+    """Keep the bounds of an operation's plan with the pass."""
     why_pause: Callable[[], str | None] = lambda: None
     """Asked between bins: a reason to stop here and keep what is finished, such as a quiet window that began."""
     pace: Callable[[], Pace] = lambda: UNPACED
     """Asked before each task: what all tasks of this worker together may take."""
-    kernel: Callable[[BinTask, Callable[[str], None], Callable[[int, int], None]], BinResult] | None = None
-    """What rewrites a bin inside a task; none: our own."""

@@ -14,8 +14,8 @@ from thermocline.catalog.tables import insert_event
 from thermocline.core.names import TableName
 from thermocline.core.policy.iceberg_format import ICEBERG
 from thermocline.errors.maintenance import LakeTableIsRegistered, LakeTableNotMaintained
+from thermocline.maintain.format.plugins import plugin_named
 from thermocline.maintain.operations.quarantine import restore_quarantined
-from thermocline.maintain.plugins import plugin_named
 from thermocline.maintain.targets import find_target
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.pg import connect

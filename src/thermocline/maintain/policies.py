@@ -26,7 +26,7 @@ from thermocline.core.policy.resolve import (
 )
 from thermocline.errors import BadTableName
 from thermocline.errors.maintenance import PolicyKeyUnknown, PolicyScopeUnknown
-from thermocline.maintain.formats import Target
+from thermocline.maintain.format.formats import Target
 from thermocline.maintain.targets import environment_layer, environment_names, find_target, read_resolved_policy
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -27,7 +28,7 @@ from thermocline.catalog.tables import insert_event
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.maintenance.pacing import next_pass_after_ms
-from thermocline.core.maintenance.plan import MaintenancePlan, PlannedOperation, plan_to_json
+from thermocline.core.maintenance.plan import PassPlan, PlannedOperation, pass_plan_to_json
 from thermocline.core.maintenance.record import PassStatus, checked, counters_to_keep, error_of, sentence_of, status_of
 from thermocline.core.names import TableName
 from thermocline.core.policy.formats import Format
@@ -37,9 +38,11 @@ from thermocline.core.policy.resolve import policy_record
 from thermocline.errors import Paused, ThermoclineError
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.engines.engine import MaintenanceEngine
-from thermocline.maintain.formats import LakeFormat, Target
+from thermocline.maintain.format.formats import LakeFormat, Target
+from thermocline.maintain.format.plugins import plugin_named
 from thermocline.maintain.pacing import NoPacing, Pacing, pacing_of
-from thermocline.maintain.plugins import plugin_named
+from thermocline.maintain.plans.planning import Planner
+from thermocline.maintain.run_operation import run_operation
 from thermocline.maintain.targets import find_target, read_resolved_policy
 from thermocline.ops.unjournaled_commits import check_lakes_match_journal
 from thermocline.runtime.pg import Connection, connect
@@ -86,13 +89,13 @@ class PassReport:
     started_at: datetime
     seconds: float
     warnings: tuple[str, ...] = ()
-    plan: MaintenancePlan | None = None
+    plan: PassPlan | None = None
     """What a dry run planned."""
 
 
 def render_pass(report: PassReport) -> dict[str, Any]:
     """The report as data."""
-    plan = None if report.plan is None else plan_to_json(report.plan)
+    plan = None if report.plan is None else pass_plan_to_json(report.plan)
     return {**asdict(report), "started_at": report.started_at.isoformat(), "plan": plan}
 
 
@@ -105,6 +108,7 @@ class _Run:
     wish: PassWish
     pacing: Pacing | NoPacing
     engine: MaintenanceEngine
+    planner: Planner
     plugin: LakeFormat
 
     @property
@@ -122,8 +126,10 @@ def run_pass(
     worker: str = "local",
     report_progress: ProgressReporter = no_progress,
     engine: MaintenanceEngine | None = None,
+    planner: Planner | None = None,
 ) -> PassReport:
-    """Run one pass over one table, in this process; by another engine than the settings name when one is given."""
+    """Run one pass over one table, in this process; by another engine or planner than the settings name when one is
+    given."""
     with connect(dsn, autocommit=True, application_name="thermocline maintain") as conn:
         seen = find_target(conn, name)
         return run_pass_on(
@@ -136,6 +142,7 @@ def run_pass(
             worker=worker,
             report_progress=report_progress,
             engine=engine,
+            planner=planner,
         )
 
 
@@ -150,6 +157,7 @@ def run_pass_on(
     worker: str,
     report_progress: ProgressReporter,
     engine: MaintenanceEngine | None = None,
+    planner: Planner | None = None,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> PassReport:
     """Run one pass over a table that was found; `conn` is in autocommit mode and holds the pass's lock meanwhile."""
@@ -176,7 +184,8 @@ def run_pass_on(
         pace=pacing.pace,
     )
     engine = engine or plugin.engine(wish.engine or settings.maintenance_engine)
-    run = _Run(context=context, seen=seen, wish=wish, pacing=pacing, engine=engine, plugin=plugin)
+    planner = planner or partial(plugin.plan, engine=engine.name)
+    run = _Run(context=context, seen=seen, wish=wish, pacing=pacing, engine=engine, planner=planner, plugin=plugin)
     if wish.dry_run or (not wish.forced and not policy.maintenance_enabled):
         return _run_unrecorded(run, resolved.warnings)
     if (reason := _why_paused(conn, seen)) is not None:
@@ -278,7 +287,7 @@ def _run_operation(run: _Run, operation: Operation) -> Outcome:
         return Outcome(operation=operation, status="skipped", sentence=wait)
     context.report_progress(f"{operation}: starting")
     try:
-        return run.engine.run(operation, context)
+        return run_operation(operation, context, run.planner, run.engine)
     except Py4JJavaError as problem:
         return Outcome(
             operation=operation, status="failed", sentence=f"Spark: {str(problem.java_exception).splitlines()[0]}"
@@ -341,9 +350,9 @@ def _report(
     )
 
 
-def _plan(run: _Run, outcomes: tuple[Outcome, ...], bounds: Bounds | None) -> MaintenancePlan:
+def _plan(run: _Run, outcomes: tuple[Outcome, ...], bounds: Bounds | None) -> PassPlan:
     """The pass as data: what each operation would do, by which settings, within which bounds."""
-    return MaintenancePlan(
+    return PassPlan(
         table=run.seen.label,
         lake=str(run.seen.target.name),
         metadata_location=run.seen.metadata_location,
@@ -354,7 +363,7 @@ def _plan(run: _Run, outcomes: tuple[Outcome, ...], bounds: Bounds | None) -> Ma
         operations=tuple(
             PlannedOperation(
                 operation=outcome.operation,
-                will_run=outcome.sentence.startswith("would "),
+                will_run=outcome.will_run,
                 sentence=outcome.sentence,
                 steps=outcome.details,
             )

@@ -12,8 +12,8 @@ from thermocline.core.policy.iceberg_format import ICEBERG
 from thermocline.core.policy.resolve import PolicyChanges, PolicyLayers, ResolvedPolicy, parse_changes, resolve_policy
 from thermocline.errors.maintenance import LakeTableNotMaintained
 from thermocline.maintain.context import LakeTarget
-from thermocline.maintain.formats import Target
-from thermocline.maintain.plugins import load_formats, plugin_named
+from thermocline.maintain.format.formats import Target
+from thermocline.maintain.format.plugins import load_formats, plugin_named
 from thermocline.runtime.environment import PREFIX
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.settings import Settings

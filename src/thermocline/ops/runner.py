@@ -12,6 +12,12 @@ Every arrow is a place where the process may be killed. Invariants:
    wrote, leaves the op to the next writer, which looks for the commit by its stamp.
 3. What an op holds open while it writes (an exported snapshot with its locks, a transaction) is held until it is
    published.
+
+Tiering, folding, retention, truncation and every rewrite of maintenance run here, whichever engine made the rewrite.
+What does not, and why: restoring the heap changes no lake; adoption publishes commits of other programs; expiry removes
+snapshots and adds none, so it is a compare-and-swap without a stamp whose deletions are noted before
+(`maintain/operations/expire_snapshots.py`); following a column changes the schema in the transaction that notes it;
+`recover` takes the lake back to a version that the journal knows.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from thermocline.catalog.maintenance.passes import close_dead_passes
 from thermocline.catalog.safety import Owner
 from thermocline.errors import Paused, PostgresUnreachable, ThermoclineError
 from thermocline.errors.maintenance import PassRunning
-from thermocline.maintain.health import collect_health
-from thermocline.maintain.requests import wish_from_data
+from thermocline.maintain.lake_health import collect_health
+from thermocline.maintain.pass_requests import wish_from_data
 from thermocline.maintain.run_pass import PassReport, PassWish, render_pass, run_pass_on
 from thermocline.maintain.targets import find_owner
 from thermocline.runtime.pg import Connection, connect

@@ -30,9 +30,10 @@ def lake_lock(conn: Connection, lake_id: int, name: str, *, even_copied: bool = 
             conn.execute(_QUERIES["unlock_lake"], {"lake_id": lake_id})
 
 
-def take_over(conn: Connection, op_id: uuid.UUID, pass_id: uuid.UUID | None, paths: Sequence[str]) -> None:
-    """The op answers for these files from now on: a pass that dies leaves them to whoever settles the op."""
-    conn.execute(_QUERIES["take_over"], {"op_id": op_id, "pass_id": pass_id, "paths": list(paths)})
+def take_over(conn: Connection, op_id: uuid.UUID, pass_id: uuid.UUID | None, paths: Sequence[str]) -> int:
+    """Move staged files of the pass to the op, so that a pass that dies leaves them to whoever settles the op; how many
+    there were."""
+    return conn.execute(_QUERIES["take_over"], {"op_id": op_id, "pass_id": pass_id, "paths": list(paths)}).rowcount
 
 
 def begin_lake_op(

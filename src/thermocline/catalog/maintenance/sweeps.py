@@ -15,7 +15,7 @@ _ROWS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepPlace:
+class SweepPosition:
     """The last folder that was listed, relative to its root, and how many files were listed until then."""
 
     root: str
@@ -23,10 +23,10 @@ class SweepPlace:
     listed: int
 
 
-def read_sweep(conn: Connection, owner: Owner) -> SweepPlace | None:
+def read_sweep(conn: Connection, owner: Owner) -> SweepPosition | None:
     """Where the last sweep was cut off, unless that is more than a day ago."""
     row = conn.execute(_QUERIES["read"], owner.values()).fetchone()
-    return SweepPlace(root=row[0], after=row[1], listed=row[2]) if row else None
+    return SweepPosition(root=row[0], after=row[1], listed=row[2]) if row else None
 
 
 def read_candidates(conn: Connection, owner: Owner) -> Iterator[ListedFile]:
@@ -38,12 +38,13 @@ def read_candidates(conn: Connection, owner: Owner) -> Iterator[ListedFile]:
             yield ListedFile(path=path, size_bytes=size, modified=modified)
 
 
-def save_sweep(conn: Connection, owner: Owner, place: SweepPlace, found: Iterable[ListedFile]) -> None:
+def save_sweep(conn: Connection, owner: Owner, position: SweepPosition, found: Iterable[ListedFile]) -> None:
     """Note how far the sweep is, with what it found since it noted that last."""
     with conn.transaction():
         conn.execute(_QUERIES["forget"], owner.values())
         conn.execute(
-            _QUERIES["save"], {**owner.values(), "root": place.root, "after": place.after, "listed": place.listed}
+            _QUERIES["save"],
+            {**owner.values(), "root": position.root, "after": position.after, "listed": position.listed},
         )
         with conn.cursor() as cursor, cursor.copy(_QUERIES["add_candidates"]) as rows:
             for file in found:

@@ -22,6 +22,19 @@ def _rows_of(delete: DeleteSeen, path: str) -> int:
     return next((rows for said, rows in (delete.paths or {}).items() if names_file(said, path)), 0)
 
 
+def most_deleted_rows(file: DataSeen, deletes: Sequence[DeleteSeen]) -> int | None:
+    """How many rows of the file these deletes hide at most; None where an equality delete may hide any number."""
+    if any(delete.kind == "equality" for delete in deletes):
+        return None
+    known = [
+        delete.record_count
+        if delete.referenced_file is not None or delete.paths is None
+        else sum(rows for named, rows in delete.paths.items() if names_file(named, file.path))
+        for delete in deletes
+    ]
+    return min(sum(known), file.record_count)
+
+
 def is_in_debt(file: DataSeen, deletes: Sequence[DeleteSeen], policy: Policy) -> bool:
     """Whether the file has as many delete files, or as large a share of deleted rows, as the policy allows at most."""
     if not deletes:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from thermocline.core.maintenance.bounds import Bounds
+from thermocline.core.maintenance.orphans import ListedFile
 
 MAIN = "main"
 STAGED_RETENTION_MS = 7 * 24 * 3_600_000
@@ -51,6 +52,18 @@ class ExpiryPlan:
     @property
     def is_empty(self) -> bool:
         return not self.snapshots and not self.refs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryChange:
+    """The snapshots and refs that go, with the files that no other snapshot reaches."""
+
+    plan: ExpiryPlan
+    files: tuple[ListedFile, ...] = ()
+    files_outside: int = 0
+    """Files that only expiring snapshots reach and that lie outside the table's folders; they stay."""
+    leftover: tuple[ListedFile, ...] = ()
+    """Files that a killed pass noted for deletion and that nothing reaches."""
 
 
 def plan_expiry(

@@ -6,6 +6,7 @@ names it is for the comparison in `deletion` to say.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -29,6 +30,26 @@ class Judged:
 
     is_orphan: bool
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPlan:
+    """The orphans of a listing. `files` may be read more than once; a large sweep keeps them on disk."""
+
+    files: Iterable[ListedFile]
+    count: int
+    size_bytes: int
+    steps: tuple[str, ...] = ()
+    """The first files, each with the reason why it is an orphan."""
+    overdue: tuple[ListedFile, ...] = ()
+    """Quarantined files that were kept long enough."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataPlan:
+    """Metadata files that left the table's history."""
+
+    files: tuple[ListedFile, ...]
 
 
 def judge_age(file: ListedFile, now: datetime, grace: timedelta) -> Judged:

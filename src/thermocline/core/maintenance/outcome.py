@@ -22,6 +22,8 @@ class Outcome:
     counters: Mapping[str, int] = field(default_factory=dict)
     details: tuple[str, ...] = ()
     """Why groups were left alone, what a dry run would do, which threshold decided."""
+    will_run: bool = False
+    """Of a dry run: whether the plan changes something."""
 
 
 def render_summary(outcomes: Sequence[Outcome]) -> str:

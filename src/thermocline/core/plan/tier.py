@@ -1,12 +1,13 @@
 """Which partitions move to the lake now, and which may leave the heap.
 
-Pure: an observation in, a plan out; `ops/tier/tiering.py` made the observation and performs the plan, and `--dry-run`
-prints the same plan.
+Pure: an observation in, a plan out. `ops/tier/plan_cycle.py` makes the observation, `ops/tier/tiering.py` performs the
+plan, and `--dry-run` prints the same plan.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from thermocline.core.axis import AXIS_MAX, KeyType, render_axis
 from thermocline.core.observation import PartitionObservation, TableObservation
@@ -14,14 +15,15 @@ from thermocline.core.observation import PartitionObservation, TableObservation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierPlan:
-    """What one cycle does: partitions to capture late, to move in one commit, and to drop; `notes` say what was seen on
-    the way."""
+    """Partitions to capture late, to move in one commit, and to drop. `notes` say why partitions are left out."""
 
     capture: tuple[PartitionObservation, ...]
     move: tuple[PartitionObservation, ...]
     new_t: int
     drop: tuple[PartitionObservation, ...]
     notes: tuple[str, ...]
+    drop_after_move: tuple[PartitionObservation, ...] = ()
+    """Of the partitions that move or are captured, those that are dropped in the same cycle."""
 
     @property
     def is_empty(self) -> bool:
@@ -43,18 +45,32 @@ def plan_tiering(seen: TableObservation) -> TierPlan:
             f"partition {straddling[0].name} straddles the cut-line, so nothing moves; split it at the cut-line"
         )
     move, new_t = ((), seen.cut.t) if straddling else _due(seen, notes)
+    capture = tuple(p for p in seen.partitions if p.lo < seen.cut.t and p.state == "hot")
     return TierPlan(
-        capture=tuple(p for p in seen.partitions if p.lo < seen.cut.t and p.state == "hot"),
+        capture=capture,
         move=move,
         new_t=new_t,
-        drop=tuple(p for p in seen.partitions if _is_droppable(seen, p)) if seen.mode.drops_partitions else (),
+        drop=tuple(p for p in seen.partitions if _is_droppable(seen, p)),
         notes=tuple(notes),
+        drop_after_move=tuple(p for p in (*capture, *move) if _is_reclaimable(seen, p)) if move else (),
     )
 
 
+def limit_move(plan: TierPlan, bound: int) -> TierPlan:
+    """The plan with the partitions that begin below a bound, at least one."""
+    move = tuple(takewhile(lambda partition: partition.lo < bound, plan.move)) or plan.move[:1]
+    left = set(plan.move) - set(move)
+    later = tuple(partition for partition in plan.drop_after_move if partition not in left)
+    return replace(plan, move=move, new_t=move[-1].hi, drop_after_move=later) if move else plan
+
+
 def _is_droppable(seen: TableObservation, partition: PartitionObservation) -> bool:
+    return partition.state == "tiered" and partition.hi <= seen.cut.t and _is_reclaimable(seen, partition)
+
+
+def _is_reclaimable(seen: TableObservation, partition: PartitionObservation) -> bool:
     is_behind = partition.is_behind_reclaim and seen.is_past(partition.hi + seen.reclaim_lag)
-    return partition.state == "tiered" and partition.hi <= seen.cut.t and is_behind
+    return seen.mode.drops_partitions and is_behind
 
 
 def _is_due(seen: TableObservation, partition: PartitionObservation) -> bool:
@@ -112,7 +128,11 @@ def render_gap(key_type: KeyType, lo: int, hi: int) -> str:
 def render_plan(seen: TableObservation, plan: TierPlan) -> tuple[str, ...]:
     """The plan in sentences, for people and for `--dry-run`."""
     lines = [f"capture {p.name}: it was made below the cut-line" for p in plan.capture]
-    lines += [f"move {p.name} ({_range(seen, p)}, {p.size_bytes:,} bytes)" for p in plan.move]
+    dropped = ", then drop it from the heap, when no older reader lives"
+    lines += [
+        f"move {p.name} ({_range(seen, p)}, {p.size_bytes:,} bytes)" + (dropped if p in plan.drop_after_move else "")
+        for p in plan.move
+    ]
     if plan.move:
         lines.append(
             f"raise the cut-line from {render_axis(seen.key_type, seen.cut.t)} to "

@@ -102,7 +102,7 @@ def load_table(spark: SparkSession, name: TableName) -> LakeHead:
             java_class(jvm, "org.apache.iceberg.catalog.TableIdentifier").of(space, name.table)
         )
         base = table.operations().current()
-        metadata = _metadata_of(jvm, base)
+        metadata = read_metadata(jvm, base)
     except Py4JJavaError as problem:
         if _java_class(problem).endswith(("NoSuchTableException", "NotFoundException", "NoSuchNamespaceException")):
             raise LakeTableMissing(f"The lake table of {name} is not there: {_java_sentence(problem)}.") from None
@@ -122,7 +122,7 @@ def load_table(spark: SparkSession, name: TableName) -> LakeHead:
     )
 
 
-def _metadata_of(jvm: Any, base: Any) -> dict[str, Any]:
+def read_metadata(jvm: Any, base: Any) -> dict[str, Any]:
     """A table's metadata as JSON. Gzipped in the JVM: py4j replies over one buffer stall 40 ms."""
     gzipped = java_class(jvm, "org.apache.iceberg.inmemory.InMemoryOutputFile")("table.gz.metadata.json")
     java_class(jvm, "org.apache.iceberg.TableMetadataParser").overwrite(base, gzipped)
@@ -272,7 +272,7 @@ def commit_snapshot(head: LakeHead, update: Any, op_id: str) -> int:
             return flush_snapshot(after, done)
         if after.metadata_location != head.metadata_location:
             raise clean_up_lost_race(head, after, metadata) from None
-        return _settle_failed(head, op_id, problem)
+        return settle_failed(head, op_id, problem)
 
 
 def flush_snapshot(head: LakeHead, snapshot_id: int) -> int:
@@ -295,7 +295,7 @@ def clean_up_lost_race(head: LakeHead, after: LakeHead, metadata: Any) -> LostRa
     return LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.")
 
 
-def _settle_failed(head: LakeHead, op_id: str, problem: Py4JJavaError) -> int:
+def settle_failed(head: LakeHead, op_id: str, problem: Py4JJavaError) -> int:
     """Settle a commit that failed on an unchanged table: it may still be in progress, so it is fenced before it is
     reported as failed."""
     try:

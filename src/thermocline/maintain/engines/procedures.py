@@ -1,77 +1,75 @@
 """The engine `spark-procedures`: Iceberg's own rewrites, as a yardstick and for those who trust nothing else.
 
-They commit by themselves, so on a registered table the writer's place is held from the look to the publication; what
-they made is of operation `replace` and is adopted. What deletes files is always ours: Iceberg's procedures know nothing
-of readers, pins and staged files.
+Iceberg chooses the files, so the plan is the call with its options. The call runs on a staged table (`staged_commit`),
+and the applier checks what it made before it is committed. Operations that delete files are ours: Iceberg's procedures
+know nothing of readers, pins and staged files.
 """
 
 from __future__ import annotations
 
 import shlex
-import time
-from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
-from thermocline.catalog import journal
 from thermocline.core.maintenance.manifests import plan_manifests
 from thermocline.core.maintenance.outcome import Operation, Outcome
+from thermocline.core.maintenance.plan import MaintenancePlan, ProcedureCall
 from thermocline.core.policy.policy import Policy
 from thermocline.core.policy.procedure_keys import find_not_honoured
 from thermocline.errors.maintenance import EngineUnsuitable
-from thermocline.lake.commit.compare_and_swap import LakeHead, flush_snapshot, load_table
-from thermocline.lake.commit.iceberg_actions import (
+from thermocline.lake.actions.iceberg_actions import (
     ActionResult,
+    remove_dangling_deletes,
     run_rewrite_data_files,
     run_rewrite_manifests,
     run_rewrite_position_deletes,
 )
-from thermocline.lake.read.added_files import read_added_files
+from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.read.manifest_list import read_manifest_facts
 from thermocline.lake.read.table_metadata import has_missing
-from thermocline.maintain.context import PassContext
-from thermocline.maintain.writer_lock import writer_lock
-from thermocline.ops.resolve import adopt_head, resolve_unfinished
-from thermocline.runtime.file_io import flush_recent
+from thermocline.maintain.commits.applier import Applier
+from thermocline.maintain.operations.compaction_tasks import NO_SNAPSHOT
+from thermocline.maintain.operations.registry import RUNNERS, plan_operation
+from thermocline.maintain.plans.planning import Observed, Planned, PlanRequest, idle_plan
+from thermocline.maintain.plans.safety import read_bounds_of
 
 _MANIFEST_TARGET, _MANIFEST_TARGET_BYTES = "commit.manifest.target-size-bytes", 8_388_608
+Strategy = Literal["binpack", "sort", "zorder"]
 PROCEDURES: frozenset[Operation] = frozenset({"compact", "rewrite_position_delete_files", "rewrite_manifests"})
 
 
-def run_procedure(operation: Operation, context: PassContext) -> Outcome:
-    """One of Iceberg's rewrites, and what it did in our words."""
+def plan_procedure(request: PlanRequest) -> Planned:
+    """The call of Iceberg's procedure for an operation; operations without one are planned as for our own engine."""
+    if request.operation not in PROCEDURES:
+        return plan_operation(request)
+    operation, context = request.operation, request.context
     head = load_table(context.spark(), context.target.name)
+    bounds = read_bounds_of(context, head)
     if head.snapshot_id is None:
-        return Outcome(operation=operation, status="skipped", sentence="no current snapshot")
+        return Planned(plan=idle_plan(operation, head, bounds, NO_SNAPSHOT))
     if has_missing(head.properties):
         raise EngineUnsuitable(
             f"{context.target.name} has columns with a default for older rows, which Iceberg's procedures "
             "know nothing of."
         )
     check_keys(context.policy, operation, str(context.target.name))
-    if context.dry_run:
-        return Outcome(
-            operation=operation, status="skipped", sentence="Iceberg's procedure decides for itself what it rewrites"
+    plan = MaintenancePlan(
+        operation=operation,
+        metadata_location=head.metadata_location,
+        snapshot=head.snapshot_id,
+        bounds=bounds,
+        change=_plan_call(operation, head, context.policy),
+    )
+    if operation == "rewrite_manifests":
+        found = plan_manifests(
+            read_manifest_facts(head.metadata_location),
+            min_manifests=context.policy.manifest_rewrite_min_manifests,
+            target_bytes=context.policy.manifest_target_bytes,
         )
-    match operation:
-        case "compact":
-            done = _publishing(context, lambda head: _compact(head, context.policy))
-            return _told_compaction(done)
-        case "rewrite_position_delete_files":
-            options = {
-                "min-input-files": str(context.policy.delete_min_input_files),
-                "target-file-size-bytes": str(context.policy.delete_target_bytes),
-                "max-file-group-size-bytes": str(context.policy.delete_max_group_bytes),
-            }
-            done = _publishing(context, lambda head: run_rewrite_position_deletes(head, options))
-            counters = {
-                "delete_files_rewritten": done.before,
-                "delete_files_written": done.after,
-                "delete_bytes_rewritten": done.bytes,
-            }
-            sentence = f"rewrote {done.before} position delete files into {done.after}"
-            return _told(operation, sentence, counters, "no position delete files eligible for rewrite")
-        case _:
-            return _rewrite_manifests(context, head)
+        if found.skip is not None:
+            plan = replace(plan, change=None, idle=found.skip, notes=found.details)
+    return Planned(plan=plan, observed=Observed(head=head))
 
 
 def check_keys(policy: Policy, operation: Operation, table: str) -> None:
@@ -79,35 +77,39 @@ def check_keys(policy: Policy, operation: Operation, table: str) -> None:
     odd = find_not_honoured(policy, operation)
     if not odd:
         return
-    asked = ", ".join(f"{key.name}={key.value}" for key in odd)
+    given = ", ".join(f"{key.name}={key.value}" for key in odd)
     changed = " ".join(f"--set {shlex.quote(f'{key.name}={key.harmless}')}" for key in odd)
     raise EngineUnsuitable(
-        f"The engine spark-procedures cannot honour {asked} in {operation} of {table}; nothing was begun.",
+        f"The engine spark-procedures cannot honour {given} in {operation} of {table}; nothing was begun.",
         hint=f"Use the engine spark, which honours every key, or give them up: thermocline policy {table} {changed}",
     )
 
 
-def _rewrite_manifests(context: PassContext, head: LakeHead) -> Outcome:
-    policy, target = context.policy, int(head.properties.get(_MANIFEST_TARGET, _MANIFEST_TARGET_BYTES))
+def _plan_call(operation: Operation, head: LakeHead, policy: Policy) -> ProcedureCall:
+    match operation:
+        case "compact":
+            return _plan_compaction(head, policy)
+        case "rewrite_position_delete_files":
+            return ProcedureCall(
+                procedure=operation,
+                options={
+                    "min-input-files": str(policy.delete_min_input_files),
+                    "target-file-size-bytes": str(policy.delete_target_bytes),
+                    "max-file-group-size-bytes": str(policy.delete_max_group_bytes),
+                },
+            )
+    target = int(head.properties.get(_MANIFEST_TARGET, _MANIFEST_TARGET_BYTES))
     if policy.manifest_target_bytes != target:
         raise EngineUnsuitable(
             f"The engine spark-procedures cannot honour manifest_target_bytes={policy.manifest_target_bytes}: "
-            "Iceberg's procedure goes"
-            f" by the table property {_MANIFEST_TARGET}, which is {target}.",
+            f"Iceberg's procedure goes by the table property {_MANIFEST_TARGET}, which is {target}.",
             hint="Use the engine spark, or set the table property to the same size.",
         )
-    facts = read_manifest_facts(head.metadata_location)
-    plan = plan_manifests(facts, min_manifests=policy.manifest_rewrite_min_manifests, target_bytes=target)
-    if plan.skip is not None:
-        return Outcome(operation="rewrite_manifests", status="skipped", sentence=plan.skip, details=plan.details)
-    done = _publishing(context, run_rewrite_manifests)
-    counters = {"manifests_rewritten": done.before, "manifests_written": done.after}
-    sentence = f"rewrote {done.before} manifests into {done.after}"
-    return _told("rewrite_manifests", sentence, counters, "Iceberg's procedure found no manifests worth rewriting")
+    return ProcedureCall(procedure=operation)
 
 
-def _compact(head: LakeHead, policy: Policy) -> ActionResult:
-    strategy: Literal["binpack", "sort", "zorder"] = "binpack"
+def _plan_compaction(head: LakeHead, policy: Policy) -> ProcedureCall:
+    strategy: Strategy = "binpack"
     if policy.rewrite_strategy == "zorder":
         strategy = "zorder"
     elif policy.rewrite_strategy == "sort" or (
@@ -126,43 +128,50 @@ def _compact(head: LakeHead, policy: Policy) -> ActionResult:
             policy.delete_compaction_min_deletes if policy.delete_compaction_enabled else 2_147_483_647
         ),
         "delete-ratio-threshold": str(policy.delete_ratio_threshold if policy.delete_compaction_enabled else 1.0),
-        "remove-dangling-deletes": "true",
         "use-starting-sequence-number": "true",
     }
-    return run_rewrite_data_files(head, strategy, policy.zorder_columns, options)
+    return ProcedureCall(procedure="compact", strategy=strategy, columns=policy.zorder_columns, options=options)
 
 
-def _publishing(context: PassContext, rewrite: Callable[[LakeHead], ActionResult]) -> ActionResult:
-    """Run a rewrite that commits by itself, and publish what it made."""
-    registered = context.target.registered
-    with writer_lock(context):
-        if registered is None:
-            head = load_table(context.spark(), context.target.name)
-            done = rewrite(head)
-            _flush_new(head, load_table(context.spark(), context.target.name))
-            return done
-        cut = journal.claim(context.conn, registered.id)
-        resolve_unfinished(context.conn, registered, context.spark, cut.fence)
-        cut = journal.read_cutline(context.conn, registered.id)
-        head = load_table(context.spark(), context.target.name)
-        cut = adopt_head(context.conn, registered, head, cut, context.worker)
-        done = rewrite(head)
-        after = load_table(context.spark(), context.target.name)
-        _flush_new(head, after)
-        adopt_head(context.conn, registered, after, cut, context.worker)
-        return done
+@dataclass(frozen=True, slots=True)
+class ProceduresEngine:
+    """Calls Iceberg's procedures as they were planned; the other operations are ours."""
+
+    name: str = "spark-procedures"
+
+    def run(self, plan: MaintenancePlan, applier: Applier) -> Outcome:
+        call = plan.change
+        if not isinstance(call, ProcedureCall):
+            return RUNNERS[plan.operation](applier)
+        match call.procedure:
+            case "compact":
+                return _compact(applier, call)
+            case "rewrite_position_delete_files":
+                done = applier.run_procedure(partial(run_rewrite_position_deletes, options=call.options))
+                counters = {
+                    "delete_files_rewritten": done.before,
+                    "delete_files_written": done.after,
+                    "delete_bytes_rewritten": done.bytes,
+                }
+                sentence = f"rewrote {done.before} position delete files into {done.after}"
+                return _outcome(plan.operation, sentence, counters, "no position delete files eligible for rewrite")
+        done = applier.run_procedure(run_rewrite_manifests)
+        counters = {"manifests_rewritten": done.before, "manifests_written": done.after}
+        sentence = f"rewrote {done.before} manifests into {done.after}"
+        return _outcome(plan.operation, sentence, counters, "Iceberg's procedure found no manifests worth rewriting")
 
 
-def _flush_new(before: LakeHead, after: LakeHead) -> None:
-    """Flush what Iceberg's own writers left to the system, before it is published."""
-    known = {told["snapshot-id"] for told in before.metadata.get("snapshots", ())}
-    for told in after.metadata.get("snapshots", ()):
-        if told["snapshot-id"] not in known:
-            flush_recent(read_added_files(after, told["snapshot-id"]), time.time())
-            flush_snapshot(after, told["snapshot-id"])
+def _compact(applier: Applier, call: ProcedureCall) -> Outcome:
+    strategy: Strategy = "sort" if call.strategy == "sort" else "zorder" if call.strategy == "zorder" else "binpack"
+    done = applier.run_procedure(
+        partial(run_rewrite_data_files, strategy=strategy, columns=call.columns, options=call.options)
+    )
+    # A commit of its own: finding dangling deletes reads the committed table from tasks.
+    removed = applier.run_procedure(remove_dangling_deletes).removed_deletes
+    return _compact_outcome(replace(done, removed_deletes=removed))
 
 
-def _told_compaction(done: ActionResult) -> Outcome:
+def _compact_outcome(done: ActionResult) -> Outcome:
     counters = {
         "files_merged": done.before,
         "files_written": done.after,
@@ -179,10 +188,10 @@ def _told_compaction(done: ActionResult) -> Outcome:
     sentence = f"compacted {done.before} files into {done.after}"
     if not done.before and done.removed_deletes:
         sentence = f"removed {done.removed_deletes} dangling delete file(s)"
-    return _told("compact", sentence, counters, "no files eligible for compaction")
+    return _outcome("compact", sentence, counters, "no files eligible for compaction")
 
 
-def _told(operation: Operation, sentence: str, counters: dict[str, int], nothing: str) -> Outcome:
+def _outcome(operation: Operation, sentence: str, counters: dict[str, int], idle: str) -> Outcome:
     if not any(counters.values()):
-        return Outcome(operation=operation, status="skipped", sentence=nothing, counters=counters)
+        return Outcome(operation=operation, status="skipped", sentence=idle, counters=counters)
     return Outcome(operation=operation, status="done", sentence=sentence, counters=counters)

@@ -1,9 +1,9 @@
 """Compaction: small files merged, files in debt rewritten without their deleted rows, files out of order put in order.
 
-    look → plan → bins as Spark tasks → finished bins committed as they come
+    observe → plan → bins as Spark tasks → finished bins committed as they come
 
-Bins run beside tiering and folding; only a commit takes the table's writer lock, for as long as it lasts. A pass that
-is killed keeps what it committed, and the rest of its files are the janitor's.
+Bins run concurrently with tiering and folding; only a commit takes the table's writer lock. A pass that is killed keeps
+what it committed, and the janitor deletes the rest of its files.
 """
 
 from __future__ import annotations
@@ -12,27 +12,39 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction, render_group
+from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction
 from thermocline.core.maintenance.outcome import Outcome, Status
+from thermocline.core.maintenance.plan import MaintenancePlan
 from thermocline.errors import ThermoclineError
 from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.commit.rewrite_files import read_data_entries, read_new_file_footer
 from thermocline.lake.read.table_files import TableFiles
-from thermocline.maintain.commit import settle_lake_ops
+from thermocline.maintain.commits.applier import Applier
+from thermocline.maintain.commits.maintenance_op import settle_lake_ops
+from thermocline.maintain.commits.writer_lock import writer_lock
 from thermocline.maintain.context import PassContext
-from thermocline.maintain.observe import NO_SNAPSHOT, check_format, plan_tasks, read_order, read_seen
+from thermocline.maintain.operations.compaction_tasks import (
+    NO_SNAPSHOT,
+    check_format,
+    plan_tasks,
+    read_order,
+    read_seen,
+)
 from thermocline.maintain.operations.replace_files import Finished, Replacing, staging_of
-from thermocline.maintain.partition_claims import partition_claims
-from thermocline.maintain.writer_lock import writer_lock
+from thermocline.maintain.plans.partition_claims import partition_claims
+from thermocline.maintain.plans.planning import Observed, Planned, PlanRequest, idle_plan, refused_plan
+from thermocline.maintain.plans.safety import read_bounds_of
+from thermocline.parquet.rewrite_task import BinResult
 from thermocline.runtime.fault_points import fault_point
-from thermocline.spark.jobs.compact import BinFailed, Staging, run_bins
+from thermocline.spark.jobs.compact import BinFailed, Kernel, run_bins
 from thermocline.spark.kernels.compact_bin import run_bin
 
 _COMMIT_EVERY_SECONDS = 30.0
 _MOST_PICKED = 5_000
-"""Entries of so many files are held in the driver while their bins run, so that the commit need not look for them."""
-_LOOKING = 2
-"""Threads that read what the commit will need while bins run."""
+"""Manifest entries of at most so many files are held in the driver while their bins run, so that the commit need not
+read them."""
+_READ_AHEAD_THREADS = 2
+"""Threads that read what the commit needs while bins run."""
 _COUNTED = (
     *("files_merged", "files_written", "bins", "rows_read", "rows_written", "bytes_read", "bytes_written"),
     *("conflicts", "rebases", "files_reused", "commits"),
@@ -50,77 +62,73 @@ class _Progress:
     last_commit: float = 0.0
 
 
-def run_compact(context: PassContext) -> Outcome:
-    """Rewrite what the policy asks for; a sentence and counters."""
-    started = time.monotonic()
+def plan_compact(request: PlanRequest) -> Planned:
+    """The bins of the table. A pass that runs concurrently with others locks the partitions of its bins first."""
+    operation, context = request.operation, request.context
+    head = load_table(context.spark(), context.target.name)
+    bounds = read_bounds_of(context, head)
     if context.target.lake_id is not None and not context.dry_run:
         with writer_lock(context):
-            settle_lake_ops(context)
-    with partition_claims(context) as claims:
-        head = load_table(context.spark(), context.target.name)
-        if head.snapshot_id is None:
-            return Outcome(operation="compact", status="skipped", sentence=NO_SNAPSHOT)
-        try:
-            check_format(head)
-            order = read_order(head, context.policy)
-            terms = order.clustering.terms if order.clustering is not None else ()
-            files = TableFiles(order_ids=frozenset(term.field_id for term in terms))
-            plan = plan_compaction(read_seen(files, head), context.policy, context.now, order.clustering)
-            while claims is not None and claims.take(plan):
+            if settle_lake_ops(context):
                 head = load_table(context.spark(), context.target.name)
-                plan = plan_compaction(read_seen(files, head), context.policy, context.now, order.clustering)
-        except ThermoclineError as refusal:
-            return Outcome(
-                operation="compact",
-                status="failed",
-                sentence=str(refusal),
-                details=(refusal.hint,) if refusal.hint else (),
-            )
-        plan = plan if claims is None else claims.within(plan)
-        details = (*((order.note,) if order.note else ()), *plan.details)
-        if plan.is_empty:
-            return Outcome(
-                operation="compact",
-                status="skipped",
-                sentence=plan.sentence,
-                counters=_no_counters(started),
-                details=details,
-            )
-        return (
-            _told_dry(plan, details, started)
-            if context.dry_run
-            else _rewrite(context, head, plan, files, details, started)
-        )
+    claims = request.held.enter_context(partition_claims(context))
+    if head.snapshot_id is None:
+        return Planned(plan=idle_plan(operation, head, bounds, NO_SNAPSHOT))
+    try:
+        check_format(head)
+        order = read_order(head, context.policy)
+        terms = order.clustering.terms if order.clustering is not None else ()
+        files = TableFiles(order_ids=frozenset(term.field_id for term in terms))
+        plan = plan_compaction(read_seen(files, head), context.policy, context.now, order.clustering)
+        while claims is not None and claims.take(plan):
+            head = load_table(context.spark(), context.target.name)
+            plan = plan_compaction(read_seen(files, head), context.policy, context.now, order.clustering)
+    except ThermoclineError as refusal:
+        return Planned(plan=refused_plan(operation, head, bounds, refusal))
+    plan = plan if claims is None else claims.within(plan)
+    notes = (*((order.note,) if order.note else ()), *plan.details)
+    return Planned(
+        plan=MaintenancePlan(
+            operation=operation,
+            metadata_location=head.metadata_location,
+            snapshot=head.snapshot_id,
+            bounds=bounds,
+            change=None if plan.is_empty else plan,
+            idle=plan.sentence if plan.is_empty else None,
+            notes=notes,
+            idle_counters=dict.fromkeys(_COUNTED, 0),
+        ),
+        observed=Observed(head=head, files=files),
+    )
 
 
-def _rewrite(
-    context: PassContext,
-    head: LakeHead,
-    plan: CompactionPlan,
-    files: TableFiles,
-    details: tuple[str, ...],
-    started: float,
-) -> Outcome:
+def run_compact(applier: Applier, kernel: Kernel[BinResult] = run_bin) -> Outcome:
+    """Rewrite the bins of the plan by the kernel; a sentence and counters."""
+    started, context, plan = time.monotonic(), applier.context, applier.plan.change
+    head, files = applier.observed.head, applier.observed.files
+    assert isinstance(plan, CompactionPlan)
+    assert head is not None
+    assert files is not None
     staging = staging_of(context)
-    replacing = Replacing(context=context, plan=plan, files=files, staging=staging, last=plan.seen.snapshot_id)
+    replacing = Replacing(applier=applier, plan=plan, files=files, staging=staging, last=plan.seen.snapshot_id)
     progress = _Progress(started=started, last_commit=started)
-    with ThreadPoolExecutor(_LOOKING, thread_name_prefix="look") as pool:
+    with ThreadPoolExecutor(_READ_AHEAD_THREADS, thread_name_prefix="read-ahead") as pool:
         if plan.bins:
             leaving = [file for made in plan.bins for file in made.files]
             if len(leaving) <= _MOST_PICKED:
                 replacing.picking = pool.submit(read_data_entries, head, leaving)
-            _run_bins(context, head, plan, staging, replacing, progress, pool)
+            _run_bins(context, head, plan, kernel, replacing, progress, pool)
         fault_point("compact-bins-written")
         if progress.pending or (plan.dangling and not replacing.commits):
             replacing.commit(progress.pending, plan.dangling)
-    return _told(plan, replacing, progress, details)
+    return _render_outcome(plan, replacing, progress, applier.plan.notes)
 
 
 def _run_bins(
     context: PassContext,
     head: LakeHead,
     plan: CompactionPlan,
-    staging: Staging,
+    kernel: Kernel[BinResult],
     replacing: Replacing,
     progress: _Progress,
     pool: ThreadPoolExecutor,
@@ -140,9 +148,9 @@ def _run_bins(
     parallel = context.policy.max_parallel_tasks
     results = run_bins(
         context.spark(),
-        staging,
+        replacing.staging,
         tasks,
-        context.kernel or run_bin,
+        kernel,
         parallel=parallel,
         is_over=is_over,
         pace=context.pace,
@@ -164,7 +172,7 @@ def _run_bins(
             replacing.measuring.clear()
 
 
-def _told(plan: CompactionPlan, replacing: Replacing, progress: _Progress, details: tuple[str, ...]) -> Outcome:
+def _render_outcome(plan: CompactionPlan, replacing: Replacing, progress: _Progress, notes: tuple[str, ...]) -> Outcome:
     done = replacing.committed
     merged = sum(len(found.bin.files) for found in done)
     written = sum(len(found.result.outputs) for found in done)
@@ -198,34 +206,7 @@ def _told(plan: CompactionPlan, replacing: Replacing, progress: _Progress, detai
         sentence = problems[0] if problems else progress.paused or plan.sentence
     elif progress.paused is not None:
         status, sentence = "paused", f"{progress.paused}; {sentence}"
-    notes = tuple(dict.fromkeys(found.result.note for found in done if found.result.note))
+    remarks = tuple(dict.fromkeys(found.result.note for found in done if found.result.note))
     return Outcome(
-        operation="compact", status=status, sentence=sentence, counters=counters, details=(*problems, *notes, *details)
+        operation="compact", status=status, sentence=sentence, counters=counters, details=(*problems, *remarks, *notes)
     )
-
-
-def _told_dry(plan: CompactionPlan, details: tuple[str, ...], started: float) -> Outcome:
-    """What a pass would do."""
-    lines = [
-        (
-            f"bin {made.number}: {len(made.files)} files, {made.size_bytes:,} bytes of "
-            f"{render_group(plan.seen, made.group)} by {made.kernel}"
-        )
-        + (f", {made.in_debt} of them under deletes" if made.in_debt else "")
-        for made in plan.bins
-    ]
-    if plan.dangling:
-        lines.append(f"{len(plan.dangling)} delete files match no data file and would be dropped")
-    merged = sum(len(made.files) for made in plan.bins)
-    sentence = f"would compact {merged} files (across {len(plan.bins)} bins)"
-    return Outcome(
-        operation="compact",
-        status="skipped",
-        sentence=sentence,
-        counters=_no_counters(started),
-        details=(*lines, *details),
-    )
-
-
-def _no_counters(started: float) -> dict[str, int]:
-    return {**dict.fromkeys(_COUNTED, 0), "duration_ms": int((time.monotonic() - started) * 1000)}

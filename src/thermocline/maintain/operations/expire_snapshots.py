@@ -1,6 +1,6 @@
 """Expiry: snapshots nobody needs leave the table, then their files leave the store.
 
-    finish what a killed pass began → look and plan → note the files → commit on exactly that head → delete the files
+    observe and plan → note the files → commit on exactly that head → delete the files
 
 Invariant: a file is deleted only when no snapshot of the committed version reaches it under any spelling, the journal
 does not have it staged, and it lies in the table's own folders. The files are noted in Postgres before the commit, so a
@@ -11,61 +11,42 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from pyiceberg.manifest import ManifestFile
 
 from thermocline.catalog import safety as journal
-from thermocline.core.maintenance.bounds import Bounds
-from thermocline.core.maintenance.expiry import ExpiryPlan, plan_expiry
+from thermocline.core.maintenance.expiry import ExpiryChange, plan_expiry
 from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.core.maintenance.outcome import Outcome
+from thermocline.core.maintenance.plan import MaintenancePlan
 from thermocline.errors import LostRace
-from thermocline.lake.commit.remove_snapshots import remove_snapshots
-from thermocline.lake.files.delete_files import delete_files, with_sizes
+from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
+from thermocline.lake.files.delete_files import with_sizes
 from thermocline.lake.files.deletion_check import Deletable, NeededFiles
 from thermocline.lake.read.reachable import ManifestIndex, named_by_metadata
 from thermocline.lake.read.reachable import live_files as read_live_files
 from thermocline.lake.read.storage import LakeReader, absolute_path
+from thermocline.maintain.commits.applier import Applier
+from thermocline.maintain.commits.writer_lock import writer_lock
 from thermocline.maintain.context import PassContext
-from thermocline.maintain.neighbour_tables import check_is_one_table
-from thermocline.maintain.safety import (
+from thermocline.maintain.plans.neighbour_tables import check_is_one_table
+from thermocline.maintain.plans.planning import ExpiryReads, Observed, Planned, PlanRequest, idle_plan
+from thermocline.maintain.plans.safety import (
     LakeVersion,
     check_may_delete,
-    look,
     need_version,
     owner_of,
     read_bounds,
+    read_bounds_of,
+    read_version,
     roots_of,
 )
-from thermocline.maintain.writer_lock import writer_lock
-from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.file_io import flush_recent
 from thermocline.runtime.retries import back_off
 
 _NAMED = 20
 CONFLICT = "metadata version conflict"
-
-
-@dataclass(slots=True)
-class _Manifests:
-    """Manifests read so far: what the kept ones hold, as a set, and what the expiring ones hold, by name. Each is read
-    once."""
-
-    needed: NeededFiles
-    index: ManifestIndex
-    kept: set[str] = field(default_factory=set)
-    files: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
-    version: LakeVersion
-    bounds: Bounds
-    plan: ExpiryPlan
-    doomed: tuple[Deletable, ...]
-    left: int
-    """Files that only expiring snapshots reach and that are not ours to delete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,41 +62,21 @@ class _Deleted:
         return _Deleted(gone=self.gone + other.gone, freed_bytes=self.freed_bytes + other.freed_bytes, failed=failed)
 
 
-def run_expire_snapshots(context: PassContext) -> Outcome:
-    """Expire what the policy lets go, within the bounds."""
-    started = time.monotonic()
-    version = look(context)
-    _check(context, version)
-    if not version.snapshots:
-        return Outcome(operation="expire_snapshots", status="skipped", sentence="no snapshots")
-    waste = _Deleted() if context.dry_run else _finish_deletes(context, version)
-    seen = _Manifests(
-        needed=NeededFiles(str(context.target.name), roots_of(version)),
-        index=ManifestIndex(LakeReader(version.metadata.location)),
-    )
-    work = _prepare(context, seen, version)
-    for attempt in range(max(context.policy.max_commit_retries, 1)):
-        if work.plan.is_empty or context.dry_run:
-            return _told(context, work, started, waste, committed=False)
-        try:
-            work = _commit(context, seen)
-        except LostRace:
-            time.sleep(back_off(attempt))
-            continue
-        return _told(context, work, started, waste + _delete(context, work.doomed), committed=True)
-    return Outcome(operation="expire_snapshots", status="failed", sentence=CONFLICT)
-
-
-def _check(context: PassContext, version: LakeVersion) -> None:
+def plan_expire_snapshots(request: PlanRequest) -> Planned:
+    """What the policy lets go, within the bounds, with the files that only expiring snapshots reach."""
+    operation, context, reads = request.operation, request.context, request.before.expiry
+    version = read_version(context)
     check_may_delete(context, version)
     check_is_one_table(context, version)
-
-
-def _prepare(context: PassContext, seen: _Manifests, version: LakeVersion) -> _Work:
-    """Plan, and find the files that only expiring snapshots reach."""
     bounds = read_bounds(context, version)
-    context.note_bounds(bounds)
-    plan = plan_expiry(
+    if not version.snapshots:
+        return Planned(plan=idle_plan(operation, version.head, bounds, "no snapshots"))
+    if reads is None:
+        reads = ExpiryReads(
+            needed=NeededFiles(str(context.target.name), roots_of(version)),
+            index=ManifestIndex(LakeReader(version.metadata.location)),
+        )
+    expiry = plan_expiry(
         version.snapshots,
         version.refs,
         version.head.snapshot_id,
@@ -124,19 +85,109 @@ def _prepare(context: PassContext, seen: _Manifests, version: LakeVersion) -> _W
         min_retained=context.policy.snapshot_min_retained,
         now_ms=int(context.now.timestamp() * 1000),
     )
-    if plan.is_empty:
-        return _Work(version=version, bounds=bounds, plan=plan, doomed=(), left=0)
-    seen.needed.need_paths(bounds.staged_files)
-    seen.needed.need_paths(bounds.metadata_files)
-    found = seen.needed.judge(_find_candidates(version, set(plan.snapshots), seen))
-    return _Work(version=version, bounds=bounds, plan=plan, doomed=found.deletable, left=found.outside)
+    change = ExpiryChange(plan=expiry, leftover=_find_leftover(context, version))
+    if not expiry.is_empty:
+        reads.needed.need_paths(bounds.staged_files)
+        reads.needed.need_paths(bounds.metadata_files)
+        candidates = _find_candidates(version, set(expiry.snapshots), reads)
+        found = reads.needed.judge(candidates)
+        free = {file.path for file in found.deletable}
+        files = tuple(file for file in candidates if file.path in free)
+        change = replace(change, files=files, files_outside=found.outside)
+    notes = [f"snapshot {snapshot} stays: {holder}" for snapshot, holder in list(expiry.held.items())[:_NAMED]]
+    if change.files_outside:
+        notes.append(f"{change.files_outside} file(s) outside the table's folders stay")
+    is_idle = expiry.is_empty and not change.leftover
+    return Planned(
+        plan=MaintenancePlan(
+            operation=operation,
+            metadata_location=version.head.metadata_location,
+            snapshot=version.head.snapshot_id,
+            bounds=bounds,
+            change=None if is_idle else change,
+            idle="no snapshots expired" if is_idle else None,
+            notes=tuple(notes),
+            idle_counters=_counters(0, _Deleted()),
+        ),
+        observed=Observed(head=version.head, expiry=reads),
+    )
 
 
-def _find_candidates(version: LakeVersion, expiring: set[int], seen: _Manifests) -> list[ListedFile]:
+def _find_leftover(context: PassContext, version: LakeVersion) -> tuple[ListedFile, ...]:
+    """Files that a killed pass noted for deletion and that the table does not reach."""
+    doomed = [
+        ListedFile(path=path, size_bytes=size, modified=None)
+        for path, size in journal.read_doomed(context.conn, owner_of(context))
+    ]
+    if not doomed:
+        return ()
+    free = {file.path for file in _judge_doomed(context, version, doomed)}
+    if not context.dry_run:
+        journal.spare(context.conn, [file.path for file in doomed if file.path not in free])
+    return tuple(file for file in doomed if file.path in free)
+
+
+def _judge_doomed(context: PassContext, version: LakeVersion, doomed: Sequence[ListedFile]) -> tuple[Deletable, ...]:
+    needed = NeededFiles(str(context.target.name), roots_of(version))
+    need_version(needed, version)
+    needed.need_paths(journal.read_staged(context.conn))
+    return needed.judge(doomed).deletable
+
+
+def run_expire_snapshots(applier: Applier) -> Outcome:
+    """Remove the snapshots of the plan, then delete the files that nothing reaches any more."""
+    started, context = time.monotonic(), applier.context
+    deleted = _delete_leftover(applier)
+    for attempt in range(max(context.policy.max_commit_retries, 1)):
+        change = applier.plan.change
+        if not isinstance(change, ExpiryChange) or change.plan.is_empty:
+            return _render_outcome(applier, started, deleted, expired=0)
+        try:
+            applier, doomed = _commit(applier)
+        except LostRace:
+            time.sleep(back_off(attempt))
+            continue
+        change = applier.plan.change
+        expired = len(change.plan.snapshots) if isinstance(change, ExpiryChange) else 0
+        return _render_outcome(applier, started, deleted + _delete(applier, doomed), expired=expired)
+    return Outcome(operation="expire_snapshots", status="failed", sentence=CONFLICT)
+
+
+def _commit(applier: Applier) -> tuple[Applier, tuple[Deletable, ...]]:
+    """Under the writer's lock: expire what was planned, or when the table or the bounds changed since, plan again as a
+    whole; nearly every manifest was read by then."""
+    context = applier.context
+    with writer_lock(context):
+        head = load_table(context.spark(), context.target.name)
+        if _is_outdated(applier, head):
+            applier = applier.plan_again()
+            assert applier.observed.head is not None
+            head = applier.observed.head
+        change, reads = applier.plan.change, applier.observed.expiry
+        if not isinstance(change, ExpiryChange) or change.plan.is_empty or reads is None:
+            return applier, ()
+        doomed = with_sizes(reads.needed.judge(change.files).deletable)
+        applier.expire_snapshots(head, change.plan.snapshots, change.plan.refs, doomed)
+    return applier, doomed
+
+
+def _is_outdated(applier: Applier, head: LakeHead) -> bool:
+    """Whether the table moved since it was planned, or somebody needs by now what was planned to go."""
+    if head.metadata_location != applier.plan.metadata_location:
+        return True
+    bounds, before = read_bounds_of(applier.context, head), applier.plan.bounds
+    return (
+        bounds.protected != before.protected
+        or bounds.metadata_files != before.metadata_files
+        or not bounds.staged_files <= before.staged_files
+    )
+
+
+def _find_candidates(version: LakeVersion, expiring: set[int], reads: ExpiryReads) -> list[ListedFile]:
     """The files that expiring snapshots name, after what the others name was noted as needed."""
     snapshots, metadata = version.metadata.snapshots, version.metadata
-    kept = seen.index.reach(snapshot for snapshot in snapshots if snapshot.snapshot_id not in expiring)
-    gone = seen.index.reach(snapshot for snapshot in snapshots if snapshot.snapshot_id in expiring)
+    kept = reads.index.reach(snapshot for snapshot in snapshots if snapshot.snapshot_id not in expiring)
+    gone = reads.index.reach(snapshot for snapshot in snapshots if snapshot.snapshot_id in expiring)
     statistics = (*metadata.statistics, *metadata.partition_statistics)
     theirs = {kind.statistics_path: kind.file_size_in_bytes for kind in statistics if kind.snapshot_id in expiring}
     theirs = {
@@ -146,19 +197,19 @@ def _find_candidates(version: LakeVersion, expiring: set[int], seen: _Manifests)
     }
     named = [path for path in named_by_metadata(metadata, version.head.metadata_location) if path not in theirs]
     base = metadata.location
-    seen.needed.need_paths((*named, *(absolute_path(path, base) for path in (*kept.lists, *kept.manifests))))
-    for path in kept.manifests.keys() - seen.kept:
-        seen.needed.need(lambda manifest=kept.manifests[path]: _read_and_flush(manifest, base))  # type: ignore[misc]
-        seen.kept.add(path)
+    reads.needed.need_paths((*named, *(absolute_path(path, base) for path in (*kept.lists, *kept.manifests))))
+    for path in kept.manifests.keys() - reads.kept:
+        reads.needed.need(lambda manifest=kept.manifests[path]: _read_and_flush(manifest, base))  # type: ignore[misc]
+        reads.kept.add(path)
     only_gone = [manifest for path, manifest in gone.manifests.items() if path not in kept.manifests]
     for manifest in only_gone:
-        if manifest.manifest_path not in seen.files:
-            seen.files[manifest.manifest_path] = [
+        if manifest.manifest_path not in reads.files:
+            reads.files[manifest.manifest_path] = [
                 file for files in read_live_files([manifest], LakeReader(base)) for file in files
             ]
     candidates = dict.fromkeys(gone.lists - kept.lists, 0)
     candidates |= {manifest.manifest_path: manifest.manifest_length for manifest in only_gone}
-    candidates |= {path: size for manifest in only_gone for path, size in seen.files[manifest.manifest_path]} | theirs
+    candidates |= {path: size for manifest in only_gone for path, size in reads.files[manifest.manifest_path]} | theirs
     return [
         ListedFile(path=absolute_path(path, base), size_bytes=size, modified=None) for path, size in candidates.items()
     ]
@@ -172,47 +223,18 @@ def _read_and_flush(manifest: ManifestFile, base: str) -> Iterator[str]:
         yield from paths
 
 
-def _commit(context: PassContext, seen: _Manifests) -> _Work:
-    """Plan again under the writer's lock, when nearly every manifest was read before, and let go of the snapshots."""
-    owner = owner_of(context)
-    with writer_lock(context):
-        version = look(context)
-        _check(context, version)
-        work = _prepare(context, seen, version)
-        if work.plan.is_empty:
-            return work
-        work = replace(work, doomed=with_sizes(work.doomed))
-        journal.doom(context.conn, owner, [(file.path, file.size_bytes) for file in work.doomed])
-        fault_point("expire-noted")
-        remove_snapshots(work.version.head, work.plan.snapshots, work.plan.refs)
-        fault_point("expire-committed")
-        if owner.table_id is not None:
-            journal.forget_published(context.conn, owner.table_id, work.plan.snapshots)
-    return work
-
-
-def _finish_deletes(context: PassContext, version: LakeVersion) -> _Deleted:
-    """Files that a killed pass noted: those that the table still reaches are let be, the others go."""
-    doomed = [
-        ListedFile(path=path, size_bytes=size, modified=None)
-        for path, size in journal.read_doomed(context.conn, owner_of(context))
-    ]
-    if not doomed:
+def _delete_leftover(applier: Applier) -> _Deleted:
+    change = applier.plan.change
+    if not isinstance(change, ExpiryChange) or not change.leftover:
         return _Deleted()
-    needed = NeededFiles(str(context.target.name), roots_of(version))
-    need_version(needed, version)
-    needed.need_paths(journal.read_staged(context.conn))
-    found = needed.judge(doomed)
-    free = {file.path for file in found.deletable}
-    journal.spare(context.conn, [file.path for file in doomed if file.path not in free])
-    return _delete(context, found.deletable)
+    return _delete(applier, _judge_doomed(applier.context, read_version(applier.context), change.leftover))
 
 
-def _delete(context: PassContext, doomed: Sequence[Deletable]) -> _Deleted:
-    """A file that would not go stays noted and is tried by the next pass."""
+def _delete(applier: Applier, doomed: Sequence[Deletable]) -> _Deleted:
+    """A file that could not be deleted stays noted, and the next pass tries again."""
     gone, freed, failed = 0, 0, []
-    for part in delete_files(doomed):
-        journal.spare(context.conn, [file.path for file in part.files])
+    for part in applier.delete_files(doomed):
+        journal.spare(applier.context.conn, [file.path for file in part.files])
         gone += len(part.files)
         freed += sum(file.size_bytes for file in part.files)
         failed += [
@@ -222,39 +244,29 @@ def _delete(context: PassContext, doomed: Sequence[Deletable]) -> _Deleted:
     return _Deleted(gone=gone, freed_bytes=freed, failed=tuple(failed))
 
 
-def _told(context: PassContext, work: _Work, started: float, deleted: _Deleted, *, committed: bool) -> Outcome:
-    plan = work.plan
-    details = [f"snapshot {snapshot} stays: {holder}" for snapshot, holder in list(plan.held.items())[:_NAMED]]
-    if work.left:
-        details.append(f"{work.left} file(s) outside the table's folders stay")
-    gone, freed, failed = deleted.gone, deleted.freed_bytes, deleted.failed
-    if committed and not plan.is_empty:
-        details += [f"ref {ref} was past its age" for ref in plan.refs]
-    elif plan.is_empty:
-        details += [f"deleted {gone} file(s) that a killed pass had left"] if gone else []
+def _render_outcome(applier: Applier, started: float, deleted: _Deleted, *, expired: int) -> Outcome:
+    change, details = applier.plan.change, list(applier.plan.notes)
+    refs = change.plan.refs if isinstance(change, ExpiryChange) else ()
+    is_done = expired > 0 or bool(refs)
+    if is_done:
+        details += [f"ref {ref} was past its age" for ref in refs]
+        sentence = f"expired {expired} snapshot(s), deleted {deleted.gone} unreferenced file(s)"
     else:
-        details += [f"snapshot {snapshot} would expire" for snapshot in plan.snapshots[:_NAMED]]
-        details += [f"{file.path} would be deleted ({file.size_bytes} bytes)" for file in work.doomed[:_NAMED]]
-    expired = len(plan.snapshots) if committed else 0
-    verb, count = ("expired", gone) if committed else ("would expire", len(work.doomed))
-    sentence = (
-        "no snapshots expired"
-        if plan.is_empty
-        else (
-            f"{verb} {len(plan.snapshots)} snapshot(s), {'deleted' if committed else 'deleting'} {count} "
-            "unreferenced file(s)"
-        )
-    )
+        details += [f"deleted {deleted.gone} file(s) that a killed pass had left"] if deleted.gone else []
+        sentence = "no snapshots expired"
     return Outcome(
         operation="expire_snapshots",
-        status="skipped" if plan.is_empty or context.dry_run else "done",
+        status="done" if is_done else "skipped",
         sentence=sentence,
-        counters={
-            "snapshots_expired": expired,
-            "files_deleted": gone,
-            "deletes_failed": len(failed),
-            "bytes_freed": freed,
-            "duration_ms": int((time.monotonic() - started) * 1000),
-        },
-        details=(*details, *failed[:_NAMED]),
+        counters={**_counters(expired, deleted), "duration_ms": int((time.monotonic() - started) * 1000)},
+        details=(*details, *deleted.failed[:_NAMED]),
     )
+
+
+def _counters(expired: int, deleted: _Deleted) -> dict[str, int]:
+    return {
+        "snapshots_expired": expired,
+        "files_deleted": deleted.gone,
+        "deletes_failed": len(deleted.failed),
+        "bytes_freed": deleted.freed_bytes,
+    }

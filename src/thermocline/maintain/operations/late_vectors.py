@@ -9,7 +9,7 @@ import numpy as np
 
 from thermocline.core.maintenance.files import DataSeen, DeleteSeen
 from thermocline.lake.commit.rewrite_files import NewDelete
-from thermocline.maintain.observe import delete_source
+from thermocline.maintain.operations.compaction_tasks import delete_source
 from thermocline.parquet.deletes.deletion_vectors import DeletionVectorFile, write_vectors
 from thermocline.parquet.deletes.read_deleted_rows import read_deletion_vector
 from thermocline.parquet.deletes.row_map import Positions

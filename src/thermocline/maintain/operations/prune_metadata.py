@@ -10,39 +10,63 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 
-from thermocline.core.maintenance.orphans import ListedFile, judge_age
+from thermocline.core.maintenance.orphans import ListedFile, MetadataPlan, judge_age
 from thermocline.core.maintenance.outcome import Outcome
-from thermocline.lake.files.delete_files import delete_files
+from thermocline.core.maintenance.plan import MaintenancePlan
 from thermocline.lake.files.delete_trees import may_be_below
-from thermocline.lake.files.deletion_check import Deletable, NeededFiles
+from thermocline.lake.files.deletion_check import NeededFiles
 from thermocline.lake.files.listing import list_folder
 from thermocline.lake.files.other_writers import METADATA_ENDINGS
 from thermocline.lake.read.reachable import named_by_metadata
-from thermocline.maintain.context import PassContext
-from thermocline.maintain.neighbour_tables import check_has_own_metadata
-from thermocline.maintain.safety import LakeVersion, check_may_delete, look, read_bounds, read_clock, roots_of
+from thermocline.maintain.commits.applier import Applier
+from thermocline.maintain.plans.neighbour_tables import check_has_own_metadata
+from thermocline.maintain.plans.planning import Observed, Planned, PlanRequest
+from thermocline.maintain.plans.safety import (
+    LakeVersion,
+    check_may_delete,
+    read_bounds,
+    read_clock,
+    read_version,
+    roots_of,
+)
 
 _METADATA_PATH = "write.metadata.path"
 
 
-def run_prune_metadata(context: PassContext) -> Outcome:
-    """Delete old metadata files that nothing names."""
-    started = time.monotonic()
-    version = look(context)
+def plan_prune_metadata(request: PlanRequest) -> Planned:
+    """The metadata files that neither the head nor its log nor a pin names, past the grace period."""
+    operation, context = request.operation, request.context
+    version = read_version(context)
     check_may_delete(context, version)
     check_has_own_metadata(context, version)
-    old = _find_old(context, version)
-    if not old:
-        return Outcome(operation="prune_metadata", status="skipped", sentence="no metadata files to prune")
-    if context.dry_run:
-        details = tuple(f"{file.path} would be deleted ({file.size_bytes} bytes)" for file in old[:1000])
-        return Outcome(
-            operation="prune_metadata",
-            status="skipped",
-            sentence=f"would prune {len(old)} metadata file(s)",
-            details=details,
-        )
-    gone = [file for part in delete_files(old) for file in part.files]
+    bounds = read_bounds(context, version)
+    needed = NeededFiles(str(context.target.name), roots_of(version))
+    needed.need(lambda: named_by_metadata(version.metadata, version.head.metadata_location))
+    needed.need_paths(bounds.metadata_files)
+    needed.need_paths(bounds.staged_files)
+    now, grace = read_clock(version), timedelta(seconds=context.settings.staged_grace_seconds)
+    listed = [file for file in _list_metadata(version) if judge_age(file, now, grace).is_orphan]
+    free = {file.path for file in needed.judge(listed).deletable}
+    old = tuple(file for file in listed if file.path in free)
+    return Planned(
+        plan=MaintenancePlan(
+            operation=operation,
+            metadata_location=version.head.metadata_location,
+            snapshot=version.head.snapshot_id,
+            bounds=bounds,
+            change=MetadataPlan(files=old) if old else None,
+            idle=None if old else "no metadata files to prune",
+        ),
+        observed=Observed(head=version.head, needed=needed),
+    )
+
+
+def run_prune_metadata(applier: Applier) -> Outcome:
+    """Delete the metadata files of the plan."""
+    started, plan, needed = time.monotonic(), applier.plan.change, applier.observed.needed
+    assert isinstance(plan, MetadataPlan)
+    assert needed is not None
+    gone = [file for part in applier.delete_files(needed.judge(plan.files).deletable) for file in part.files]
     return Outcome(
         operation="prune_metadata",
         status="done",
@@ -53,18 +77,6 @@ def run_prune_metadata(context: PassContext) -> Outcome:
             "duration_ms": int((time.monotonic() - started) * 1000),
         },
     )
-
-
-def _find_old(context: PassContext, version: LakeVersion) -> tuple[Deletable, ...]:
-    """The metadata files that neither the head nor its log nor a pin names, past the grace period."""
-    bounds = read_bounds(context, version)
-    needed = NeededFiles(str(context.target.name), roots_of(version))
-    needed.need(lambda: named_by_metadata(version.metadata, version.head.metadata_location))
-    needed.need_paths(bounds.metadata_files)
-    needed.need_paths(bounds.staged_files)
-    now, grace = read_clock(version), timedelta(seconds=context.settings.staged_grace_seconds)
-    listed = [file for file in _list_metadata(version) if judge_age(file, now, grace).is_orphan]
-    return needed.judge(listed).deletable
 
 
 def _list_metadata(version: LakeVersion) -> list[ListedFile]:

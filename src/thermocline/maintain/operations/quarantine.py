@@ -10,7 +10,7 @@ is locked while its file is touched, so a pass that deletes and a restore never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -23,11 +23,13 @@ from thermocline.errors.maintenance import PathSpellingsDiffer
 from thermocline.lake.files.delete_files import QUARANTINE, delete_file, drop_copy, is_there, move_aside, move_back
 from thermocline.lake.files.deletion_check import Deletable, NeededFiles
 from thermocline.maintain.context import PassContext
-from thermocline.maintain.safety import owner_of
+from thermocline.maintain.plans.safety import owner_of
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection
 
 Say = Callable[[str], None]
+Check = Callable[[Iterable[Deletable]], Iterable[Deletable]]
+"""Gives back the files, each after it was found in the plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,27 +75,37 @@ def settle_moves(context: PassContext) -> None:
                 notes.note_moved(context.conn, note.kept_at)
 
 
-def empty_quarantine(context: PassContext, needed: NeededFiles, say: Say) -> int:
-    """Delete what was kept long enough and nobody wants; the bytes freed."""
-    freed = 0
+def read_overdue(context: PassContext) -> tuple[ListedFile, ...]:
+    """Quarantined files that were kept long enough and nobody wants, under the names they are kept by."""
+    overdue = notes.read_notes(context.conn, owner_of(context), "over", now=context.now)
+    return tuple(ListedFile(path=note.kept_at, size_bytes=note.size_bytes, modified=None) for note in overdue)
+
+
+def empty_quarantine(
+    context: PassContext, overdue: Sequence[ListedFile], needed: NeededFiles, check: Check, say: Say
+) -> int:
+    """Delete the overdue files that nobody wants back by now; the bytes freed. `check` refuses what is not planned."""
+    freed, planned = 0, {file.path for file in overdue}
     for note in notes.read_notes(context.conn, owner_of(context), "over", now=context.now):
+        if note.kept_at not in planned:
+            continue
         if needed.may_be_needed(note.path):
             say(f"{note.kept_at} stays: the table names {note.path} now, `thermocline lake restore` brings it back")
             continue
         with notes.locked(context.conn, note.kept_at) as is_ours:
-            if is_ours and _delete_kept(note, needed, say):
+            if is_ours and _delete_kept(note, needed, check, say):
                 notes.release(context.conn, note.kept_at)
                 freed += note.size_bytes
     return freed
 
 
-def _delete_kept(note: Quarantined, needed: NeededFiles, say: Say) -> bool:
+def _delete_kept(note: Quarantined, needed: NeededFiles, check: Check, say: Say) -> bool:
     try:
         found = needed.judge([ListedFile(path=note.kept_at, size_bytes=note.size_bytes, modified=None)])
     except PathSpellingsDiffer as refusal:
         say(str(refusal))
         return False
-    for file in found.deletable:
+    for file in check(found.deletable):
         delete_file(file)
     return bool(found.deletable)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -31,7 +31,7 @@ from thermocline.core.maintenance.files import (
     unneeded_deletes,
 )
 from thermocline.errors import LostRace
-from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, load_table
+from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.commit.rewrite_files import (
     CarriedDelete,
     ManifestEntries,
@@ -39,13 +39,13 @@ from thermocline.lake.commit.rewrite_files import (
     NewDelete,
     NewFileFooter,
     Rewrite,
-    rewrite_files,
 )
 from thermocline.lake.read.table_files import TableFiles
-from thermocline.maintain.commit import commit_and_publish
+from thermocline.maintain.commits.applier import Applier
 from thermocline.maintain.context import PassContext
-from thermocline.maintain.observe import format_version, read_seen
+from thermocline.maintain.operations.compaction_tasks import format_version, read_seen
 from thermocline.maintain.operations.late_vectors import holds_all, positions_in, write_moved
+from thermocline.maintain.plans.plan_checks import why_not_whole
 from thermocline.parquet.deletes.position_deletes import DeleteTarget, write_deletes
 from thermocline.parquet.deletes.row_map import Positions, map_deleted_rows
 from thermocline.parquet.footer.dictionary_columns import open_with_dictionaries
@@ -89,11 +89,10 @@ class Finished:
 class Replacing:
     """The commits of one pass, and what they did so far."""
 
-    context: PassContext
+    applier: Applier
     plan: CompactionPlan
     files: TableFiles
     staging: Staging
-    kind: str = "compact"
     last: int
     """The snapshot the next commit expects, for policies that do not rebase."""
     picking: Future[ManifestEntries] | None = None
@@ -110,6 +109,10 @@ class Replacing:
     files_reused: int = 0
     deletes_dropped: int = 0
     deletes_moved: int = 0
+
+    @property
+    def context(self) -> PassContext:
+        return self.applier.context
 
     def commit(self, finished: Sequence[Finished], dangling: Sequence[DeleteSeen] = ()) -> None:
         """One commit of what is finished; on a lost race again, with the same files."""
@@ -153,9 +156,6 @@ class Replacing:
         )
 
     def _put(self, head: LakeHead, prepared: Prepared) -> None:
-        rewrite = prepared.rewrite
-        paths = [path for found in prepared.finished for path in found.paths]
-        paths += [*(new.path for new in rewrite.new_deletes), *(copy.path for copy in rewrite.carried)]
         merged = sum(len(found.bin.files) for found in prepared.finished)
         counters = {
             "files_merged": merged,
@@ -166,9 +166,7 @@ class Replacing:
             f"replaced {merged} data files by {len(prepared.rewrite.added)}, dropped "
             f"{len(prepared.rewrite.dropped)} delete files"
         )
-        self.last = commit_and_publish(
-            self.context, self.kind, on_exactly(head, prepared.rewrite), paths=paths, counters=counters, message=message
-        )
+        self.last = self.applier.commit_rewrite(head, prepared.rewrite, counters=counters, message=message)
         self.commits += 1
         self.committed += prepared.finished
         self.deletes_dropped += len(prepared.rewrite.dropped) - len(prepared.moved)
@@ -180,7 +178,10 @@ class Replacing:
         kept: list[Finished] = []
         late: dict[tuple[str, int], DeleteSeen] = {}
         for found in finished:
-            arrived = _why_not_whole(found) or _late_deletes(found, live, index, self.plan.seen.sequence_number)
+            rows = sum(output.rows for output in found.result.outputs)
+            arrived = why_not_whole(found.bin, rows) or _late_deletes(
+                found, live, index, self.plan.seen.sequence_number
+            )
             if isinstance(arrived, str):
                 self.refused.append(arrived)
             else:
@@ -279,29 +280,6 @@ class Prepared:
     rewrite: Rewrite
     finished: tuple[Finished, ...]
     moved: tuple[DeleteSeen, ...]
-
-
-def on_exactly(looked_at: LakeHead, rewrite: Rewrite) -> Callable[[LakeHead, OpStamp], int]:
-    def commit(head: LakeHead, stamp: OpStamp) -> int:
-        # Not by the snapshot alone: a commit on a branch, or a change of the schema, moves what the rewrite was
-        # prepared for too.
-        if head.metadata_location != looked_at.metadata_location:
-            raise LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.")
-        return rewrite_files(head, rewrite, stamp)
-
-    return commit
-
-
-def _why_not_whole(found: Finished) -> str | None:
-    """Why a bin is not committed although it was written: rows went astray. No kernel does that, so it is asked of all
-    of them."""
-    before, after = (
-        sum(file.record_count for file in found.bin.files),
-        sum(output.rows for output in found.result.outputs),
-    )
-    if after == before or (found.bin.deletes and after < before):
-        return None
-    return f"{before} rows of {found.bin.files[0].path} and others became {after}; their bin is left as it was"
 
 
 def _late_deletes(

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from thermocline.core.names import TableName
 from thermocline.errors import WorkerFailed
 from thermocline.ops.fold import FoldReport, fold
-from thermocline.ops.tier.tiering import TierReport, tier
+from thermocline.ops.tier.tier_run import TierReport
+from thermocline.ops.tier.tiering import tier
 from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
 

@@ -10,12 +10,11 @@ the commit that brings the heap's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import dataclass
 
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.observation import PartitionObservation
-from thermocline.core.plan.tier import TierPlan
+from thermocline.core.plan.tier import TierPlan, limit_move
 from thermocline.lake.commit.compare_and_swap import LakeHead
 from thermocline.ops.data_files import read_files
 from thermocline.parquet.deletes.position_deletes import DeleteFile
@@ -53,9 +52,7 @@ def limit_to_adopted(registered: RegisteredTable, plan: TierPlan, t: int) -> Tie
     """One commit takes up, or moves what the lake cannot know; never both."""
     if registered.lake_until is None or not is_adopting(registered, t) or not plan.move:
         return plan
-    until = registered.lake_until
-    move = tuple(takewhile(lambda partition: partition.lo < until, plan.move)) or plan.move[:1]
-    return replace(plan, move=move, new_t=move[-1].hi)
+    return limit_move(plan, registered.lake_until)
 
 
 def find_equal_partitions(

@@ -3,7 +3,7 @@ one that waits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from thermocline.catalog import accepted_jumps as jumps
 from thermocline.catalog import journal, tables
@@ -39,9 +39,10 @@ def read_jump(
 
 
 def read_next_retention_line(
-    conn: Connection, registered: RegisteredTable, cut: CutLine
+    conn: Connection, registered: RegisteredTable, cut: CutLine, leaving: Collection[tuple[int, int]] = ()
 ) -> tuple[int | None, Jump | None]:
-    """Where the retention line may be raised to, and the jump that this would be."""
+    """Where the retention line may be raised to once the partitions with the bounds in `leaving` left the heap, and the
+    jump that this would be."""
     if registered.lake_retention is None or cut.s is None:
         return None, None
     seen = read_partition_bounds(conn, registered.id)
@@ -49,7 +50,7 @@ def read_next_retention_line(
         cut.t,
         registered.lake_retention,
         [end for lo, hi, _ in seen for end in (lo, hi)],
-        min((lo for lo, _, is_held in seen if is_held), default=AXIS_MAX),
+        min((lo for lo, hi, is_held in seen if is_held and (lo, hi) not in leaving), default=AXIS_MAX),
         AXIS_MIN if cut.r is None else cut.r,
         now=read_now(conn, registered.key_type),
     )

@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from psycopg import sql
 
-from thermocline.catalog import journal, tables
-from thermocline.catalog.maintenance.lake_tables import read_lake_table_entry
+from thermocline.catalog import journal
 from thermocline.core.axis import AXIS_MAX, render_axis
 from thermocline.core.manifest_entry import EntryProblem
 from thermocline.core.names import TableName
@@ -27,7 +26,6 @@ from thermocline.core.verification import (
     MAX_KEYS,
     SPILL_ABOVE_CUTLINE,
     CheckedRange,
-    ManifestReport,
     RangeVerdict,
     VerifyReport,
     plan_ranges,
@@ -36,8 +34,8 @@ from thermocline.errors import LakeLayoutUnsupported
 from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.read.scan import may_apply
 from thermocline.lake.read.table_metadata import LakeFile, read_lake_table
-from thermocline.maintain.verify_manifests import check_manifests, verify_lake_table
 from thermocline.ops.spanning_table import SpanningTable, read_spanning
+from thermocline.ops.verify.check_manifests import check_manifests
 from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
 from thermocline.parquet.values.row_checksum import HASH_VERSION, RowSum, sum_hashes
 from thermocline.runtime.pg import Connection, connect, load_queries
@@ -86,13 +84,6 @@ class _VerifyRun:
     cut: CutLine
     shape: LakeShape
     lake: _Lake
-
-
-def verify_any(dsn: str, name: TableName) -> VerifyReport | ManifestReport:
-    """A registered table with its lake; of a lake table that Postgres does not know, its manifests."""
-    with connect(dsn, autocommit=True, application_name="thermocline verify") as conn:
-        is_lake_table = tables.read_table(conn, name) is None and read_lake_table_entry(conn, name) is not None
-    return verify_lake_table(dsn, name) if is_lake_table else verify(dsn, name)
 
 
 def verify(dsn: str, name: TableName) -> VerifyReport:

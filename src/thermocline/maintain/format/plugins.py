@@ -8,8 +8,8 @@ from importlib.metadata import entry_points
 
 from thermocline.core.policy.formats import GROUP, add_format
 from thermocline.core.policy.iceberg_format import format_named
-from thermocline.maintain.formats import LakeFormat
-from thermocline.maintain.iceberg_format import IcebergTables
+from thermocline.maintain.format.formats import LakeFormat
+from thermocline.maintain.format.iceberg_format import IcebergTables
 
 _ICEBERG = IcebergTables()
 _ADDED: dict[str, LakeFormat] = {}

@@ -14,7 +14,7 @@ from thermocline.catalog.maintenance.passes import partition_lock
 from thermocline.core.maintenance.bins import CompactionPlan, render_group
 from thermocline.core.maintenance.files import Values
 from thermocline.maintain.context import PassContext
-from thermocline.maintain.safety import owner_of
+from thermocline.maintain.plans.safety import owner_of
 
 BUSY = "another compaction works on this partition"
 

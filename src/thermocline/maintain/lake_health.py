@@ -26,7 +26,7 @@ from thermocline.core.names import TableName
 from thermocline.core.policy.iceberg_format import ICEBERG
 from thermocline.core.policy.resolve import policy_record
 from thermocline.errors import ThermoclineError
-from thermocline.maintain.plugins import plugin_named
+from thermocline.maintain.format.plugins import plugin_named
 from thermocline.maintain.targets import find_target, read_resolved_policy, target_of
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.settings import Settings

@@ -49,9 +49,13 @@ def owner_of(context: PassContext) -> Owner:
     return Owner(table_id=registered.id if registered else None, lake_id=context.target.lake_id)
 
 
-def look(context: PassContext) -> LakeVersion:
+def read_version(context: PassContext) -> LakeVersion:
     """The table now."""
-    head = load_table(context.spark(), context.target.name)
+    return read_version_of(load_table(context.spark(), context.target.name))
+
+
+def read_version_of(head: LakeHead) -> LakeVersion:
+    """The snapshots and refs of a version that was loaded."""
     metadata = read_lake_table(head.metadata_location).metadata
     refs = tuple(
         RefFact(
@@ -108,6 +112,11 @@ def read_bounds(context: PassContext, version: LakeVersion) -> Bounds:
     )
 
 
+def read_bounds_of(context: PassContext, head: LakeHead) -> Bounds:
+    """The bounds of a version that was loaded."""
+    return read_bounds(context, read_version_of(head))
+
+
 def check_may_delete(context: PassContext, version: LakeVersion) -> None:
     """Refuse when the table's files may be others' too: its own word for it, or traces of a writer that our catalog
     does not know."""
@@ -118,7 +127,7 @@ def check_may_delete(context: PassContext, version: LakeVersion) -> None:
         if attempt == _LOOKS - 1:
             raise another_owner(str(version.head.name), found, version.head.metadata_location)
         time.sleep(_BETWEEN_LOOKS_SECONDS * (attempt > 0))
-        version = look(context)
+        version = read_version(context)
 
 
 def check_gc_enabled(version: LakeVersion) -> None:

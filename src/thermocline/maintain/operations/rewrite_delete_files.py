@@ -1,7 +1,7 @@
 """Delete files written anew: small position deletes merged, equality deletes turned into position deletes. No data file
 is touched.
 
-look → plan → Spark tasks that read the deletes and, for equality, the key columns → one commit that swaps delete files
+observe → plan → Spark tasks that read the deletes and, for equality, the key columns → one commit that swaps delete files
 """
 
 from __future__ import annotations
@@ -22,17 +22,27 @@ from thermocline.core.maintenance.delete_files import (
     still_applying,
 )
 from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, is_same_entry, plain_path
-from thermocline.core.maintenance.outcome import Operation, Outcome
+from thermocline.core.maintenance.outcome import Outcome
+from thermocline.core.maintenance.plan import MaintenancePlan
 from thermocline.errors import LostRace, ThermoclineError
 from thermocline.errors.maintenance import FormatVersionUnsupported
 from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.commit.rewrite_files import NewDelete, Rewrite
 from thermocline.lake.read.table_files import TableFiles
-from thermocline.maintain.commit import commit_and_publish, settle_lake_ops
+from thermocline.maintain.commits.applier import Applier
+from thermocline.maintain.commits.maintenance_op import settle_lake_ops
 from thermocline.maintain.context import PassContext
-from thermocline.maintain.observe import NO_SNAPSHOT, check_format, format_version, plan_delete_tasks, read_seen
+from thermocline.maintain.operations.compaction_tasks import (
+    NO_SNAPSHOT,
+    check_format,
+    format_version,
+    plan_delete_tasks,
+    read_seen,
+)
 from thermocline.maintain.operations.late_vectors import new_vectors
-from thermocline.maintain.operations.replace_files import STALE, USED_UP, on_exactly, staging_of
+from thermocline.maintain.operations.replace_files import STALE, USED_UP, staging_of
+from thermocline.maintain.plans.planning import Observed, Planned, PlanRequest, idle_plan, refused_plan
+from thermocline.maintain.plans.safety import read_bounds_of
 from thermocline.parquet.deletes.rewrite_deletes import DeletesResult, rewrite_deletes
 from thermocline.runtime.retries import back_off
 from thermocline.spark.jobs.compact import BinFailed, run_bins
@@ -50,61 +60,66 @@ Choose = Callable[[TableSeen, Sequence[_Written]], tuple[list[DeleteSeen], list[
 """On the head of the moment: the delete files that leave, and the bins whose files come."""
 
 
-def run_rewrite_position_delete_files(context: PassContext) -> Outcome:
-    """Merge small files of position deletes, per partition."""
-    return _run(
-        context,
-        "rewrite_position_delete_files",
-        partial(plan_merges, policy=context.policy),
-        _choose_merged,
-        NO_POSITION_DELETES,
-    )
+def plan_rewrite_position_delete_files(request: PlanRequest) -> Planned:
+    """Small files of position deletes, merged per partition."""
+    return _plan(request, partial(plan_merges, policy=request.context.policy), NO_POSITION_DELETES)
 
 
-def run_convert_deletes(context: PassContext) -> Outcome:
-    """Turn equality deletes into position deletes."""
-    return _run(context, "convert_deletes", plan_conversions, _choose_converted, NO_EQUALITY_DELETES)
+def plan_convert_deletes(request: PlanRequest) -> Planned:
+    """Equality deletes, turned into position deletes."""
+    return _plan(request, plan_conversions, NO_EQUALITY_DELETES)
 
 
-def _run(
-    context: PassContext,
-    operation: Operation,
-    make_plan: Callable[[TableSeen], DeletesPlan],
-    choose: Choose,
-    nothing: str,
-) -> Outcome:
-    started = time.monotonic()
-    if context.target.lake_id is not None and not context.dry_run:
-        settle_lake_ops(context)
+def _plan(request: PlanRequest, make_plan: Callable[[TableSeen], DeletesPlan], nothing: str) -> Planned:
+    operation, context = request.operation, request.context
     head = load_table(context.spark(), context.target.name)
+    bounds = read_bounds_of(context, head)
+    if context.target.lake_id is not None and not context.dry_run and settle_lake_ops(context):
+        head = load_table(context.spark(), context.target.name)
     if head.snapshot_id is None:
-        return Outcome(operation=operation, status="skipped", sentence=NO_SNAPSHOT)
+        return Planned(plan=idle_plan(operation, head, bounds, NO_SNAPSHOT))
+    files = TableFiles()
     try:
         check_format(head)
         if operation == "rewrite_position_delete_files":
             _check_has_position_files(head)
-        files = TableFiles()
         plan = make_plan(read_seen(files, head))
     except ThermoclineError as refusal:
-        return Outcome(
-            operation=operation, status="failed", sentence=str(refusal), details=(refusal.hint,) if refusal.hint else ()
-        )
-    if not plan.bins:
-        return Outcome(
+        return Planned(plan=refused_plan(operation, head, bounds, refusal))
+    return Planned(
+        plan=MaintenancePlan(
             operation=operation,
-            status="skipped",
-            sentence=nothing,
-            counters=_counters(plan, [], [], started),
-            details=plan.details,
-        )
-    if context.dry_run:
-        count = len({delete.key for made in plan.bins for delete in made.deletes})
-        return Outcome(
-            operation=operation, status="skipped", sentence=f"would rewrite {count} delete files", details=plan.details
-        )
+            metadata_location=head.metadata_location,
+            snapshot=head.snapshot_id,
+            bounds=bounds,
+            change=plan if plan.bins else None,
+            idle=None if plan.bins else nothing,
+            notes=plan.details,
+            idle_counters=_counters(plan, [], [], time.monotonic()),
+        ),
+        observed=Observed(head=head, files=files),
+    )
+
+
+def run_rewrite_position_delete_files(applier: Applier) -> Outcome:
+    """Merge small files of position deletes."""
+    return _run(applier, _choose_merged, NO_POSITION_DELETES)
+
+
+def run_convert_deletes(applier: Applier) -> Outcome:
+    """Turn equality deletes into position deletes."""
+    return _run(applier, _choose_converted, NO_EQUALITY_DELETES)
+
+
+def _run(applier: Applier, choose: Choose, nothing: str) -> Outcome:
+    started, context, plan = time.monotonic(), applier.context, applier.plan.change
+    operation, head, files = applier.plan.operation, applier.observed.head, applier.observed.files
+    assert isinstance(plan, DeletesPlan)
+    assert head is not None
+    assert files is not None
     written, failures = _write(context, head, plan)
-    dropped, kept, problem = _commit(context, operation, plan, files, written, choose)
-    details = (*(str(failure) for failure in failures), *plan.details)
+    dropped, kept, problem = _commit(applier, plan, files, written, choose)
+    details = (*(str(failure) for failure in failures), *applier.plan.notes)
     counters = _counters(plan, dropped, kept, started)
     if problem is not None or not dropped:
         sentence = problem or (str(failures[0]) if failures else nothing)
@@ -153,14 +168,14 @@ def _write(context: PassContext, head: LakeHead, plan: DeletesPlan) -> tuple[lis
 
 
 def _commit(
-    context: PassContext,
-    operation: Operation,
+    applier: Applier,
     plan: DeletesPlan,
     files: TableFiles,
     written: Sequence[_Written],
     choose: Choose,
 ) -> tuple[list[DeleteSeen], list[_Written], str | None]:
     """Swap the delete files in one commit; on a lost race again, with the files already written."""
+    context = applier.context
     for attempt in range(max(context.policy.max_commit_retries, 1)):
         head = load_table(context.spark(), context.target.name)
         if head.snapshot_id != plan.seen.snapshot_id and not context.policy.rebase:
@@ -172,11 +187,8 @@ def _commit(
         rewrite = Rewrite(dropped=dropped, new_deletes=[new for found in kept for new in _new_deletes(found, seen)])
         counters = {"delete_files_rewritten": len(dropped), "delete_files_written": len(rewrite.new_deletes)}
         message = f"replaced {len(dropped)} delete files by {len(rewrite.new_deletes)}"
-        paths = [new.path for new in rewrite.new_deletes]
         try:
-            commit_and_publish(
-                context, operation, on_exactly(head, rewrite), paths=paths, counters=counters, message=message
-            )
+            applier.commit_rewrite(head, rewrite, counters=counters, message=message)
             return dropped, kept, None
         except LostRace:
             time.sleep(back_off(attempt))

@@ -14,7 +14,7 @@ from thermocline.lake.files.delete_trees import may_be_below
 from thermocline.lake.files.folders import TableFolders, folders_or_guess, is_same_folder, read_folders
 from thermocline.lake.files.other_writers import metadata_folders
 from thermocline.maintain.context import PassContext
-from thermocline.maintain.safety import LakeVersion, roots_of
+from thermocline.maintain.plans.safety import LakeVersion, roots_of
 
 _AT_ONCE = 16
 _OBJECT_LAYOUT = "write.object-storage.enabled"

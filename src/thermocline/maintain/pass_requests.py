@@ -10,7 +10,7 @@ from thermocline.catalog.maintenance import forced_passes as maintenance_request
 from thermocline.core.names import TableName
 from thermocline.core.policy.operations import parse_operations
 from thermocline.errors import WaitedTooLong
-from thermocline.maintain.plugins import load_formats
+from thermocline.maintain.format.plugins import load_formats
 from thermocline.maintain.run_pass import PassWish, render_pass, run_pass
 from thermocline.maintain.targets import find_target
 from thermocline.ops.requests.lazy_spark import lazy_spark_session

@@ -20,6 +20,7 @@ from thermocline.core.policy.iceberg_format import ICEBERG
 from thermocline.core.policy.policy import Policy
 from thermocline.maintain.context import LakeTarget, PassContext
 from thermocline.maintain.engines.engine import MaintenanceEngine
+from thermocline.maintain.plans.planning import Planned, PlanRequest
 from thermocline.runtime.pg import Connection
 
 
@@ -63,7 +64,10 @@ class LakeFormat(Protocol):
         """The table now; `LakeTableMissing` when there is none."""
 
     def engine(self, name: str) -> MaintenanceEngine:
-        """Who runs the format's operations."""
+        """The engine of that name."""
+
+    def plan(self, request: PlanRequest, engine: str) -> Planned:
+        """Observe the table and plan one operation, as the engine of that name performs it."""
 
     def why_not_yet(
         self, operation: Operation, context: PassContext, last_done: Callable[[], datetime | None]

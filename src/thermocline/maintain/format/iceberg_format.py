@@ -18,8 +18,12 @@ from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.read.health_facts import read_health_facts, read_small_files
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.context import PassContext
-from thermocline.maintain.engines.engine import MaintenanceEngine, engine_named
-from thermocline.maintain.formats import Located, Looked, Target
+from thermocline.maintain.engines.engine import MaintenanceEngine
+from thermocline.maintain.engines.named import engine_named
+from thermocline.maintain.engines.procedures import ProceduresEngine, plan_procedure
+from thermocline.maintain.format.formats import Located, Looked, Target
+from thermocline.maintain.operations.registry import plan_operation
+from thermocline.maintain.plans.planning import Planned, PlanRequest
 from thermocline.runtime.pg import Connection
 
 
@@ -39,6 +43,9 @@ class IcebergTables:
 
     def engine(self, name: str) -> MaintenanceEngine:
         return engine_named(name)
+
+    def plan(self, request: PlanRequest, engine: str) -> Planned:
+        return plan_procedure(request) if engine == ProceduresEngine().name else plan_operation(request)
 
     def why_not_yet(
         self, operation: Operation, context: PassContext, last_done: Callable[[], datetime | None]

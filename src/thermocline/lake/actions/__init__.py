@@ -1,0 +1,1 @@
+"""Iceberg's own Spark actions, run on staged tables."""

@@ -1,0 +1,257 @@
+"""The only way an engine changes a table: each request is compared with the plan and the bounds, then journaled,
+committed and published, or refused.
+
+Invariant: what is not in the plan is neither committed nor deleted, whichever engine asks for it. Bounds are read again
+at the commit, so that a pin or a ref that came after the plan holds too.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from thermocline.catalog import safety as journal
+from thermocline.catalog.maintenance import lake_ops
+from thermocline.core.maintenance.expiry import ExpiryChange
+from thermocline.core.maintenance.manifests import ManifestGroup
+from thermocline.core.maintenance.orphans import ListedFile, MetadataPlan, SweepPlan
+from thermocline.core.maintenance.plan import MaintenancePlan
+from thermocline.errors import CommitFailed, LostRace
+from thermocline.lake.actions.iceberg_actions import ActionResult
+from thermocline.lake.actions.rewrite_manifests import RewrittenManifests, rewrite_manifests
+from thermocline.lake.actions.staged_commit import (
+    PendingSnapshot,
+    StagedTable,
+    commit_staged,
+    read_pending,
+    stage_table,
+)
+from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, load_table
+from thermocline.lake.commit.remove_snapshots import remove_snapshots
+from thermocline.lake.commit.rewrite_files import Rewrite, rewrite_files
+from thermocline.lake.files.delete_files import DeletionResult, delete_files
+from thermocline.lake.files.deletion_check import Deletable
+from thermocline.lake.files.path_set import PathSet
+from thermocline.lake.read.added_files import read_added_files
+from thermocline.lake.read.manifest_list import read_manifest_facts
+from thermocline.lake.read.table_files import TableFiles
+from thermocline.maintain.commits.maintenance_op import run_maintenance_op
+from thermocline.maintain.context import PassContext
+from thermocline.maintain.operations.compaction_tasks import read_seen
+from thermocline.maintain.plans.plan_checks import (
+    check_expiry,
+    check_kept,
+    check_manifests,
+    check_rewrite,
+    check_snapshot_counts,
+    refuse,
+)
+from thermocline.maintain.plans.planning import Observed, Planned
+from thermocline.maintain.plans.safety import owner_of, read_bounds, read_version_of
+from thermocline.ops.runner import WrittenOp
+from thermocline.runtime.fault_points import fault_point
+from thermocline.runtime.file_io import flush_recent
+
+_FILES_AT_ONCE = 1000
+_KEPT_METADATA = (
+    "location",
+    "table-uuid",
+    "format-version",
+    "current-schema-id",
+    "schemas",
+    "default-spec-id",
+    "partition-specs",
+    "sort-orders",
+    "properties",
+)
+"""What a rewrite leaves as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applier:
+    """Commits and deletes for one plan."""
+
+    context: PassContext
+    planned: Planned
+    make_plan: Callable[[Observed], Planned]
+
+    @property
+    def plan(self) -> MaintenancePlan:
+        return self.planned.plan
+
+    @property
+    def observed(self) -> Observed:
+        return self.planned.observed
+
+    def plan_again(self) -> Applier:
+        """A new plan takes the place of this one as a whole, because the table changed since it was made."""
+        self.context.report_progress(f"{self.plan.operation}: the table changed since it was planned; planned again")
+        planned = self.make_plan(self.observed)
+        self.context.note_bounds(planned.plan.bounds)
+        return replace(self, planned=planned)
+
+    def commit_rewrite(
+        self, looked_at: LakeHead, rewrite: Rewrite, *, counters: Mapping[str, object], message: str
+    ) -> int:
+        """Replace data and delete files in one commit on exactly the version looked at; the new snapshot."""
+        files = self.observed.files or TableFiles()
+        new = [file.path for file in rewrite.added]
+        new += [*(file.path for file in rewrite.new_deletes), *(copy.path for copy in rewrite.carried)]
+        paths = list(dict.fromkeys(new))
+
+        def write(head: LakeHead, stamp: OpStamp) -> WrittenOp[None]:
+            # Not by the snapshot alone: a commit on a branch, or a change of the schema, moves what the rewrite was
+            # prepared for too.
+            if head.metadata_location != looked_at.metadata_location:
+                raise LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.")
+            check_rewrite(self.plan, read_seen(files, head), rewrite)
+            self._take_over(stamp, paths)
+            return WrittenOp(result=None, message=message, commit=commit, paths=paths, counters=counters)
+
+        def commit(head: LakeHead, stamp: OpStamp) -> int:
+            try:
+                return rewrite_files(head, rewrite, stamp)
+            except (LostRace, CommitFailed):
+                self._give_back(stamp, paths)
+                raise
+
+        done = run_maintenance_op(self.context, self.plan.operation, write)
+        assert done is not None
+        assert done.snapshot is not None
+        return done.snapshot
+
+    def _take_over(self, stamp: OpStamp, paths: Sequence[str]) -> None:
+        """The files of the pass become the op's; a file that the pass did not register is refused."""
+        taken = lake_ops.take_over(self.context.conn, uuid.UUID(stamp.op_id), self.context.pass_id, paths)
+        if taken != len(paths):
+            self._give_back(stamp, paths)
+            raise refuse(self.plan, f"adds {len(paths) - taken} file(s) that it did not register")
+
+    def _give_back(self, stamp: OpStamp, paths: Sequence[str]) -> None:
+        """Files of a commit that did not happen are the pass's again: the next try uses them."""
+        if self.context.pass_id is not None:
+            lake_ops.take_over(self.context.conn, self.context.pass_id, uuid.UUID(stamp.op_id), paths)
+
+    def rewrite_manifests(self, group: ManifestGroup, target_bytes: int) -> RewrittenManifests:
+        """Write the manifests of a planned group again; `LostRace` when one of them is no longer in the table."""
+
+        def write(head: LakeHead, stamp: OpStamp) -> WrittenOp[RewrittenManifests]:
+            check_manifests(self.plan, group.spec_id, group.paths)
+            if not set(group.paths) <= {fact.path for fact in read_manifest_facts(head.metadata_location)}:
+                raise LostRace(f"The manifests of {head.name} changed since they were planned.")
+            staged = stage_table(head)
+            made = rewrite_manifests(staged, group.spec_id, group.paths, stamp, target_bytes)
+            return self._write_staged(
+                staged, made, {"manifests": len(group.paths)}, f"rewrote manifests of spec {group.spec_id}"
+            )
+
+        done = run_maintenance_op(self.context, self.plan.operation, write)
+        assert done is not None
+        return done.result
+
+    def run_procedure(self, run: Callable[[StagedTable, OpStamp], ActionResult]) -> ActionResult:
+        """Run one of Iceberg's own rewrites on a staged table, and commit what it made once it was checked."""
+        nothing: list[ActionResult] = []
+
+        def write(head: LakeHead, stamp: OpStamp) -> WrittenOp[ActionResult] | None:
+            staged = stage_table(head)
+            made = run(staged, stamp)
+            if not read_pending(staged)[1]:
+                nothing.append(made)
+                return None
+            counters = {"files_rewritten": made.before, "files_written": made.after}
+            return self._write_staged(staged, made, counters, f"{self.plan.operation} by Iceberg's procedure")
+
+        done = run_maintenance_op(self.context, self.plan.operation, write)
+        return done.result if done is not None else nothing[0]
+
+    def _write_staged(
+        self, staged: StagedTable, result: Any, counters: Mapping[str, object], message: str
+    ) -> WrittenOp[Any]:
+        metadata, pending = read_pending(staged)
+        self._check_pending(staged.head, metadata, pending)
+
+        def commit(head: LakeHead, stamp: OpStamp) -> int:
+            snapshot = commit_staged(staged, pending, stamp.op_id)
+            # Iceberg's own writers leave the flush of data files to the system.
+            after = load_table(head.spark, head.name)
+            for one in pending:
+                flush_recent(read_added_files(after, one.id), time.time())
+            return snapshot
+
+        return WrittenOp(result=result, message=message, commit=commit, counters=counters)
+
+    def _check_pending(self, head: LakeHead, metadata: Mapping[str, Any], pending: Sequence[PendingSnapshot]) -> None:
+        plan, before = self.plan, head.metadata
+        check_kept(plan, "snapshot", _snapshot_ids(before), _snapshot_ids(metadata))
+        kept_refs = {name: ref for name, ref in before.get("refs", {}).items() if name != "main"}
+        if any(metadata.get("refs", {}).get(name) != ref for name, ref in kept_refs.items()):
+            raise refuse(plan, "changes a branch or tag")
+        if changed := next((key for key in _KEPT_METADATA if before.get(key) != metadata.get(key)), None):
+            raise refuse(plan, f"changes the table's {changed}")
+        summary: Mapping[str, str] = next(
+            (one.get("summary", {}) for one in before.get("snapshots", ()) if one["snapshot-id"] == head.snapshot_id),
+            {},
+        )
+        for one in pending:
+            check_snapshot_counts(plan, summary, one.summary)
+            summary = one.summary
+
+    def expire_snapshots(
+        self, head: LakeHead, snapshots: Sequence[int], refs: Sequence[str], files: Sequence[Deletable]
+    ) -> None:
+        """Remove snapshots and refs from the table, on exactly this version and under the writer's lock, with a note of
+        the files that are deleted afterwards."""
+        context, owner = self.context, owner_of(self.context)
+        version = read_version_of(head)
+        bounds = read_bounds(context, version)
+        check_expiry(self.plan, head.snapshot_id, version.refs, expiring=snapshots, removed_refs=refs)
+        if needed := next((snapshot for snapshot in snapshots if snapshot in bounds.protected), None):
+            raise LostRace(f"Snapshot {needed} of {head.name} is needed since the plan: {bounds.protected[needed]}.")
+        for _ in self.check_deletions(files):
+            pass
+        journal.doom(context.conn, owner, [(file.path, file.size_bytes) for file in files])
+        fault_point("expire-noted")
+        remove_snapshots(head, snapshots, refs)
+        fault_point("expire-committed")
+        if owner.table_id is not None:
+            journal.forget_published(context.conn, owner.table_id, snapshots)
+
+    def delete_files(self, files: Iterable[Deletable]) -> Iterator[DeletionResult]:
+        """Delete files of the plan, a batch at a time."""
+        return delete_files(self.check_deletions(files))
+
+    def check_deletions(self, files: Iterable[Deletable]) -> Iterator[Deletable]:
+        """The files, each after it was found in the plan and in no staging area; refuses at the first that is not."""
+        planned = PathSet()
+        planned.add(file.path for file in _planned_deletions(self.plan))
+        staged = journal.read_staged(self.context.conn)
+        protected = staged | self.plan.bounds.metadata_files
+        left = iter(files)
+        while batch := list(islice(left, _FILES_AT_ONCE)):
+            for file, is_planned in zip(batch, planned.which([file.path for file in batch]), strict=True):
+                if not is_planned:
+                    raise refuse(self.plan, f"deletes {file.path}, which is not in its plan")
+                if file.path in protected:
+                    raise refuse(self.plan, f"deletes {file.path}, which is protected")
+            yield from batch
+
+
+def _snapshot_ids(metadata: Mapping[str, Any]) -> set[int]:
+    return {snapshot["snapshot-id"] for snapshot in metadata.get("snapshots", ())}
+
+
+def _planned_deletions(plan: MaintenancePlan) -> Iterator[ListedFile]:
+    match plan.change:
+        case ExpiryChange() as change:
+            yield from change.files
+            yield from change.leftover
+        case SweepPlan() as sweep:
+            yield from sweep.files
+            yield from sweep.overdue
+        case MetadataPlan() as metadata:
+            yield from metadata.files

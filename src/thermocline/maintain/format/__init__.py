@@ -1,0 +1,1 @@
+"""The formats of lake tables: what the program asks of one, Iceberg, and those that installed packages offer."""
