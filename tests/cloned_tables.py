@@ -51,9 +51,9 @@ class ClonableTable:
             gateway = start_in_thread(dsn)
             with closing(connect(dsn, autocommit=True)) as conn:
                 if claimed:
-                    conn.execute("select thermocline.claim_home()")
+                    conn.execute("select thermocline.claim_database()")
                     _give_metadata_folder(conn, name)
-                    conn.execute("update thermocline.home set lakes_checked = pg_postmaster_start_time()")
+                    conn.execute("update thermocline.database_identity set lakes_checked = pg_postmaster_start_time()")
                 conn.execute(
                     sql.SQL("alter server {} options (set port {})").format(
                         sql.Identifier(SERVER), sql.Literal(str(gateway.port))

@@ -85,10 +85,10 @@ def test_a_copy_that_is_claimed_goes_on(copy: Spanning) -> None:
     copy.assert_same_rows()
 
 
-def test_another_cluster_is_another_home(copy: Spanning) -> None:
+def test_another_cluster_is_another_database(copy: Spanning) -> None:
     """What a restored dump looks like: the same names, another number."""
     claim_database(copy.dsn)
     with closing(connect(copy.dsn, autocommit=True)) as conn:
-        conn.execute("update thermocline.home set system_identifier = system_identifier + 1")
+        conn.execute("update thermocline.database_identity set system_identifier = system_identifier + 1")
     with pytest.raises(CopiedDatabase):
         copy.tier()

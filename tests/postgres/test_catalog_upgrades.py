@@ -150,19 +150,24 @@ def test_a_view_with_other_columns_is_made_again_with_the_functions_that_depend_
 
 
 def test_a_function_with_another_result_is_made_again_with_its_trigger(shop: Shop, files: Files) -> None:
-    files.change("functions", "is_home", "returns boolean", "returns text")
-    files.change("functions", "is_home", "true)\n", "true)::text\n")
-    files.change("views", "tables_here", "where thermocline.is_home()", "where thermocline.is_home()::boolean")
+    files.change("functions", "is_original_database", "returns boolean", "returns text")
+    files.change("functions", "is_original_database", "true)\n", "true)::text\n")
+    files.change(
+        "views",
+        "tables_here",
+        "where thermocline.is_original_database()",
+        "where thermocline.is_original_database()::boolean",
+    )
     apply_migrations(shop.conn)
-    assert shop.rows("select pg_typeof(thermocline.is_home())::text") == [("text",)]
+    assert shop.rows("select pg_typeof(thermocline.is_original_database())::text") == [("text",)]
     assert shop.rows("select count(*) from thermocline.tables_here") == [(0,)]
 
 
 def test_what_is_not_ours_is_never_dropped_with_an_object_that_changes(shop: Shop, files: Files) -> None:
-    shop.run("create view public.somebody_s as select thermocline.is_home() as yes")
+    shop.run("create view public.somebody_s as select thermocline.is_original_database() as yes")
     before = describe_schema(shop.conn)
-    files.change("functions", "is_home", "returns boolean", "returns text")
-    with pytest.raises(CatalogObjectInUse, match=r"thermocline.is_home .* view somebody_s depends on it"):
+    files.change("functions", "is_original_database", "returns boolean", "returns text")
+    with pytest.raises(CatalogObjectInUse, match=r"thermocline.is_original_database .* view somebody_s depends on it"):
         apply_migrations(shop.conn)
     assert describe_schema(shop.conn) == before
 

@@ -37,7 +37,7 @@ def test_a_file_can_be_applied_while_its_object_is_in_use() -> None:
 def test_an_object_comes_after_those_it_refers_to() -> None:
     order = [file.name for file in read_object_files()]
     assert order.index("spanning") < order.index("spanning_table") < len(order)
-    assert order.index("is_home") < order.index("tables_here")
+    assert order.index("is_original_database") < order.index("tables_here")
     kinds = [file.kind for file in read_object_files()]
     assert kinds == sorted(kinds, key="triggers".__eq__)
     assert "." not in order[-1]

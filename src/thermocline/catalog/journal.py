@@ -1,15 +1,15 @@
-"""The journal of lake changes: who may write a table, what was begun, what was published.
+"""The journal of lake changes: who may write a table, which ops began, which were published.
 
-Three facts make every op safe against kills and against writers that were given up for dead:
+Three rules make every op safe against kills and against writers that were presumed dead:
 
-1. *Claim*: a writer raises `cutline.fence` and works under that token. Every later write of the journal and of the
-   cut-line checks the token, so whoever was overtaken can publish nothing.
-2. *Look, then intent*: the lake's head is looked at before the intent row is written, and the commit goes exactly onto
-   that head. A successor that finds the intent first fences the lake (moves its metadata), so the overtaken writer's
-   commit can no longer land.
-3. *Publish*: T, S, the partitions' states, the delta's marks, the staged files and the op's phase change in one
-   transaction. T passes a partition only while it is still the heap's and was captured without a break since it was
-   sealed.
+1. *Claim*: a writer raises `cutline.fence` and works under that fencing token. Every later write of the journal and of
+   the cut-line checks the token, so a writer that another one overtook can publish nothing.
+2. *Read the head, then write the intent*: the writer reads the lake's head before it writes the intent row, and commits
+   onto exactly that head. A successor that finds the intent first fences the lake (moves its metadata), so the commit of
+   the overtaken writer fails.
+3. *Publish*: T, S, the states of partitions, the marks in the delta, the staged files and the phase of the op change in
+   one transaction. T passes a partition only if it is still attached to the heap and its capture was uninterrupted since
+   it was sealed.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
+from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
-from thermocline.catalog.database_identity import check_home
+from thermocline.catalog.database_identity import check_may_change_lakes
 from thermocline.catalog.pauses import read_paused_since
 from thermocline.catalog.safety import Owner
 from thermocline.core.observation import CutLine
 from thermocline.core.op import kind_named
 from thermocline.errors import AnotherWriter, Fenced, LockNotGranted, PartitionGone, Paused
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 
 _QUERIES = load_queries("thermocline.catalog", "queries/journal.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """A lake change under way: its id, its table, the token it was begun under, and what it will publish."""
+    """A lake change in progress: its id, its table, the fencing token it began under, and the T it will publish."""
 
     op_id: uuid.UUID
     table_id: int
@@ -47,12 +48,13 @@ class Op:
 
 @contextmanager
 def table_lock(conn: Connection, table_id: int, name: str, *, even_copied: bool = False) -> Iterator[None]:
-    """One writer per table at a time. The lock dies with the connection, so a killed writer frees the table at once.
+    """Hold the advisory lock of a table's writer. It ends with the connection, so a killed writer frees the table at
+    once.
 
-    In a copy of the database only for what leaves the lake as it is.
+    Give `even_copied` in a copied database for work that does not change the lake.
     """
     if not even_copied:
-        check_home(conn)
+        check_may_change_lakes(conn)
     if conn.execute(_QUERIES["try_lock"], {"table_id": table_id}).fetchone() != (True,):
         raise AnotherWriter(f"Another process is working on {name}.")
     try:
@@ -63,8 +65,7 @@ def table_lock(conn: Connection, table_id: int, name: str, *, even_copied: bool 
 
 
 def claim(conn: Connection, table_id: int, *, even_paused: bool = False) -> CutLine:
-    """Take the table over: everybody who claimed it before can publish nothing from now on. A paused table is not to be
-    taken."""
+    """Raise the fencing token: no earlier claimant can publish from now on. Refuses a paused table."""
     if not even_paused and (since := read_paused_since(conn, table_id)) is not None:
         raise Paused(f"The table is paused since {since:%Y-%m-%d %H:%M:%S}; nothing of it moves.")
     return _cutline(conn, "claim", table_id)
@@ -75,26 +76,26 @@ def read_cutline(conn: Connection, table_id: int) -> CutLine:
 
 
 def _cutline(conn: Connection, query: str, table_id: int) -> CutLine:
-    row = conn.execute(_QUERIES[query], {"table_id": table_id}).fetchone()
-    if row is None:
+    cursor = conn.cursor(row_factory=class_row(CutLine))
+    if (cutline := cursor.execute(_QUERIES[query], {"table_id": table_id}).fetchone()) is None:
         raise Fenced("The table was unregistered meanwhile.")
-    return CutLine(t=row[0], s=row[1], seam_line=row[2], fence=row[3], r=row[4])
+    return cutline
 
 
 def raise_seam_line(conn: Connection, table_id: int, fence: int, line: int) -> None:
-    """Note the literal the seam was rebuilt with, in the transaction that rebuilt it."""
+    """Record the literal that the seam was rebuilt with, in the transaction that rebuilt it."""
     done = conn.execute(_QUERIES["raise_seam_line"], {"table_id": table_id, "fence": fence, "line": line})
     _check_ours(done.rowcount)
 
 
 def raise_seam_floor(conn: Connection, table_id: int, fence: int, floor: int) -> None:
-    """Note the floor of the seam's heap arm, in the transaction that rebuilt it."""
+    """Record the lower literal of the seam's heap arm, in the transaction that rebuilt it."""
     done = conn.execute(_QUERIES["raise_seam_floor"], {"table_id": table_id, "fence": fence, "floor": floor})
     _check_ours(done.rowcount)
 
 
 def begin(conn: Connection, op: Op, worker: str) -> None:
-    """Write the intent. The head the op will commit on was looked at before this."""
+    """Write the intent. The writer read the head that the op will commit onto before this."""
     done = conn.execute(
         _QUERIES["insert_intent"],
         {
@@ -127,10 +128,11 @@ def note_phase(
 
 
 def read_unfinished(conn: Connection, table_id: int, fence: int) -> tuple[Op, ...]:
-    """Ops that somebody began and did not finish, now under our token."""
-    rows = conn.execute(_QUERIES["unfinished"], {"table_id": table_id})
+    """Ops that an earlier writer began and did not finish, under our fencing token."""
+    rows = rows_by_name(conn).execute(_QUERIES["unfinished"], {"table_id": table_id})
     return tuple(
-        Op(op_id=op_id, table_id=table_id, kind=kind, fence=fence, t=t, base=base) for op_id, kind, t, base in rows
+        Op(op_id=row.op_id, table_id=table_id, kind=row.kind, fence=fence, t=row.t, base=row.base_snapshot)
+        for row in rows
     )
 
 
@@ -145,10 +147,11 @@ def publish(
     lock: Callable[[], object] = lambda: None,
     mark: Callable[[], object] = lambda: None,
 ) -> tuple[str, ...]:
-    """Move T and S together with all that depends on them; the names of the partitions that are tiered now. One
-    transaction.
+    """Move T and S with everything that depends on them, in one transaction; returns the names of the partitions that
+    are tiered now.
 
-    `lock` runs first in it; `mark` once the token was found to be ours: a fold marks there what it folded.
+    `lock` runs first in the transaction. `mark` runs once the fencing token was checked: a fold marks there the rows
+    that it folded.
     """
     kind = kind_named(op.kind)
     with conn.transaction():
@@ -177,26 +180,28 @@ def publish(
         if kind.folds:
             conn.execute(_QUERIES["publish_folding"], values)
         mark()
-        tiered = tuple(row[1] for row in conn.execute(_QUERIES["publish_partitions"], values).fetchall())
+        tiered = tuple(
+            row.name for row in rows_by_name(conn).execute(_QUERIES["publish_partitions"], values).fetchall()
+        )
         conn.execute(_QUERIES["publish_files"], values)
         _check_ours(conn.execute(_QUERIES["publish_op"], values).rowcount)
         return tiered
 
 
 def check_seals(conn: Connection, table_id: int, t: int) -> None:
-    """Refuse to go on when a partition below the new T left the heap, or was let out of capture, since it was
-    sealed."""
-    if (row := conn.execute(_QUERIES["broken_seal"], {"table_id": table_id, "t": t}).fetchone()) is not None:
+    """Refuse when a partition below the new T left the heap, or its capture was interrupted, since it was sealed."""
+    row = rows_by_name(conn).execute(_QUERIES["broken_seal"], {"table_id": table_id, "t": t}).fetchone()
+    if row is not None:
         raise PartitionGone(
-            f"{row[0]} left the heap, or was not captured for a time, while it was on its way to the lake."
+            f"{row.partition} left the heap, or was not captured for a time, while it was on its way to the lake."
         )
 
 
 def _hold_partitions(conn: Connection, op: Op) -> None:
-    """Nobody takes a partition away or brings one between this look and the publication's commit.
+    """Keep others from attaching or detaching partitions until the publication commits.
 
-    What a partition that left took along would come back with the lake's copy; what one brought would lie below T,
-    unseen.
+    Rows of a detached partition would come back with the lake's copy. Rows of an attached one would be below T, where
+    no reader looks for them in the heap.
     """
     try:
         conn.execute(_QUERIES["hold_partitions"], {"table_id": op.table_id})
@@ -208,8 +213,9 @@ def _hold_partitions(conn: Connection, op: Op) -> None:
 
 
 def read_unpurged(conn: Connection, table_id: int) -> tuple[tuple[uuid.UUID, str], ...]:
-    """Folds whose marked rows may still be in the delta, each with the transaction that published it."""
-    return tuple((op_id, xid) for op_id, xid in conn.execute(_QUERIES["unpurged"], {"table_id": table_id}))
+    """Folds whose marked rows may still be in the delta, with the transaction that published each."""
+    rows = rows_by_name(conn).execute(_QUERIES["unpurged"], {"table_id": table_id})
+    return tuple((row.op_id, row.published_xid) for row in rows)
 
 
 def note_purged(conn: Connection, op_id: uuid.UUID, fence: int) -> None:
@@ -217,21 +223,19 @@ def note_purged(conn: Connection, op_id: uuid.UUID, fence: int) -> None:
 
 
 def abandon(conn: Connection, op: Op, message: str) -> None:
-    """Close an op that is known never to commit; its files become the janitor's."""
+    """Close an op that cannot commit any more; the janitor deletes its files."""
     conn.execute(_QUERIES["abandon"], {"op_id": op.op_id, "message": message})
 
 
 def read_staging_owners(conn: Connection) -> tuple[Owner, ...]:
-    """The tables with files that no commit has taken up."""
-    return tuple(
-        Owner(table_id=table_id, lake_id=lake_id) for table_id, lake_id in conn.execute(_QUERIES["staging_owners"])
-    )
+    """The tables with staged files that no commit references."""
+    return tuple(conn.cursor(row_factory=class_row(Owner)).execute(_QUERIES["staging_owners"]))
 
 
 def read_stray_files(conn: Connection, owner: Owner, grace_seconds: float, limit: int = 1000) -> tuple[str, ...]:
-    """Files of a table's finished ops that no commit took up, past the grace period."""
-    rows = conn.execute(_QUERIES["stray_files"], {**owner.values(), "grace_seconds": grace_seconds, "limit": limit})
-    return tuple(row[0] for row in rows)
+    """Staged files of finished ops that no commit references, past the grace period."""
+    values = {**owner.values(), "grace_seconds": grace_seconds, "limit": limit}
+    return tuple(row.path for row in rows_by_name(conn).execute(_QUERIES["stray_files"], values))
 
 
 def forget_file(conn: Connection, path: str) -> None:

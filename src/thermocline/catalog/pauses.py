@@ -1,4 +1,4 @@
-"""What each table's cycle is up to: paused or not, and what the last one said."""
+"""Paused tables, and the report of each table's last cycle."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from thermocline.runtime.pg import Connection, load_queries
+from psycopg.rows import dict_row
+
+from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 
 _QUERIES = load_queries("thermocline.catalog", "queries/pauses.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleState:
-    """The last cycle of a table in its own words."""
+    """The report of a table's last cycle."""
 
     at: datetime
     sentence: str
@@ -23,31 +25,30 @@ class CycleState:
 
 
 def apply_pause(conn: Connection, table_id: int | None) -> bool:
-    """Pause a table, or all of them; whether it was not paused before."""
+    """Pause a table, or all of them if None; False when it was paused already."""
     return conn.execute(_QUERIES["pause"], {"table_id": table_id}).rowcount == 1
 
 
 def apply_resume(conn: Connection, table_id: int | None) -> bool:
-    """Resume a table, or everything; whether anything was paused."""
-    return (
-        conn.execute(_QUERIES["resume" if table_id is not None else "resume_all"], {"table_id": table_id}).rowcount > 0
-    )
+    """Resume a table, or all of them if None; False when nothing was paused."""
+    query = "resume" if table_id is not None else "resume_all"
+    return conn.execute(_QUERIES[query], {"table_id": table_id}).rowcount > 0
 
 
 def read_paused_since(conn: Connection, table_id: int | None) -> datetime | None:
-    """Since when nothing of this table moves, for a plain lake table (None) since when everything is paused; None when
-    it moves."""
-    row = conn.execute(_QUERIES["paused_since"], {"table_id": table_id}).fetchone()
-    return row[0] if row else None
+    """When the table was paused, alone or with all others; None if it is not paused. A table without a registration
+    (None) is paused with all others only."""
+    row = rows_by_name(conn).execute(_QUERIES["paused_since"], {"table_id": table_id}).fetchone()
+    return row.since if row else None
 
 
 def read_paused(conn: Connection) -> tuple[str, ...]:
-    """What is paused, in words."""
-    return tuple(row[0] for row in conn.execute(_QUERIES["paused"]))
+    """The names of the paused tables; `every table` when all are paused."""
+    return tuple(row.paused for row in rows_by_name(conn).execute(_QUERIES["paused"]))
 
 
 def is_busy(conn: Connection, table_id: int) -> bool:
-    """Whether somebody is working on the table right now."""
+    """Whether a writer holds the table's advisory lock."""
     return conn.execute(_QUERIES["is_busy"], {"table_id": table_id}).fetchone() == (True,)
 
 
@@ -73,7 +74,5 @@ def note_cycle(
 
 
 def read_cycle(conn: Connection, table_id: int) -> CycleState | None:
-    row = conn.execute(_QUERIES["cycle"], {"table_id": table_id}).fetchone()
-    if row is None:
-        return None
-    return CycleState(at=row[0], sentence=row[1], problem_code=row[2], deferred=tuple(row[3]), next_step=row[4])
+    row = conn.cursor(row_factory=dict_row).execute(_QUERIES["cycle"], {"table_id": table_id}).fetchone()
+    return CycleState(**{**row, "deferred": tuple(row["deferred"])}) if row else None

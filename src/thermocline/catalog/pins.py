@@ -1,10 +1,10 @@
 """Pins: published snapshots that a reader outside Postgres (Spark, Trino, a notebook) still reads.
 
-A pin keeps files of the lake, and the heap's partitions that reach above its T, never operations: folding, tiering and
-maintenance go on, and only what would delete a file or drop a partition asks here. Whoever does must look at Postgres'
-live snapshots *first* and then call `read_pins_to_keep`: it waits for pins whose transactions are not over, and a
-reader that was gone from the live snapshots has committed its pin by then. The other way round a pin could slip between
-the two looks.
+A pin keeps files of the lake, and partitions of the heap that reach above its T. Folding, tiering and maintenance go
+on; only an operation that would delete a file or drop a partition reads the pins. Such an operation must read Postgres'
+live snapshots *first* and then call `read_pins_to_keep`, which waits for pins in transactions that are not over: a
+reader that is no longer among the live snapshots has committed its pin by then. In the other order a pin taken between
+the two reads would be missed.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from thermocline.core.names import TableName
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 
 _QUERIES = load_queries("thermocline.catalog", "queries/pins.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """One reader's hold on a snapshot; `snapshot_id` is None when the lake held nothing."""
+    """A snapshot that one reader pinned; `snapshot_id` is None if the lake was empty."""
 
     id: int
     table_id: int
@@ -35,26 +35,26 @@ class Pin:
 
 
 def read_pins(conn: Connection, table_id: int | None = None) -> tuple[Pin, ...]:
-    """The living pins of one table, or of all, the next to expire first."""
+    """The pins of one table, or of all, that have not expired; the next to expire first."""
     return tuple(
         Pin(
-            id=row[0],
-            table_id=row[1],
-            table=TableName(row[2], row[3]),
-            snapshot_id=row[4],
-            metadata_location=row[5],
-            holder=row[6],
-            pinned_at=row[7],
-            expires_at=row[8],
-            is_superseded=row[9],
-            t=row[10],
+            id=row.id,
+            table_id=row.table_id,
+            table=TableName(row.schema_name, row.table_name),
+            snapshot_id=row.snapshot_id,
+            metadata_location=row.metadata_location,
+            holder=row.holder,
+            pinned_at=row.pinned_at,
+            expires_at=row.expires_at,
+            is_superseded=row.is_superseded,
+            t=row.t,
         )
-        for row in conn.execute(_QUERIES["living"], {"table_id": table_id})
+        for row in rows_by_name(conn).execute(_QUERIES["living"], {"table_id": table_id})
     )
 
 
 def read_pins_to_keep(conn: Connection, table_id: int) -> tuple[Pin, ...]:
-    """The living pins, after those that are being taken right now: waits for them, no longer than the session's
+    """The pins of a table that have not expired. Waits for pins in uncommitted transactions, at most for the session's
     lock_timeout."""
     with conn.transaction():
         conn.execute(_QUERIES["hold_still"])
@@ -62,16 +62,17 @@ def read_pins_to_keep(conn: Connection, table_id: int) -> tuple[Pin, ...]:
 
 
 def sweep_pins(conn: Connection) -> int:
-    """Remove the pins that are dead and count them per table; how many there were."""
-    row = conn.execute(_QUERIES["sweep"]).fetchone()
-    return int(row[0]) if row else 0
+    """Delete the expired pins and count them per table; returns how many there were."""
+    row = rows_by_name(conn).execute(_QUERIES["sweep"]).fetchone()
+    return int(row.pins) if row else 0
 
 
 def read_swept(conn: Connection) -> dict[TableName, int]:
-    """How many dead pins were removed since the table was registered."""
-    return {TableName(schema, name): pins for schema, name, pins in conn.execute(_QUERIES["swept"])}
+    """How many expired pins of each table were deleted since it was registered."""
+    rows = rows_by_name(conn).execute(_QUERIES["swept"])
+    return {TableName(row.schema_name, row.table_name): row.pins for row in rows}
 
 
 def release_pin(conn: Connection, pin: int) -> bool:
-    """Give a pin back as its holder or as an operator; False when it was gone already."""
+    """Release a pin as its holder or as an operator; False if there was no such pin."""
     return conn.execute(_QUERIES["release"], {"pin": pin}).fetchone() == (True,)

@@ -1,4 +1,4 @@
-"""Work that a command asks of a running worker, and the workers that are alive."""
+"""Requests that commands file for a running worker, and the workers that are alive."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
+from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 
 WORKER_APPLICATION = "thermocline worker"
 CHANNEL = "thermocline_requests"
@@ -18,7 +19,7 @@ _QUERIES = load_queries("thermocline.catalog", "queries/requests.sql")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request a worker took."""
+    """A request that a worker took."""
 
     id: int
     table_id: int
@@ -27,7 +28,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestState:
-    """How far a request has come; `result` is there once it ended."""
+    """The state of a request; it has a `result` once it ended."""
 
     state: str
     progress: str | None
@@ -35,7 +36,7 @@ class RequestState:
 
 
 def beat(conn: Connection, worker: str) -> None:
-    """Say that this worker lives, on the connection whose end says that it does not."""
+    """Record that this worker is alive as long as this connection is."""
     conn.execute(_QUERIES["beat"], {"name": worker, "pid": os.getpid(), "host": socket.gethostname()})
 
 
@@ -44,27 +45,26 @@ def leave(conn: Connection, worker: str) -> None:
 
 
 def tidy(conn: Connection) -> None:
-    """Requests of dead workers become pending again; old rows go."""
+    """Make requests of dead workers pending again, and delete old rows."""
     for query in ("take_orphaned", "sweep_workers", "prune"):
         conn.execute(_QUERIES[query])
 
 
 def read_live_worker(conn: Connection) -> str | None:
-    row = conn.execute(_QUERIES["live_worker"]).fetchone()
-    return row[0] if row else None
+    row = rows_by_name(conn).execute(_QUERIES["live_worker"]).fetchone()
+    return row.name if row else None
 
 
 def file_request(conn: Connection, table_id: int, verb: str) -> int:
-    """Ask for work; asking again while it is pending is the same request."""
-    row = conn.execute(_QUERIES["file"], {"table_id": table_id, "verb": verb}).fetchone()
+    """File a request; the same one while it is pending or running returns its id."""
+    row = rows_by_name(conn).execute(_QUERIES["file"], {"table_id": table_id, "verb": verb}).fetchone()
     assert row is not None
     conn.execute("select pg_notify(%s, %s)", [CHANNEL, verb])
-    return int(row[0])
+    return int(row.id)
 
 
 def take_request(conn: Connection, worker: str) -> Request | None:
-    row = conn.execute(_QUERIES["take"], {"worker": worker}).fetchone()
-    return Request(id=row[0], table_id=row[1], verb=row[2]) if row else None
+    return conn.cursor(row_factory=class_row(Request)).execute(_QUERIES["take"], {"worker": worker}).fetchone()
 
 
 def note_progress(conn: Connection, request_id: int, progress: str) -> None:
@@ -76,5 +76,4 @@ def finish_request(conn: Connection, request_id: int, state: str, result: dict[s
 
 
 def read_request(conn: Connection, request_id: int) -> RequestState | None:
-    row = conn.execute(_QUERIES["look"], {"id": request_id}).fetchone()
-    return RequestState(state=row[0], progress=row[1], result=row[2]) if row else None
+    return conn.cursor(row_factory=class_row(RequestState)).execute(_QUERIES["state"], {"id": request_id}).fetchone()

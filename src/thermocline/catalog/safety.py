@@ -1,4 +1,4 @@
-"""What Postgres knows of who still needs which snapshot or file, and what is being deleted."""
+"""Snapshots and files that something in Postgres still needs, and files that are about to be deleted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from thermocline.catalog.pins import read_pins_to_keep
 from thermocline.errors.maintenance import SafetyInputsUnreadable
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 
 _QUERIES = load_queries("thermocline.catalog", "queries/safety.sql")
 _ROWS_AT_ONCE = 10_000
@@ -16,7 +16,7 @@ _ROWS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The table a file belongs to: a registered one or one that was added by itself."""
+    """The table that a file belongs to: a registered one, or a lake table under maintenance alone."""
 
     table_id: int | None = None
     lake_id: int | None = None
@@ -27,7 +27,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectedSnapshots:
-    """Snapshots with who needs each, and metadata files that pins name."""
+    """Snapshots with what needs each, and the metadata files that pins name."""
 
     snapshots: dict[int, str]
     metadata_files: frozenset[str]
@@ -36,8 +36,8 @@ class ProtectedSnapshots:
 def read_protected_snapshots(
     conn: Connection, owner: Owner, pass_id: uuid.UUID | None, standby_grace_seconds: float
 ) -> ProtectedSnapshots:
-    """Who needs what, now. The live snapshots are looked at first and the pins last: a reader goes from the first to
-    the second."""
+    """The snapshots that are needed now. Reads the live snapshots first and the pins last, because a reader moves from
+    the first to the second."""
     if owner.table_id is not None and conn.execute(_QUERIES["reads_all_statistics"]).fetchone() != (True,):
         raise SafetyInputsUnreadable(
             "This role may not see other sessions' snapshots: which lake versions are still read is not known."
@@ -47,9 +47,9 @@ def read_protected_snapshots(
     snapshots: dict[int, str] = {}
     metadata_files: set[str] = set()
     for query in ("of_ops", "protected"):
-        for snapshot, holder in conn.execute(_QUERIES[query], values):
-            if snapshot is not None:
-                snapshots[snapshot] = holder
+        for row in rows_by_name(conn).execute(_QUERIES[query], values):
+            if row.snapshot_id is not None:
+                snapshots[row.snapshot_id] = row.holder
     if owner.table_id is not None:
         for pin in read_pins_to_keep(conn, owner.table_id):
             if pin.snapshot_id is not None:
@@ -60,12 +60,12 @@ def read_protected_snapshots(
 
 
 def read_staged(conn: Connection) -> frozenset[str]:
-    """Every file that some op has registered and no commit has taken up, of all tables."""
-    return frozenset(row[0] for row in conn.execute(_QUERIES["staged"]))
+    """Every file of all tables that an op registered and no commit references yet."""
+    return frozenset(row.path for row in rows_by_name(conn).execute(_QUERIES["staged"]))
 
 
 def doom(conn: Connection, owner: Owner, files: Sequence[tuple[str, int]]) -> None:
-    """Note files that are about to be deleted."""
+    """Record files that are about to be deleted."""
     for start in range(0, len(files), _ROWS_AT_ONCE):
         part = files[start : start + _ROWS_AT_ONCE]
         values = {**owner.values(), "paths": [path for path, _ in part], "sizes": [size for _, size in part]}
@@ -73,19 +73,20 @@ def doom(conn: Connection, owner: Owner, files: Sequence[tuple[str, int]]) -> No
 
 
 def read_doomed(conn: Connection, owner: Owner) -> tuple[tuple[str, int], ...]:
-    return tuple((path, size) for path, size in conn.execute(_QUERIES["doomed"], owner.values()))
+    rows = rows_by_name(conn).execute(_QUERIES["doomed"], owner.values())
+    return tuple((row.path, row.size_bytes) for row in rows)
 
 
 def spare(conn: Connection, paths: Sequence[str]) -> None:
-    """Forget files that are gone, or that are needed after all."""
+    """Delete the records of files that were deleted, or that are needed after all."""
     conn.execute(_QUERIES["spare"], {"paths": list(paths)})
 
 
 def forget_published(conn: Connection, table_id: int, snapshots: Sequence[int]) -> None:
-    """The history of S no longer names snapshots that expired."""
+    """Delete expired snapshots from the history of S."""
     conn.execute(_QUERIES["forget_published"], {"table_id": table_id, "snapshots": list(snapshots)})
 
 
 def forget_published_but(conn: Connection, table_id: int, snapshots: Sequence[int]) -> None:
-    """The history of S names these snapshots and no others."""
+    """Delete all other snapshots from the history of S."""
     conn.execute(_QUERIES["forget_published_but"], {"table_id": table_id, "snapshots": list(snapshots)})

@@ -1,4 +1,4 @@
-"""Registered tables: what was agreed at registration, and the rows that hold it."""
+"""Registered tables and their columns."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from thermocline.core.modes.mode import Mode
 from thermocline.core.modes.options import choose_mode
 from thermocline.core.names import TableName
 from thermocline.errors import NotRegistered
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 
 _QUERIES = load_queries("thermocline.catalog", "queries/tables.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTable:
-    """A registration about to be written."""
+    """A registration before it has an id."""
 
     name: TableName
     heap_oid: int
@@ -52,7 +52,7 @@ class NewTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredTable(NewTable):
-    """A registration as the catalog holds it."""
+    """A registration in the catalog."""
 
     id: int
     columns: tuple[LakeColumn, ...]
@@ -64,12 +64,12 @@ class RegisteredTable(NewTable):
 
 
 def read_table(conn: Connection, name: TableName) -> RegisteredTable | None:
-    row = conn.execute(_QUERIES["table_by_name"], {"schema": name.schema, "table": name.table}).fetchone()
-    return _table(conn, row) if row else None
+    row = rows_by_name(conn).execute(_QUERIES["table_by_name"], {"schema": name.schema, "table": name.table}).fetchone()
+    return _read_registration(conn, row) if row else None
 
 
 def find_table(conn: Connection, name: TableName) -> RegisteredTable:
-    """The registration, or a refusal that says how to make one."""
+    """The registration; refuses a table without one and says how to register it."""
     if conn.execute("select to_regclass('thermocline.tables') is null").fetchone() == (True,):
         raise NotRegistered(
             f"{name} is not registered; this database has no Thermocline catalog yet.",
@@ -82,7 +82,8 @@ def find_table(conn: Connection, name: TableName) -> RegisteredTable:
 
 
 def read_tables(conn: Connection) -> tuple[RegisteredTable, ...]:
-    return tuple(_table(conn, row) for row in conn.execute(_QUERIES["all_tables"]).fetchall())
+    rows = rows_by_name(conn).execute(_QUERIES["all_tables"]).fetchall()
+    return tuple(_read_registration(conn, row) for row in rows)
 
 
 def insert_table(
@@ -149,53 +150,44 @@ def insert_event(conn: Connection, table_id: int | None, action: str, sentence: 
     conn.execute(_QUERIES["insert_event"], {"table_id": table_id, "action": action, "sentence": sentence})
 
 
-def _table(conn: Connection, row: tuple[Any, ...]) -> RegisteredTable:
-    columns, attnums = [], []
-    for name, attnum, base_type, pg_type, lake_type, form, *lake in conn.execute(
-        _QUERIES["columns"], {"table_id": row[0]}
-    ):
-        field_id, required, missing = lake
-        columns.append(
-            LakeColumn(
-                name=name,
-                field_id=field_id,
-                base_type=base_type,
-                pg_type=pg_type,
-                lake_type=lake_type,
-                form=form,
-                required=required,
-                missing=missing,
-            )
-        )
-        attnums.append(attnum)
-    (id_, schema, table, heap_oid, mode, pk, tier_key, key_type, tiering_lag, reclaim_lag, lake_partition, *rest) = row
-    lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name, *modes = (
-        rest
-    )
-    keep_heap, lake_retention, partition_width, premake, profile, lake_until = modes
+def _read_registration(conn: Connection, row: Any) -> RegisteredTable:
+    """The registration of a row of thermocline.tables, with its columns."""
+    columns = rows_by_name(conn).execute(_QUERIES["columns"], {"table_id": row.id}).fetchall()
     return RegisteredTable(
-        id=id_,
-        name=TableName(schema, table),
-        heap_oid=heap_oid,
-        mode=choose_mode(mode, keep_heap=keep_heap),
-        pk=tuple(pk),
-        tier_key=tier_key,
-        key_type=KeyType(key_type),
-        tiering_lag=tiering_lag,
-        reclaim_lag=reclaim_lag,
-        lake_partition=lake_partition,
-        lake_namespace=lake_namespace,
-        lake_name=lake_name,
-        lake_uuid=lake_uuid,
-        lake_location=lake_location,
-        seam_schema=seam_schema,
-        object_name=object_name,
-        spill=TableName(spill_schema, spill_name),
-        lake_retention=lake_retention,
-        partition_width=partition_width,
-        premake=premake,
-        profile=profile,
-        lake_until=lake_until,
-        columns=tuple(columns),
-        attnums=tuple(attnums),
+        id=row.id,
+        name=TableName(row.schema_name, row.table_name),
+        heap_oid=row.heap_oid,
+        mode=choose_mode(row.mode, keep_heap=row.keep_heap),
+        pk=tuple(row.pk),
+        tier_key=row.tier_key,
+        key_type=KeyType(row.key_type),
+        tiering_lag=row.tiering_lag,
+        reclaim_lag=row.reclaim_lag,
+        lake_partition=row.lake_partition,
+        lake_namespace=row.lake_namespace,
+        lake_name=row.lake_name,
+        lake_uuid=row.lake_uuid,
+        lake_location=row.lake_location,
+        seam_schema=row.seam_schema,
+        object_name=row.object_name,
+        spill=TableName(row.spill_schema, row.spill_name),
+        lake_retention=row.lake_retention,
+        partition_width=row.partition_width,
+        premake=row.premake,
+        profile=row.profile,
+        lake_until=row.lake_until,
+        columns=tuple(
+            LakeColumn(
+                name=column.name,
+                field_id=column.field_id,
+                base_type=column.base_type,
+                pg_type=column.pg_type,
+                lake_type=column.lake_type,
+                form=column.form,
+                required=column.required,
+                missing=column.missing,
+            )
+            for column in columns
+        ),
+        attnums=tuple(column.attnum for column in columns),
     )

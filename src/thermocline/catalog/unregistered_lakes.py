@@ -1,9 +1,9 @@
-"""Lakes without a registration: those that an unregistration left to be taken up again, and directories that nobody
-needs any more.
+"""Lakes without a registration: lakes that an unregistration kept and a registration may adopt, and directories to
+delete.
 
-A directory is listed as left over before its first file is written and before its last one is deleted; the transaction
-that makes the table known takes it off the list. So whatever is killed, either a catalog knows the directory or the
-janitor does.
+A directory is listed as left over before its first file is written and before its last one is deleted. The transaction
+that registers the table takes it off the list. So after a kill at any point, either a catalog or the list that the
+janitor works off has the directory.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 from thermocline.core.axis import KeyType
 from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.runtime.pg import Connection, load_queries
+from thermocline.runtime.pg import Connection, load_queries, rows_by_name
 
 _QUERIES = load_queries("thermocline.catalog", "queries/kept_lakes.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastPartition:
-    """A partition of the heap as it was when its table was unregistered; `is_whole` when the heap had every row of its
+    """A partition of the heap at the time its table was unregistered; `is_whole` if the heap had every row of its
     range."""
 
     name: TableName
@@ -36,8 +36,7 @@ class PastPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptLake:
-    """A lake that an unregistration left: the lake holds every row below T, as far as the heap did not change it
-    since."""
+    """A lake that an unregistration kept. It holds every row below T, except for later changes in the heap."""
 
     uuid: uuid.UUID
     namespace: str
@@ -59,13 +58,13 @@ class KeptLake:
 
 
 def keep_lake(conn: Connection, table_id: int) -> None:
-    """Remember a table's lake, in the transaction that forgets the table."""
+    """Keep a table's lake, in the transaction that unregisters the table."""
     conn.execute(_QUERIES["keep"], {"table_id": table_id})
 
 
 def find_kept(conn: Connection, namespace: str, name: str) -> KeptLake | None:
-    row = conn.execute(_QUERIES["kept"], {"namespace": namespace, "name": name}).fetchone()
-    return _kept(row) if row else None
+    row = rows_by_name(conn).execute(_QUERIES["kept"], {"namespace": namespace, "name": name}).fetchone()
+    return _kept_lake(row) if row else None
 
 
 def forget_kept(conn: Connection, lake_uuid: uuid.UUID) -> None:
@@ -75,7 +74,7 @@ def forget_kept(conn: Connection, lake_uuid: uuid.UUID) -> None:
 def adopt_kept(
     conn: Connection, table_id: int, *, snapshot: int, r: int | None, past: tuple[PastPartition, ...]
 ) -> None:
-    """Give a new registration what the old one had published, in the registration's transaction."""
+    """Give a new registration the published state of the old one, in the transaction of the registration."""
     where: dict[str, Any] = {"table_id": table_id, "s": snapshot, "r": r}
     conn.execute(_QUERIES["adopt_cutline"], where)
     conn.execute(_QUERIES["adopt_snapshot"], where)
@@ -85,47 +84,47 @@ def adopt_kept(
 
 
 def leave_location(conn: Connection, location: str) -> None:
-    """List a directory as left over."""
+    """List a directory as left over, to be deleted."""
     conn.execute(_QUERIES["leave"], {"location": location})
 
 
 def take_location(conn: Connection, location: str) -> bool:
-    """Take a directory off the list; whether it was still on it."""
+    """Take a directory off the list; False if it was not on it."""
     return conn.execute(_QUERIES["take"], {"location": location}).rowcount == 1
 
 
 def read_leftovers(conn: Connection, grace_seconds: float) -> tuple[str, ...]:
-    """Directories that no catalog knows, past the grace period."""
-    return tuple(row[0] for row in conn.execute(_QUERIES["leftovers"], {"grace_seconds": grace_seconds}))
+    """Directories on the list, past the grace period."""
+    rows = rows_by_name(conn).execute(_QUERIES["leftovers"], {"grace_seconds": grace_seconds})
+    return tuple(row.location for row in rows)
 
 
 def read_kept_locations(conn: Connection) -> tuple[str, ...]:
-    """Where the lakes are that an unregistration left."""
-    return tuple(row[0] for row in conn.execute(_QUERIES["kept_locations"]))
+    """The locations of the lakes that unregistrations kept."""
+    return tuple(row.lake_location for row in rows_by_name(conn).execute(_QUERIES["kept_locations"]))
 
 
-def _kept(row: tuple[Any, ...]) -> KeptLake:
-    columns = row[15]
+def _kept_lake(row: Any) -> KeptLake:
     return KeptLake(
-        uuid=row[0],
-        namespace=row[1],
-        name=row[2],
-        location=row[3],
-        heap=TableName(row[4], row[5]),
-        heap_oid=row[6],
-        pk=tuple(row[7]),
-        tier_key=row[8],
-        key_type=KeyType(row[9]),
-        lake_partition=row[10],
-        profile=row[11],
-        t=row[12],
-        s=row[13],
-        r=row[14],
+        uuid=row.lake_uuid,
+        namespace=row.lake_namespace,
+        name=row.lake_name,
+        location=row.lake_location,
+        heap=TableName(row.schema_name, row.table_name),
+        heap_oid=row.heap_oid,
+        pk=tuple(row.pk),
+        tier_key=row.tier_key,
+        key_type=KeyType(row.key_type),
+        lake_partition=row.lake_partition,
+        profile=row.profile,
+        t=row.t,
+        s=row.s,
+        r=row.r,
         columns=tuple(
             LakeColumn(**{field.name: column[field.name] for field in fields(LakeColumn) if field.name in column})
-            for column in columns
+            for column in row.columns
         ),
-        attnums=tuple(column["attnum"] for column in columns),
+        attnums=tuple(column["attnum"] for column in row.columns),
         partitions=tuple(
             PastPartition(
                 name=TableName(p["schema"], p["name"]),
@@ -136,6 +135,6 @@ def _kept(row: tuple[Any, ...]) -> KeptLake:
                 is_whole=p["is_whole"],
                 rows=p["rows"],
             )
-            for p in row[16]
+            for p in row.partitions
         ),
     )

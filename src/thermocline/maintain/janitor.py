@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from thermocline.catalog import journal
 from thermocline.catalog import unregistered_lakes as kept_lakes
-from thermocline.catalog.database_identity import check_home
+from thermocline.catalog.database_identity import check_may_change_lakes
 from thermocline.catalog.pauses import read_paused_since
 from thermocline.catalog.safety import Owner
 from thermocline.core.maintenance.orphans import ListedFile
@@ -53,7 +53,7 @@ def remove_stray_files(conn: Connection, grace_seconds: Grace) -> int:
     """Delete what abandoned and retried tasks left behind; how many files went. What is refused of one table stops no
     other."""
     check_lakes_match_journal(conn)
-    check_home(conn)
+    check_may_change_lakes(conn)
     removed, refusals = 0, list[ThermoclineError]()
     for owner in journal.read_staging_owners(conn):
         try:
@@ -97,7 +97,7 @@ def remove_leftover_lakes(conn: Connection, grace_seconds: float) -> int:
     """Delete the directories of lake tables that a killed registration never made known, or a killed unregistration did
     not finish."""
     check_lakes_match_journal(conn)
-    check_home(conn)
+    check_may_change_lakes(conn)
     if read_paused_since(conn, None) is not None:
         return 0
     removed, refusals = 0, list[FolderInUse]()

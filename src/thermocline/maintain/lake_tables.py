@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from thermocline.catalog.database_identity import check_home
+from thermocline.catalog.database_identity import check_may_change_lakes
 from thermocline.catalog.maintenance import lake_tables
 from thermocline.catalog.maintenance.forced_passes import read_schedule
 from thermocline.catalog.maintenance.passes import pass_lock
@@ -79,7 +79,7 @@ def restore_orphans(dsn: str, name: TableName) -> LakeChange:
     """Bring back the orphans of a table that were moved aside and not deleted yet."""
     with connect(dsn, autocommit=True, application_name="thermocline lake") as conn:
         seen = find_target(conn, name)
-        check_home(conn)
+        check_may_change_lakes(conn)
         done = restore_quarantined(conn, seen.owner)
         if done.back:
             insert_event(

@@ -2,7 +2,7 @@
 its last commits.
 
 A restore always restarts Postgres, so each start of Postgres has its lakes compared once, before anything of ours
-writes or deletes there; `check_home` refuses until that was done. The newest metadata file in each table's folder is
+writes or deletes there; `check_may_change_lakes` refuses until that was done. The newest metadata file in each table's folder is
 compared with the catalog's pointer: its current snapshot must be one that the pointer's metadata or the journal knows.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from thermocline.catalog import database_identity as home
+from thermocline.catalog import database_identity
 from thermocline.catalog.maintenance.lake_tables import Maintained, read_maintained
 from thermocline.core.op_stamp import OP_KEY
 from thermocline.errors import LakeFileUnreadable, LakeNewerThanDatabase
@@ -35,10 +35,10 @@ class UnjournaledCommit:
 
 def check_lakes_match_journal(conn: Connection) -> None:
     """Compare every lake with the journal once per start of Postgres; refuses when one is ahead. A copy is left to
-    `check_home`."""
-    if home.are_lakes_checked(conn) or not home.is_home(conn):
+    `check_may_change_lakes`."""
+    if database_identity.are_lakes_checked(conn) or not database_identity.is_original(conn):
         return
-    started = home.read_start(conn)
+    started = database_identity.read_postmaster_start(conn)
     if ahead := read_unjournaled_commits(conn):
         first = ahead[0]
         raise LakeNewerThanDatabase(
@@ -47,7 +47,7 @@ def check_lakes_match_journal(conn: Connection) -> None:
             f" {first.newest.location.rpartition('/')[2]}): the database was restored to an earlier moment, "
             "or lost its last commits."
         )
-    home.note_lakes_checked(conn, started)
+    database_identity.record_lakes_checked(conn, started)
 
 
 def read_unjournaled_commits(conn: Connection) -> tuple[UnjournaledCommit, ...]:
@@ -71,7 +71,11 @@ def _read_ahead(conn: Connection, table: Maintained) -> UnjournaledCommit | None
             continue  # a torn file was never committed
         current = current_snapshot_of(told)
         op_id = _op_of(told, current)
-        if current is not None and current not in known and not (op_id and home.is_op_known(conn, op_id)):
+        if (
+            current is not None
+            and current not in known
+            and not (op_id and database_identity.is_op_in_journal(conn, op_id))
+        ):
             return UnjournaledCommit(table=table, newest=version, snapshot_id=current, op_id=op_id)
     return None
 

@@ -1,6 +1,6 @@
 -- A template of `thermocline.templates` with every {place} filled, by the rule of seam/render.py: a part wins; else the
--- template of that name, rendered by the same rule; `{x_literal}` is template x, rendered, as a string literal. Parts are
--- never scanned for places, so a column may be called `{heap}`. A place that nothing fills is an error.
+-- template of that name, rendered by the same rule; `{x_literal}` is template x, rendered, as a string literal. Parts
+-- are never scanned for places, so a column may be called `{heap}`. A place that nothing fills is an error.
 create or replace function thermocline.render(template text, parts jsonb) returns text
     language plpgsql stable set search_path = pg_catalog as $$
 declare

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from psycopg.types.json import Jsonb
 
-from thermocline.catalog.database_identity import check_home
+from thermocline.catalog.database_identity import check_may_change_lakes
 from thermocline.errors import AnotherWriter
 from thermocline.runtime.pg import Connection, load_queries
 
@@ -20,7 +20,7 @@ _QUERIES = load_queries("thermocline.catalog", "queries/lake_ops.sql")
 def lake_lock(conn: Connection, lake_id: int, name: str, *, even_copied: bool = False) -> Iterator[None]:
     """One writer of ours per lake table at a time; the lock dies with the connection."""
     if not even_copied:
-        check_home(conn)
+        check_may_change_lakes(conn)
     if conn.execute(_QUERIES["try_lock_lake"], {"lake_id": lake_id}).fetchone() != (True,):
         raise AnotherWriter(f"Another pass commits to {name}.")
     try:

@@ -17,7 +17,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from thermocline.catalog.database_identity import check_home
+from thermocline.catalog.database_identity import check_may_change_lakes
 from thermocline.catalog.safety import Owner
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.outcome import Operation, Outcome
@@ -56,7 +56,7 @@ class OperationStatus:
 def pass_lock(conn: Connection, owner: Owner, name: str, *, beside: bool = False) -> Iterator[None]:
     """One pass per table at a time, forced or scheduled; those that compact named partitions alone run `beside` each
     other."""
-    check_home(conn)
+    check_may_change_lakes(conn)
     kind = "_beside" if beside else ""
     if conn.execute(_QUERIES[f"try_lock{kind}"], owner.values()).fetchone() != (True,):
         raise PassRunning(f"Another pass works on {name}.")

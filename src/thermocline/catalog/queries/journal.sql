@@ -45,9 +45,9 @@ update thermocline.cutline set t = %(t)s, s = %(s)s
 select thermocline.hold_partitions(%(table_id)s)
 
 -- name: broken_seal
--- A partition on its way to the lake that is not the heap's any more, or was not captured all the while; or one below
--- the new line that nobody captures.
-select format('%%I.%%I', p.schema_name, p.name)
+-- A partition on its way to the lake that left the heap or whose capture was interrupted, or a partition below the new
+-- line without a capture trigger.
+select format('%%I.%%I', p.schema_name, p.name) as partition
   from thermocline.partitions p join thermocline.tables t on t.id = p.table_id
  where p.table_id = %(table_id)s and p.state in ('sealing', 'tiering') and p.hi <= %(t)s
    and not exists (select from pg_inherits i join pg_trigger g on g.tgrelid = i.inhrelid
@@ -95,7 +95,7 @@ update thermocline.op_log set phase = 'abandoned', message = %(message)s, change
 update thermocline.cutline set folding_xid = pg_current_xact_id() where table_id = %(table_id)s
 
 -- name: unpurged
-select op_id, published_xid::text from thermocline.op_log
+select op_id, published_xid::text as published_xid from thermocline.op_log
  where table_id = %(table_id)s and kind = 'fold' and phase = 'published' and purged_at is null order by changed_at
 
 -- name: note_purged

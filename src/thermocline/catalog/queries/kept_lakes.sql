@@ -17,8 +17,8 @@ select t.lake_uuid, t.lake_namespace, t.lake_name, t.lake_location, t.schema_nam
  where t.id = %(table_id)s and c.s is not null
 
 -- name: kept
-select lake_uuid, lake_namespace, lake_name, lake_location, schema_name, table_name, heap_oid::bigint, pk, tier_key,
-       key_type, lake_partition, profile, t, s, r, columns, partitions
+select lake_uuid, lake_namespace, lake_name, lake_location, schema_name, table_name, heap_oid::bigint as heap_oid,
+       pk, tier_key, key_type, lake_partition, profile, t, s, r, columns, partitions
   from thermocline.kept_lakes where lake_namespace = %(namespace)s and lake_name = %(name)s
 
 -- name: kept_locations

@@ -8,10 +8,10 @@ delete from thermocline.paused where table_id is not distinct from %(table_id)s
 delete from thermocline.paused
 
 -- name: paused_since
-select min(at) from thermocline.paused where table_id is null or table_id = %(table_id)s
+select min(at) as since from thermocline.paused where table_id is null or table_id = %(table_id)s
 
 -- name: paused
-select case when t.id is null then 'every table' else concat(t.schema_name, '.', t.table_name) end
+select case when t.id is null then 'every table' else concat(t.schema_name, '.', t.table_name) end as paused
   from thermocline.paused p left join thermocline.tables t on t.id = p.table_id order by p.table_id nulls first
 
 -- name: is_busy

@@ -19,7 +19,7 @@ gone as (
 counted as (
     insert into thermocline.swept_pins (table_id, pins) select table_id, count(*) from gone group by table_id
     on conflict (table_id) do update set pins = swept_pins.pins + excluded.pins)
-select count(*) from gone
+select count(*) as pins from gone
 
 -- name: swept
 select t.schema_name, t.table_name, s.pins from thermocline.swept_pins s join thermocline.tables t on t.id = s.table_id

@@ -1,10 +1,10 @@
 -- name: profiles
-select p.name, p.warehouse, p.is_default, count(t.id)
+select p.name, p.warehouse, p.is_default, count(t.id) as tables
   from thermocline.storage_profiles p left join thermocline.tables t on t.profile = p.name
  group by p.name order by p.name
 
 -- name: profile
-select name, warehouse, is_default, 0 from thermocline.storage_profiles
+select name, warehouse, is_default, 0 as tables from thermocline.storage_profiles
  where case when %(name)s::text is null then is_default else name = %(name)s end
 
 -- name: no_default

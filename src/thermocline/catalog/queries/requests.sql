@@ -37,7 +37,7 @@ update thermocline.requests set progress = %(progress)s where id = %(id)s
 -- name: finish
 update thermocline.requests set state = %(state)s, result = %(result)s, finished_at = now() where id = %(id)s
 
--- name: look
+-- name: state
 select state, progress, result from thermocline.requests where id = %(id)s
 
 -- name: prune

@@ -6,11 +6,11 @@ select r.rolsuper or pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') fro
 select thermocline.note_standbys(%(standby_grace_seconds)s)
 
 -- name: protected
--- A superseded snapshot is needed while somebody's Postgres snapshot is older than the transaction that superseded it.
+-- A superseded snapshot is needed while a Postgres snapshot is older than the transaction that superseded it.
 with readers as (select regexp_replace(what, '^session', 'reader') as what, oldest from thermocline.live_snapshots),
 standbys as (select what from thermocline.silent_standbys limit 1)
 select p.snapshot_id,
-       case when p.superseded_xid is null then 'published' else coalesce(r.what, s.what) end
+       case when p.superseded_xid is null then 'published' else coalesce(r.what, s.what) end as holder
   from thermocline.published p
   left join lateral (select what from readers where age(oldest) >= age(p.superseded_xid::xid)
                       order by age(oldest) desc limit 1) r on true
@@ -21,7 +21,9 @@ union all
 select c.s, 'published' from thermocline.cutline c where c.table_id = %(table_id)s and c.s is not null
 
 -- name: of_ops
-select unnest(array[base_snapshot, result_snapshot]), format('operation %%s (%%s)', op_id, kind) from thermocline.op_log
+select unnest(array[base_snapshot, result_snapshot]) as snapshot_id,
+       format('operation %%s (%%s)', op_id, kind) as holder
+  from thermocline.op_log
  where table_id is not distinct from %(table_id)s and lake_id is not distinct from %(lake_id)s
    and phase not in ('published', 'abandoned') and op_id is distinct from %(pass_id)s::uuid
 

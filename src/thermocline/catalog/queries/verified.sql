@@ -20,6 +20,6 @@ delete from thermocline.verified where table_id = %(table_id)s
    and not (lo, hi) in (select * from unnest(%(los)s::bigint[], %(his)s::bigint[]))
 
 -- name: drift
-select t.schema_name, t.table_name, coalesce(sum(v.drift_rows), 0)::bigint, count(v.problem),
-       extract(epoch from max(v.at))
+select t.schema_name, t.table_name, coalesce(sum(v.drift_rows), 0)::bigint as drift_rows,
+       count(v.problem) as failed_ranges, extract(epoch from max(v.at)) as last_at_seconds
   from thermocline.tables t join thermocline.verified v on v.table_id = t.id group by t.id order by t.id

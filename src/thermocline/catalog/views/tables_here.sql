@@ -3,8 +3,8 @@
 -- follow these tables and no others.
 create or replace view thermocline.tables_here as
 select t.id, t.schema_name, t.table_name, t.object_name, t.heap_oid, t.key_type, t.keep_heap from thermocline.tables t
- where thermocline.is_home()
-    or (exists (select from thermocline.home h where h.catalog_oid = 'thermocline.tables'::regclass)
+ where thermocline.is_original_database()
+    or (exists (select from thermocline.database_identity h where h.catalog_oid = 'thermocline.tables'::regclass)
         and to_regclass(format('%I.%I', t.schema_name, t.table_name)) = t.heap_oid
         and (select max(c.attnum) from thermocline.columns c where c.table_id = t.id)
             <= (select h.relnatts from pg_class h where h.oid = t.heap_oid));

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from thermocline.catalog.database_identity import Unbound, claim_home
+from thermocline.catalog.database_identity import UnboundTable, apply_claim
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.errors import ExtensionMissing, MissingPrivilege
 from thermocline.runtime import pg
@@ -62,14 +62,14 @@ def init_database(dsn: str, gateway: GatewayAddress, *, connect_timeout_seconds:
     return InitReport(catalog_version=version, gateway_login=role, gateway=f"{gateway.host}:{gateway.port}")
 
 
-def claim_database(dsn: str, *, connect_timeout_seconds: int = 5) -> tuple[Unbound, ...]:
+def claim_database(dsn: str, *, connect_timeout_seconds: int = 5) -> tuple[UnboundTable, ...]:
     """The lake belongs to this database from now on; the one it was copied from must be gone.
 
     Object numbers of a restored dump are bound anew by name, in one transaction; the tables that are not found stay
     unbound.
     """
     with pg.connect(dsn, connect_timeout_seconds=connect_timeout_seconds, application_name="thermocline init") as conn:
-        return claim_home(conn)
+        return apply_claim(conn)
 
 
 def rotate_logins(dsn: str, *, connect_timeout_seconds: int = 5) -> tuple[str, ...]:

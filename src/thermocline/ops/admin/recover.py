@@ -19,8 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from thermocline.catalog import database_identity as home
-from thermocline.catalog import journal, pauses, safety
+from thermocline.catalog import database_identity, journal, pauses, safety
 from thermocline.catalog.maintenance import lake_ops
 from thermocline.catalog.maintenance.lake_tables import Maintained, read_maintained
 from thermocline.catalog.tables import insert_event
@@ -107,14 +106,14 @@ class _Seen:
 def recover(dsn: str, *, dry_run: bool = False) -> RecoverReport:
     """Compare every lake with the database, and bring back what agrees."""
     with connect(dsn, autocommit=True, application_name="thermocline recover") as conn:
-        if not home.is_home(conn):
+        if not database_identity.is_original(conn):
             raise CopiedDatabase(f"Database {conn.info.dbname} is a copy of the one that its lake belongs to.")
-        started = home.read_start(conn)
+        started = database_identity.read_postmaster_start(conn)
         found = tuple(
             _recover(conn, table, dry_run=dry_run) for table in read_maintained(conn) if table.format == "iceberg"
         )
         if not dry_run:
-            home.note_lakes_checked(conn, started)
+            database_identity.record_lakes_checked(conn, started)
     return RecoverReport(tables=found, dry_run=dry_run)
 
 

@@ -19,7 +19,7 @@ from psycopg import sql
 
 from thermocline.catalog import journal, tables
 from thermocline.catalog import unregistered_lakes as kept_lakes
-from thermocline.catalog.database_identity import check_home
+from thermocline.catalog.database_identity import check_may_change_lakes
 from thermocline.catalog.maintenance.policies import apply_policy, read_policy
 from thermocline.catalog.migrate import apply_migrations
 from thermocline.catalog.safety import Owner
@@ -105,7 +105,7 @@ def register(
             if existing:
                 return _already(conn, existing, heap, request)
             check_lakes_match_journal(conn)
-            check_home(conn)
+            check_may_change_lakes(conn)
             plan = plan_registration(conn, heap, request, settings)
             check_owner(conn, heap)
         if not request.dry_run:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, tables
 from thermocline.catalog import unregistered_lakes as kept_lakes
-from thermocline.catalog.database_identity import check_home
+from thermocline.catalog.database_identity import check_may_change_lakes
 from thermocline.catalog.migrate import check_version_known, read_version
 from thermocline.core.names import TableName
 from thermocline.core.plan.restore import RestoreRange
@@ -286,7 +286,7 @@ def _drop_kept(conn: Connection, name: TableName, *, dry_run: bool) -> Unregiste
         return _report(name, None)
     if not dry_run:
         check_lakes_match_journal(conn)
-        check_home(conn)
+        check_may_change_lakes(conn)
         with conn.transaction():
             lake_catalog().delete_table(conn, TableName(kept.namespace, kept.name))
             kept_lakes.forget_kept(conn, kept.uuid)

@@ -1,12 +1,13 @@
 -- This database is the original from now on. The names of tables that could not be bound, each with the reason: nothing
 -- follows them.
-create or replace function thermocline.claim_home() returns table (heap text, reason text)
+create or replace function thermocline.claim_database() returns table (heap text, reason text)
     language plpgsql volatile set search_path = pg_catalog as $$
 declare
-    is_bound boolean := exists (select from thermocline.home h where h.catalog_oid = 'thermocline.tables'::regclass);
+    is_bound boolean := exists (select from thermocline.database_identity h
+                                  where h.catalog_oid = 'thermocline.tables'::regclass);
     t record;
 begin
-    if thermocline.is_home() then return; end if;
+    if thermocline.is_original_database() then return; end if;
     perform set_config('thermocline.following', 'on', true);
     if not is_bound then
         delete from thermocline.enum_labels;
@@ -29,9 +30,10 @@ begin
             return query select t.heap, t.reason;
         end if;
     end loop;
-    update thermocline.home h set system_identifier = thermocline.system_identifier(), database_oid = d.oid,
+    update thermocline.database_identity h
+       set system_identifier = thermocline.system_identifier(), database_oid = d.oid,
            catalog_oid = 'thermocline.tables'::regclass, lakes_checked = null, since = now()
       from pg_database d where d.datname = current_database();
     perform set_config('thermocline.following', '', true);
 end $$;
-revoke all on function thermocline.claim_home() from public;
+revoke all on function thermocline.claim_database() from public;

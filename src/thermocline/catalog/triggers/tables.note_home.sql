@@ -1,2 +1,0 @@
-create or replace trigger note_home after insert on thermocline.tables
-    for each statement execute function thermocline.note_home();
