@@ -206,7 +206,7 @@ def test_what_an_external_engine_says_it_sorted_is_looked_at(tmp_path: Path) -> 
 
     check_row_order(task, written([5, 5, 4], [4, 1, None], [None]), lambda _read, _written: None)
     for wrong in ([[5, 4, 5]], [[3], [4]], [[None, 1]]):
-        with pytest.raises(OutsideThePlan, match="not in the order asked for"):
+        with pytest.raises(OutsideThePlan, match="not in the requested order"):
             check_row_order(task, written(*wrong), lambda _read, _written: None)
 
 

@@ -153,7 +153,7 @@ class FileSink:
             raise not_written(self.path, problem) from problem
 
     def abandon(self) -> None:
-        """Let go after a failure; the path stays registered, so that somebody clears it away."""
+        """Release the file after a failure. The path stays registered, so that it is removed later."""
         self._release()
 
     def _release(self) -> None:

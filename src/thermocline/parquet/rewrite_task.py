@@ -76,7 +76,7 @@ class BinTask:
     """A bin whose row groups are smaller than this on average is merged or re-encoded instead of spliced; 0: never for
     that reason."""
     keep_lineage: bool = False
-    """Whether outputs say of each row its id and when it was last changed, as format version 3 asks for."""
+    """Whether outputs store each row's id and last sequence number, as format version 3 requires."""
     name_mapping: str | None = None
     """The table's `schema.name-mapping.default`, for files without field ids."""
     scratch: str | None = None
@@ -92,7 +92,7 @@ class OutputFile:
     rows: int
     split_offsets: tuple[int, ...]
     nan_counts: Mapping[int, int] | None = None
-    """How many NaN each column of floats holds, by field id; None where nobody counted."""
+    """How many NaN each column of floats holds, by field id; None where they were not counted."""
     float_ends: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """The lowest and highest number of columns of floats, where rows were encoded."""
 

@@ -25,8 +25,8 @@ begin
         select c.table_id, c.s, i.metadata_location, c.t, $2, clock_timestamp() + $3
           from thermocline.cutline c
           join thermocline.tables p on p.id = c.table_id
-          join thermocline_iceberg.iceberg_tables i
-            on i.catalog_name = 'thermocline' and i.table_namespace = p.lake_namespace and i.table_name = p.lake_name
+          join thermocline.lake_pointers i
+            on (i.catalog, i.namespace, i.name) = ('thermocline', p.lake_namespace, p.lake_name)
          where c.table_id = $1
         returning read_pins.*)
     select m.id, m.snapshot_id, m.metadata_location, m.t, m.expires_at,

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from psycopg.rows import dict_row
+
 from thermocline.catalog.safety import Owner
 from thermocline.core.names import LAKE_CATALOG, TableName
 from thermocline.runtime.pg import Connection, load_queries
@@ -85,16 +87,15 @@ def read_heap_of(conn: Connection, name: TableName) -> TableName | None:
 
 def read_maintained(conn: Connection) -> tuple[Maintained, ...]:
     """Registered and added tables in one list."""
-    return tuple(
-        Maintained(
-            owner=Owner(table_id=table_id, lake_id=lake_id),
-            lake=TableName(namespace, name),
-            heap=TableName(schema, table) if schema is not None else None,
-            metadata_location=location,
-            previous_location=previous,
-            format=format,
+    with conn.cursor(row_factory=dict_row) as cursor:
+        return tuple(
+            Maintained(
+                owner=Owner(table_id=row["table_id"], lake_id=row["lake_id"]),
+                lake=TableName(row["namespace"], row["name"]),
+                heap=TableName(row["schema_name"], row["table_name"]) if row["schema_name"] is not None else None,
+                metadata_location=row["metadata_location"],
+                previous_location=row["previous_metadata_location"],
+                format=row["format"],
+            )
+            for row in cursor.execute(_QUERIES["maintained"])
         )
-        for table_id, lake_id, namespace, name, schema, table, location, previous, format in conn.execute(
-            _QUERIES["maintained"]
-        )
-    )

@@ -36,6 +36,5 @@ select schema_name, table_name from thermocline.tables where lake_namespace = %(
 select m.table_id, m.lake_id, m.namespace, m.name, m.schema_name, m.table_name, i.metadata_location,
        i.previous_metadata_location, m.format
   from thermocline.maintained m
-  left join thermocline_iceberg.iceberg_tables i
-    on i.catalog_name = m.catalog and i.table_namespace = m.namespace and i.table_name = m.name
+  left join thermocline.lake_pointers i on (i.catalog, i.namespace, i.name) = (m.catalog, m.namespace, m.name)
  order by m.namespace, m.name

@@ -314,8 +314,7 @@ def settle_failed(head: LakeHead, op_id: str, problem: Py4JJavaError) -> int:
 def swap_metadata(head: LakeHead, metadata: Any) -> None:
     """Replace exactly this head by new metadata."""
     operations = head.table.operations()
-    # apply() refreshes: when that found another metadata file, the snapshot was made on a base nobody here has looked
-    # at.
+    # apply() refreshes: when that found another metadata file, the snapshot was made on a base that was not read.
     if operations.current().metadataFileLocation() != head.metadata_location:
         raise LostRace(f"The lake table of {head.name} moved since it was looked at; nothing was committed.")
     operations.commit(head.base, metadata)

@@ -37,7 +37,7 @@ def folder_forms(location: str) -> frozenset[str]:
 
 
 def may_be_below(path: str, folder: str) -> bool:
-    """Whether a place is the folder or lies in it, or may do so under some spelling."""
+    """Whether a path is, or under some spelling may be, the folder or a path below it."""
     return forms_meet(folder_forms(path), folder_forms(folder))
 
 
@@ -46,7 +46,7 @@ def forms_meet(inner: Iterable[str], outer: Iterable[str]) -> bool:
 
 
 def judge_tree(location: str, in_use: Iterable[str]) -> DeletableTree:
-    """The proof for a folder; refused when a place in use lies in it, or may."""
+    """The proof for a folder; refused when a path in use is, or may be, below it."""
     forms = folder_forms(location)
     if met := next((place for place in in_use if forms_meet(folder_forms(place), forms)), None):
         raise FolderInUse(

@@ -1,4 +1,4 @@
-"""The one comparison of files that are about to be deleted with files that somebody needs.
+"""The one comparison of files that are about to be deleted with files that are needed.
 
     needed: every path that the table, its readers and the journal name → NeededFiles.need candidate: a listed or noted
     file                                    → NeededFiles.judge → Deletable, kept, or a refusal of all
@@ -58,7 +58,7 @@ class DeletionVerdict:
     deletable: tuple[Deletable, ...] = ()
     outside: int = 0
     needed: tuple[str, ...] = ()
-    """Paths of the candidates that somebody needs."""
+    """Paths of the candidates that are needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +155,13 @@ class NeededFiles:
         literal one."""
         for path in _readings(text):
             try:
-                seen = os.stat(path)
+                status = os.stat(path)
             except (OSError, ValueError):
                 continue
             folder, _, name = path.rpartition("/")
             if folder not in self._folders:
                 self._folders[folder] = os.path.realpath(folder)
-            return _Found(f"{seen.st_dev}:{seen.st_ino}", f"{self._folders[folder]}/{name}")
+            return _Found(f"{status.st_dev}:{status.st_ino}", f"{self._folders[folder]}/{name}")
         return None
 
     def _is_within(self, text: str, found: _Found | None, *, even_gone: bool = False) -> bool:

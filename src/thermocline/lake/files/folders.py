@@ -37,8 +37,8 @@ def read_folders(metadata_location: str) -> TableFolders:
     """Read from the metadata file alone, which is immutable; manifests are not read."""
     metadata = read_metadata_file(metadata_location)
     try:
-        said = metadata.get("properties") or {}
-        others = [said[key] for key in (*PATH_PROPERTIES, *_OLD_PATH_PROPERTIES) if said.get(key)]
+        properties = metadata.get("properties") or {}
+        others = [properties[key] for key in (*PATH_PROPERTIES, *_OLD_PATH_PROPERTIES) if properties.get(key)]
         location = metadata["location"].rstrip("/")
         others += _former_locations(metadata, metadata_location, location)
         return TableFolders(

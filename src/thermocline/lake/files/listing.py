@@ -149,12 +149,12 @@ class _Reading:
                         yield f"{prefix}{entry.name}"
                 elif entry.is_file(follow_symlinks=False):
                     try:
-                        seen = entry.stat(follow_symlinks=False)
+                        status = entry.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         continue
-                    modified = datetime.fromtimestamp(seen.st_mtime, UTC)
+                    modified = datetime.fromtimestamp(status.st_mtime, UTC)
                     yield ListedFile(
-                        path=f"{self._root}/{prefix}{entry.name}", size_bytes=seen.st_size, modified=modified
+                        path=f"{self._root}/{prefix}{entry.name}", size_bytes=status.st_size, modified=modified
                     )
 
     def _stored(self, name: str) -> Iterator[ListedFile | str]:
@@ -163,7 +163,7 @@ class _Reading:
         prefix = f"{name}/" if name else ""
         for found in filesystem.get_file_info(fs.FileSelector(inner, recursive=False, allow_not_found=True)):
             if found.path.rstrip("/") == inner:
-                continue  # keys with two slashes in a row lie in a folder without a name: they are nobody's to delete
+                continue  # keys with two slashes in a row are in a folder without a name: they are never deleted
             below = prefix + found.path.removeprefix(inner).lstrip("/")
             spelled = f"{self._root}/{below}"
             if found.type == fs.FileType.Directory and found.base_name != QUARANTINE and not self._is_left_out(spelled):

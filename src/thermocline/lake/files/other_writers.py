@@ -21,7 +21,7 @@ from thermocline.lake.read.newer_metadata import version_of
 
 METADATA_ENDINGS = (".metadata.json", ".metadata.json.gz")
 _CLOCKS_DIFFER_MS = 24 * 3_600_000
-"""How far the clocks of two writers may lie apart."""
+"""How far the clocks of two writers may differ."""
 
 
 def metadata_folders(metadata: TableMetadata, head_location: str) -> tuple[str, ...]:

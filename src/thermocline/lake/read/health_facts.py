@@ -138,9 +138,9 @@ def _foreign(metadata: TableMetadata, published: int | None) -> tuple[str, ...]:
         snapshot = metadata.snapshot_by_id(at)
         if snapshot is None:
             break
-        said = snapshot.summary.additional_properties if snapshot.summary is not None else {}
+        summary = snapshot.summary.additional_properties if snapshot.summary is not None else {}
         operation = _operation(snapshot)
-        if OP_KEY not in said and operation is not Operation.REPLACE:
+        if OP_KEY not in summary and operation is not Operation.REPLACE:
             foreign.append(f"snapshot {at} ({operation.value if operation else 'unknown'})")
         at = snapshot.parent_snapshot_id
     return tuple(foreign)

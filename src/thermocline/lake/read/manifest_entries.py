@@ -45,18 +45,18 @@ def _entries(manifest: ManifestFile, reader: LakeReader) -> Iterator[FileEntry]:
         for entry in entries:
             if entry.status == ManifestEntryStatus.DELETED:
                 continue
-            said = {name: entry.data_file._data[at] for name, at in _FIELDS.items()}
+            fields = {name: entry.data_file._data[at] for name, at in _FIELDS.items()}
             yield FileEntry(
-                path=said["file_path"],
+                path=fields["file_path"],
                 manifest=manifest.manifest_path,
-                format=str(said["file_format"]).lower(),
-                rows=said["record_count"],
-                size_bytes=said["file_size_in_bytes"],
+                format=str(fields["file_format"]).lower(),
+                rows=fields["record_count"],
+                size_bytes=fields["file_size_in_bytes"],
                 snapshot_id=(manifest.added_snapshot_id if entry.snapshot_id is None else entry.snapshot_id) or 0,
-                split_offsets=tuple(said["split_offsets"] or ()),
-                value_counts=dict(said["value_counts"] or {}),
-                null_counts=dict(said["null_value_counts"] or {}),
-                nan_counts=dict(said["nan_value_counts"] or {}),
-                lower=dict(said["lower_bounds"] or {}),
-                upper=dict(said["upper_bounds"] or {}),
+                split_offsets=tuple(fields["split_offsets"] or ()),
+                value_counts=dict(fields["value_counts"] or {}),
+                null_counts=dict(fields["null_value_counts"] or {}),
+                nan_counts=dict(fields["nan_value_counts"] or {}),
+                lower=dict(fields["lower_bounds"] or {}),
+                upper=dict(fields["upper_bounds"] or {}),
             )

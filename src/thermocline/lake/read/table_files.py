@@ -162,20 +162,20 @@ class TableFiles:
         return found
 
     def _delete(self, entry: _Entry, types: Mapping[int, IcebergType]) -> DeleteSeen:
-        said = entry.values
-        is_vector = str(said["file_format"]).upper() == "PUFFIN"
-        kind: DeleteKind = "vector" if is_vector else _KINDS[said["content"]]
+        values = entry.values
+        is_vector = str(values["file_format"]).upper() == "PUFFIN"
+        kind: DeleteKind = "vector" if is_vector else _KINDS[values["content"]]
         low, high = (_text(bounds.get(PATH_FIELD_ID)) for bounds in (entry.lower, entry.upper))
-        referenced = said["referenced_data_file"] or (
+        referenced = values["referenced_data_file"] or (
             low if kind == "position" and low is not None and low == high else None
         )
         paths = self._read_names(entry) if kind == "position" and referenced is None else None
-        equality_ids = tuple(sorted(said["equality_ids"] or ())) if kind == "equality" else ()
+        equality_ids = tuple(sorted(values["equality_ids"] or ())) if kind == "equality" else ()
         return DeleteSeen(
-            path=said["file_path"],
+            path=values["file_path"],
             kind=kind,
-            size_bytes=said["file_size_in_bytes"],
-            record_count=said["record_count"],
+            size_bytes=values["file_size_in_bytes"],
+            record_count=values["record_count"],
             sequence_number=entry.sequence_number,
             spec_id=entry.spec_id,
             partition=entry.partition,
@@ -184,9 +184,9 @@ class TableFiles:
             lowest_path=low,
             highest_path=high,
             paths=paths,
-            offset=said["content_offset"] or 0,
-            length=said["content_size_in_bytes"] or 0,
-            format=str(said["file_format"]).lower(),
+            offset=values["content_offset"] or 0,
+            length=values["content_size_in_bytes"] or 0,
+            format=str(values["file_format"]).lower(),
             manifest=entry.manifest,
             ends=_ends(entry, types, equality_ids),
             null_counts=entry.null_counts,
@@ -247,22 +247,22 @@ def read_deleted_names(path: str) -> dict[str, int] | None:
 
 
 def _entry(entry: ManifestEntry, manifest: ManifestFile, wanted: frozenset[int] | None) -> _Entry:
-    values = entry.data_file._data
-    said = {name: values[_FIELDS[name]] for name in _KEPT}
-    partition = values[_FIELDS["partition"]]
+    stored = entry.data_file._data
+    kept = {name: stored[_FIELDS[name]] for name in _KEPT}
+    partition = stored[_FIELDS["partition"]]
     inherited = manifest.sequence_number if entry.sequence_number is None else entry.sequence_number
     return _Entry(
-        values=said,
+        values=kept,
         manifest=manifest.manifest_path,
         sequence_number=inherited or 0,
         snapshot_id=entry.snapshot_id if entry.snapshot_id is not None else manifest.added_snapshot_id,
         spec_id=manifest.partition_spec_id,
         partition=tuple(_exact(partition[at]) for at in range(len(partition))),
-        lower=_kept(values[_FIELDS["lower_bounds"]], wanted),
-        upper=_kept(values[_FIELDS["upper_bounds"]], wanted),
-        null_counts=_kept(values[_FIELDS["null_value_counts"]], wanted),
-        value_counts=_kept(values[_FIELDS["value_counts"]], wanted),
-        nan_counts=values[_FIELDS["nan_value_counts"]],
+        lower=_kept(stored[_FIELDS["lower_bounds"]], wanted),
+        upper=_kept(stored[_FIELDS["upper_bounds"]], wanted),
+        null_counts=_kept(stored[_FIELDS["null_value_counts"]], wanted),
+        value_counts=_kept(stored[_FIELDS["value_counts"]], wanted),
+        nan_counts=stored[_FIELDS["nan_value_counts"]],
     )
 
 
@@ -290,19 +290,19 @@ def _kept(by_id: Mapping[int, Any] | None, wanted: frozenset[int] | None) -> dic
 
 
 def _data(entry: _Entry, place: int, times: Mapping[int, int], types: Mapping[int, IcebergType]) -> DataSeen:
-    said = entry.values
+    values = entry.values
     return DataSeen(
-        path=said["file_path"],
-        size_bytes=said["file_size_in_bytes"],
-        record_count=said["record_count"],
+        path=values["file_path"],
+        size_bytes=values["file_size_in_bytes"],
+        record_count=values["record_count"],
         sequence_number=entry.sequence_number,
         spec_id=entry.spec_id,
         partition=entry.partition,
-        format=str(said["file_format"]).lower(),
-        sort_order_id=said["sort_order_id"] or 0,
+        format=str(values["file_format"]).lower(),
+        sort_order_id=values["sort_order_id"] or 0,
         added_ms=times.get(entry.snapshot_id) if entry.snapshot_id is not None else None,
         order=place,
-        first_row_id=said["first_row_id"],
+        first_row_id=values["first_row_id"],
         manifest=entry.manifest,
         ends=_ends(entry, types, entry.lower),
         null_counts=entry.null_counts,

@@ -39,7 +39,7 @@ class LakeField:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LakeFile:
-    """A data or delete file as its manifest describes it; bounds stay encoded until somebody compares them."""
+    """A data or delete file as its manifest describes it; bounds stay encoded until they are compared."""
 
     path: str
     record_count: int

@@ -103,7 +103,7 @@ def why_bounds_mislead(footers: Sequence[Footer]) -> str | None:
                 ):
                     return reason
     except (CannotMerge, *_DAMAGED):
-        return reason  # nobody can tell
+        return reason  # it cannot be decided
     return None
 
 

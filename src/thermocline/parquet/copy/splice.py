@@ -63,7 +63,7 @@ def why_not_splice(task: BinTask, footers: Sequence[Footer]) -> str | None:
     first = footers[0]
     groups = [group for footer in footers for group in footer.groups]
     if task.sort:
-        return "a sort is asked"
+        return "a sort is requested"
     if any(file.deletes for file in task.inputs):
         return "deletes apply"
     if task.keep_lineage and not carries_lineage(task.inputs):

@@ -184,4 +184,4 @@ def _check_readable(opened: pq.ParquetFile, path: str) -> None:
     for number in range(opened.metadata.num_columns):
         column = opened.schema.column(number)
         if column.physical_type == "INT96":
-            raise RewriteUnsupported(f"Lake file {path}: column {column.path} is INT96, whose time zone nobody knows.")
+            raise RewriteUnsupported(f"Lake file {path}: column {column.path} is INT96, whose time zone is unknown.")

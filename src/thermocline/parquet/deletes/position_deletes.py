@@ -56,12 +56,12 @@ def write_deletes(
     folder = f"data/{partition.path}" if partition else "data"
     name = f"{folder}/{target.stem}-{partition.ordinal if partition else 0}-deletes.parquet"
     path = f"{target.directory.rstrip('/')}/{name}"
-    paths = sorted(positions, key=lambda said: said.encode())
-    counts = [len(positions[said]) for said in paths]
+    paths = sorted(positions, key=lambda path: path.encode())
+    counts = [len(positions[path]) for path in paths]
     table = pa.table(
         [
             pa.array(paths, pa.string()).take(pa.array(np.repeat(np.arange(len(paths)), counts))),
-            pa.array(np.concatenate([np.sort(positions[said]) for said in paths])),
+            pa.array(np.concatenate([np.sort(positions[path]) for path in paths])),
         ],
         schema=_SCHEMA,
     )

@@ -97,11 +97,11 @@ class _Buffer:
 
 
 class LakeWriter:
-    """Writes batches in lake form; `files` and `seen` grow as files are finished and read back."""
+    """Writes batches in lake form; `files` and `checksum` grow as files are finished and read back."""
 
     def __init__(self, target: FileTarget, register: Callable[[str], None]) -> None:
         self.files: list[WrittenFile] = []
-        self.seen = RowSum()
+        self.checksum = RowSum()
         self._target = target
         self._register = register
         self._schema = arrow_schema(target.columns)
@@ -212,8 +212,8 @@ class LakeWriter:
             flush_written(self._filesystem, inner)
         except OSError as problem:
             raise not_written(done.path, problem) from problem
-        size, offsets, seen = self._read_back(inner, done.dictionaries)
-        self.seen += seen
+        size, offsets, checksum = self._read_back(inner, done.dictionaries)
+        self.checksum += checksum
         self.files.append(
             WrittenFile(
                 path=done.path,
@@ -230,16 +230,16 @@ class LakeWriter:
 
     def _read_back(self, inner: str, dictionaries: list[str]) -> tuple[int, tuple[int, ...], RowSum]:
         texts = [name for name in dictionaries if pa.types.is_string(self._schema.field(name).type)]
-        seen = RowSum()
+        checksum = RowSum()
         with self._filesystem.open_input_file(inner) as source:
             size = source.size()
             file = pq.ParquetFile(source, read_dictionary=texts)
             for group in range(file.metadata.num_row_groups):
-                seen += sum_table_rows(file.read_row_group(group, use_threads=False), self._target.columns)
+                checksum += sum_table_rows(file.read_row_group(group, use_threads=False), self._target.columns)
             offsets = tuple(
                 group_offset(file.metadata.row_group(group)) for group in range(file.metadata.num_row_groups)
             )
-        return size, offsets, seen
+        return size, offsets, checksum
 
 
 def statistics_columns(schema: pa.Schema) -> bool | list[str]:

@@ -45,10 +45,10 @@ class ChunkFacts:
     size_bytes: int
     data_page: int
     dictionary_page: int = 0
-    """Where the dictionary lies; 0: none."""
+    """The offset of the dictionary page; 0: none."""
     statistics: Statistics | None = None
     pages: Mapping[tuple[int, int], int] | None = None
-    """How many pages of each type and encoding; None: nobody says."""
+    """How many pages of each type and encoding; None: the footer does not say."""
     offset_index: tuple[int, int] = (0, 0)
     column_index: tuple[int, int] = (0, 0)
     has_bloom: bool = False

@@ -291,21 +291,21 @@ def plan_metrics(
 ) -> FileMetrics:
     """A file's metrics. `nan_counts` are counts of NaN where the writer counted them; `known` are bounds that the
     writer knows although the statistics do not cover the column."""
-    asked = {field_id: modes.get(field_id, NO_METRICS) for field_id in facts.columns}
-    counted = {field_id: facts.columns[field_id] for field_id, mode in asked.items() if mode.counts}
+    wanted_modes = {field_id: modes.get(field_id, NO_METRICS) for field_id in facts.columns}
+    counted = {field_id: facts.columns[field_id] for field_id, mode in wanted_modes.items() if mode.counts}
     flat = {field_id: column for field_id, column in counted.items() if not column.is_repeated}
     nans = {field_id: count for field_id, count in (nan_counts or {}).items() if field_id in flat}
     lower, upper = {}, {}
     for field_id, column in flat.items():
         low, high = (column.ends if column.vouched else (known or {}).get(field_id)) or (None, None)
-        if not asked[field_id].bounds or column.kind is None:
+        if not wanted_modes[field_id].bounds or column.kind is None:
             continue
         if column.kind.kind == "uuid":
             low, high = uuid_ends(low, high)
         if low is not None:
-            lower[field_id] = lower_bound(column.kind, low, asked[field_id].length)
+            lower[field_id] = lower_bound(column.kind, low, wanted_modes[field_id].length)
         if high is not None and (not column.kind.declared.is_float or nans.get(field_id) == 0):
-            upper[field_id] = upper_bound(column.kind, high, asked[field_id].length)
+            upper[field_id] = upper_bound(column.kind, high, wanted_modes[field_id].length)
     return FileMetrics(
         rows=facts.rows,
         column_sizes={field_id: column.size_bytes for field_id, column in counted.items()},

@@ -74,29 +74,29 @@ class Element:
     def logical(self) -> tuple[int | None, Fields]:
         """Its logical type and parameters; older writers state a converted type instead."""
         if found := self.fields.get(10):
-            which = next(iter(found))
-            return which, found[which]
+            logical = next(iter(found))
+            return logical, found[logical]
         if (converted := self.fields.get(6)) is None:
             return None, {}
-        which = _CONVERTED.get(converted, -1)
+        logical = _CONVERTED.get(converted, -1)
         more: dict[int, Fields] = {
             _DECIMAL: {1: self.fields.get(7, 0), 2: self.fields.get(8, 0)},
             _TIME: {1: True, 2: {2: {}}},
             _TIMESTAMP: {1: True, 2: {2: {}}},
             _INTEGER: {1: 32 if converted == 17 else 64, 2: True},
         }
-        return which, more.get(which, {})
+        return logical, more.get(logical, {})
 
     def render(self) -> str:
         """The element's type, for a message."""
-        which, said = self.logical
-        name = _LOGICAL_NAMES.get(which, "another annotation") if which is not None else ""
-        if which == _DECIMAL:
-            name = f"decimal({said.get(2)}, {said.get(1)})"
-        elif which in (_TIME, _TIMESTAMP):
-            name += f"[{_UNITS.get(next(iter(said[2])), '?')}{', UTC' if said.get(1) else ''}]"
-        elif which == _INTEGER:
-            name = f"{'' if said.get(2, True) else 'unsigned '}integer of {said.get(1)} bits"
+        logical, parameters = self.logical
+        name = _LOGICAL_NAMES.get(logical, "another annotation") if logical is not None else ""
+        if logical == _DECIMAL:
+            name = f"decimal({parameters.get(2)}, {parameters.get(1)})"
+        elif logical in (_TIME, _TIMESTAMP):
+            name += f"[{_UNITS.get(next(iter(parameters[2])), '?')}{', UTC' if parameters.get(1) else ''}]"
+        elif logical == _INTEGER:
+            name = f"{'' if parameters.get(2, True) else 'unsigned '}integer of {parameters.get(1)} bits"
         if "type" not in _kind(self):
             return name or "a group"
         length = f"({self.fields[2]})" if self.fields.get(2) else ""
@@ -180,37 +180,38 @@ def _why_not_primitive(kind: pa.DataType, element: Element) -> str | None:
     """The expected storage of the column, when the element has another; None where it matches."""
     if _kind(element) != "type":
         return str(kind)
-    physical, length, (which, said) = PhysicalType(element.fields[1]), element.fields.get(2, 0), element.logical
-    return None if _is_stored(kind, physical, length, which, said) else f"{kind}"
+    physical, length, (logical, parameters) = PhysicalType(element.fields[1]), element.fields.get(2, 0), element.logical
+    return None if _is_stored(kind, physical, length, logical, parameters) else f"{kind}"
 
 
-def _is_stored(kind: pa.DataType, physical: PhysicalType, length: int, which: int | None, said: Fields) -> bool:
+def _is_stored(kind: pa.DataType, physical: PhysicalType, length: int, logical: int | None, parameters: Fields) -> bool:
     for check, plain in _PLAIN_KINDS:
         if check(kind):
-            return physical is plain and which is None
+            return physical is plain and logical is None
     if pa.types.is_integer(kind):
         is_same = physical is (PhysicalType.INT32 if kind.bit_width == 32 else PhysicalType.INT64)
         return is_same and (
-            which is None or (which == _INTEGER and said.get(1) == kind.bit_width and bool(said.get(2, True)))
+            logical is None
+            or (logical == _INTEGER and parameters.get(1) == kind.bit_width and bool(parameters.get(2, True)))
         )
     if pa.types.is_string(kind):
-        return physical is PhysicalType.BYTE_ARRAY and which == _STRING
+        return physical is PhysicalType.BYTE_ARRAY and logical == _STRING
     if pa.types.is_date(kind):
-        return physical is PhysicalType.INT32 and which == _DATE
+        return physical is PhysicalType.INT32 and logical == _DATE
     if pa.types.is_time(kind):
-        return physical is PhysicalType.INT64 and which == _TIME and _unit(said) == kind.unit
+        return physical is PhysicalType.INT64 and logical == _TIME and _unit(parameters) == kind.unit
     if pa.types.is_timestamp(kind):
-        is_moment = bool(said.get(1)) == (kind.tz is not None)
-        return physical is PhysicalType.INT64 and which == _TIMESTAMP and _unit(said) == kind.unit and is_moment
+        is_moment = bool(parameters.get(1)) == (kind.tz is not None)
+        return physical is PhysicalType.INT64 and logical == _TIMESTAMP and _unit(parameters) == kind.unit and is_moment
     if pa.types.is_decimal(kind):
         return (
-            which == _DECIMAL
-            and (said.get(2), said.get(1)) == (kind.precision, kind.scale)
+            logical == _DECIMAL
+            and (parameters.get(2), parameters.get(1)) == (kind.precision, kind.scale)
             and _holds(physical, length, kind.precision)
         )
     if isinstance(kind, pa.BaseExtensionType):
-        return physical is PhysicalType.FIXED_LEN_BYTE_ARRAY and length == 16 and which == _UUID
-    return physical is PhysicalType.FIXED_LEN_BYTE_ARRAY and length == kind.byte_width and which is None
+        return physical is PhysicalType.FIXED_LEN_BYTE_ARRAY and length == 16 and logical == _UUID
+    return physical is PhysicalType.FIXED_LEN_BYTE_ARRAY and length == kind.byte_width and logical is None
 
 
 def _holds(physical: PhysicalType, length: int, digits: int) -> bool:
@@ -220,8 +221,8 @@ def _holds(physical: PhysicalType, length: int, digits: int) -> bool:
     return physical is PhysicalType.FIXED_LEN_BYTE_ARRAY and 10**digits <= 1 << (8 * length - 1)
 
 
-def _unit(said: Fields) -> str:
-    return _UNITS.get(next(iter(said.get(2, {0: {}}))), "?")
+def _unit(parameters: Fields) -> str:
+    return _UNITS.get(next(iter(parameters.get(2, {0: {}}))), "?")
 
 
 def _name(element: Element) -> str:

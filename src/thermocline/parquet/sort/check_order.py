@@ -28,6 +28,6 @@ def check_row_order(task: BinTask, outputs: Sequence[OutputFile], pace: Pace) ->
             keys = pa.Table.from_batches([extended]).select(ordering.keys.names)
             if ordering.keys.order(combine_chunks(pa.concat_tables([*last, keys]))) is not None:
                 raise OutsideThePlan(
-                    f"The rows of {output.path} are not in the order asked for; nothing was committed."
+                    f"The rows of {output.path} are not in the requested order; nothing was committed."
                 )
             last = [keys.slice(keys.num_rows - 1)]

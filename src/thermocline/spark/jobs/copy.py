@@ -52,7 +52,7 @@ def copy_partition(spark: SparkSession, tasks: Sequence[CopyTask]) -> CopyResult
         return CopyResult(files=(), heap=RowSum(), lake=RowSum(), peak_bytes=0)
     ranges = run_tasks(spark, tasks, copy_range, f"Copying {tasks[0].partition}")
     if sorted(done.number for done in ranges) != sorted(task.number for task in tasks):
-        raise SparkTaskFailed(f"Copying {tasks[0].partition} gave the results of other tasks than were asked for.")
+        raise SparkTaskFailed(f"Copying {tasks[0].partition} gave the results of other tasks than were requested.")
     return CopyResult(
         files=tuple(file for done in ranges for file in done.files),
         heap=sum((done.heap for done in ranges), RowSum()),

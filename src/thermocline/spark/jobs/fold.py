@@ -55,7 +55,7 @@ def fold_delta(spark: SparkSession, tasks: Sequence[FoldTask]) -> FoldResult:
     """Run the tasks and collect the results of their successful attempts."""
     ranges = run_tasks(spark, tasks, fold_range, f"Folding {tasks[0].delta}")
     if sorted(done.number for done in ranges) != sorted(task.number for task in tasks):
-        raise SparkTaskFailed(f"Folding {tasks[0].delta} gave the results of other tasks than were asked for.")
+        raise SparkTaskFailed(f"Folding {tasks[0].delta} gave the results of other tasks than were requested.")
     return FoldResult(
         files=tuple(file for done in ranges for file in done.files),
         deletes=tuple(file for done in ranges for file in done.deletes),

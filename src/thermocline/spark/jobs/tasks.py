@@ -68,10 +68,10 @@ def _raise_or_return(outcome: Result | ThermoclineError) -> Result:
 def render_reason(text: str) -> str:
     """The sentence in a long message: Postgres' own when there is one, and never a connection string."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = next(
+    line = next(
         (line for line in lines if "ERROR:" in line or "FATAL:" in line), lines[0] if lines else "no reason given"
     )
-    sentence = re.sub(r"^.*?\b(?:ERROR|FATAL):\s*", "", said)
+    sentence = re.sub(r"^.*?\b(?:ERROR|FATAL):\s*", "", line)
     return re.sub(r"password=\S+|//[^@\s/]+@", "…", sentence).rstrip(".")
 
 

@@ -190,18 +190,18 @@ class _ValueRange:
 
     def find_untrue(self, chunk: pq.ColumnChunkMetaData) -> str | None:
         """A statement of the chunk's metadata that its values contradict, or that cannot be checked."""
-        said = chunk.statistics
-        if said is None:
+        statistics = chunk.statistics
+        if statistics is None:
             return None
-        if said.has_null_count and said.null_count != self.nulls:
-            return f"that {said.null_count} of its values are NULL, and {self.nulls} are"
-        if said.has_min_max and self.nans:
-            return f"that its values lie between {said.min!r} and {said.max!r}, and {self.nans} of them are NaN"
-        if said.has_min_max and said.logical_type.type == "UUID":
-            return f"that its values lie between {said.min!r} and {said.max!r}, which readers of UUIDs take differently"
-        if not said.has_min_max or self.low is None:
+        if statistics.has_null_count and statistics.null_count != self.nulls:
+            return f"that {statistics.null_count} of its values are NULL, and {self.nulls} are"
+        if statistics.has_min_max and self.nans:
+            return f"that its values lie between {statistics.min!r} and {statistics.max!r}, and {self.nans} of them are NaN"
+        if statistics.has_min_max and statistics.logical_type.type == "UUID":
+            return f"that its values lie between {statistics.min!r} and {statistics.max!r}, which readers of UUIDs take differently"
+        if not statistics.has_min_max or self.low is None:
             return None
-        low, high = _align_zone(said.min, self.low), _align_zone(said.max, self.high)
+        low, high = _align_zone(statistics.min, self.low), _align_zone(statistics.max, self.high)
         if low > self.low or high < self.high:
             return (
                 f"that its values lie between {low!r} and {high!r}, and they lie between {self.low!r} and {self.high!r}"
@@ -209,7 +209,7 @@ class _ValueRange:
         return None
 
 
-def _align_zone(said: Any, value: Any) -> Any:
+def _align_zone(bound: Any, value: Any) -> Any:
     """A bound in the form of a value: Arrow returns timestamps in statistics without their time zone."""
     zone = getattr(value, "tzinfo", None)
-    return said.replace(tzinfo=zone) if zone is not None and said.tzinfo is None else said
+    return bound.replace(tzinfo=zone) if zone is not None and bound.tzinfo is None else bound

@@ -100,7 +100,7 @@ def copy_range(task: CopyTask, attempt: int) -> CopiedRange:
         finally:
             writer.abort()
     return CopiedRange(
-        number=task.number, files=tuple(writer.files), heap=heap, lake=writer.seen, peak_bytes=read_peak_bytes()
+        number=task.number, files=tuple(writer.files), heap=heap, lake=writer.checksum, peak_bytes=read_peak_bytes()
     )
 
 

@@ -8,7 +8,7 @@ standard output.
     → {"outputs": [{"path": …}, …]}
 
 Nothing it says is believed: it may write only the files it was given names for, which are registered before; what it
-wrote is held against the bin's inputs column by column (`foreign_outputs.py`), and where a sort was asked for, rows
+wrote is held against the bin's inputs column by column (`check_outputs.py`), and where a sort was requested, rows
 must be in that order. Bins with deletes, of tables whose rows have ids, or along a curve are never handed out; our own
 kernel takes those.
 """
@@ -51,7 +51,7 @@ class ExternalKernel:
         if task.kernel == "sort":
             check_row_order(task, outputs, pace)
         read, wrote = sum(file.size_bytes for file in task.inputs), sum(output.size_bytes for output in outputs)
-        # As if sorted: nobody knows where a row went, so a delete that arrives meanwhile costs the bin.
+        # As if sorted: the new positions are unknown, so a delete committed meanwhile discards the bin.
         return BinResult(
             number=task.number,
             kernel="sort",
@@ -111,7 +111,7 @@ def _run_program(command: str, number: int, document: str) -> Any:
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise ExternalEngineFailed(f"The external engine could not be run: {problem}.") from None
     if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it said nothing"
+        last = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it wrote no error message"
         raise ExternalEngineFailed(f"The external engine failed on bin {number} with code {done.returncode}: {last}.")
     try:
         return json.loads(done.stdout)

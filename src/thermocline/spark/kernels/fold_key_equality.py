@@ -78,8 +78,8 @@ def _compare_in_postgres(conn: Connection, key: FoldKey, ours: list[str], theirs
         kind=kind, schema=sql.Identifier(key.operator_schema), operator=sql.SQL(key.operator)
     )
     after = sql.SQL("::{}").format(kind)
-    asked = sql.SQL(", ").join(
+    comparisons = sql.SQL(", ").join(
         sql.Composed([sql.Literal(a), between, sql.Literal(b), after]) for a, b in zip(ours, theirs, strict=True)
     )
-    row = conn.execute(sql.SQL("select array[{}]").format(asked)).fetchone()
+    row = conn.execute(sql.SQL("select array[{}]").format(comparisons)).fetchone()
     return [bool(same) for same in row[0]] if row else []

@@ -120,7 +120,7 @@ def fold_range(task: FoldTask, attempt: int) -> FoldedRange:
         files=tuple(writer.files),
         deletes=deletes,
         heap=taken.heap,
-        lake=writer.seen,
+        lake=writer.checksum,
         versions=taken.versions.tobytes(),
         files_read=len(found),
         peak_bytes=read_peak_bytes(),
@@ -197,11 +197,11 @@ def _groups(parquet: pq.ParquetFile, tier_key: str, wanted: Rows) -> Iterator[tu
     first_row = 0
     at = parquet.schema_arrow.get_field_index(tier_key)
     for group in range(parquet.metadata.num_row_groups):
-        seen = parquet.metadata.row_group(group)
-        ends = seen.column(at).statistics
+        metadata = parquet.metadata.row_group(group)
+        ends = metadata.column(at).statistics
         if ends is None or not ends.has_min_max or _contains_any(wanted, int(ends.min_raw), int(ends.max_raw)):
             yield group, first_row
-        first_row += seen.num_rows
+        first_row += metadata.num_rows
 
 
 def _contains_any(wanted: Rows, low: int, high: int) -> bool:

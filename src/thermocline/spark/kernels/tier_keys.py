@@ -23,12 +23,12 @@ def read_tier_keys(path: str, field_id: int, low: int, high: int) -> Iterator[tu
         name = _name_of(parquet, field_id)
         at = parquet.schema_arrow.get_field_index(name)
         for group in range(parquet.metadata.num_row_groups):
-            seen = parquet.metadata.row_group(group)
-            ends = seen.column(at).statistics
+            metadata = parquet.metadata.row_group(group)
+            ends = metadata.column(at).statistics
             if ends is None or not ends.has_min_max or (int(ends.min_raw) < high and int(ends.max_raw) >= low):
                 column = parquet.read_row_group(group, columns=[name], use_threads=False).column(0).combine_chunks()
                 yield key_numbers(column), first_row
-            first_row += seen.num_rows
+            first_row += metadata.num_rows
 
 
 def _name_of(parquet: pq.ParquetFile, field_id: int) -> str:

@@ -94,11 +94,13 @@ def check_entry(entry: FileEntry, schema: Mapping[str, Any], modes: Mapping[int,
             problems=(EntryProblem(path=entry.path, column=None, sentence=f"it cannot be read: {reason}"),), right=None
         )
     names = {leaf.field_id: leaf.name for leaf in schema_leaves(schema)}
-    found = [EntryProblem(path=entry.path, column=None, sentence=said) for said in _check_file(entry, facts)]
+    found = [EntryProblem(path=entry.path, column=None, sentence=sentence) for sentence in _check_file(entry, facts)]
     for field_id, column in facts.columns.items():
         if not column.is_repeated:
-            said_of_it = _check_column(entry, field_id, column, read.get(field_id))
-            found += [EntryProblem(path=entry.path, column=names[field_id], sentence=said) for said in said_of_it]
+            sentences = _check_column(entry, field_id, column, read.get(field_id))
+            found += [
+                EntryProblem(path=entry.path, column=names[field_id], sentence=sentence) for sentence in sentences
+            ]
     return EntryCheck(problems=tuple(found), right=_right_entry(entry, facts, modes, read)) if found else None
 
 
