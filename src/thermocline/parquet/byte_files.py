@@ -26,7 +26,7 @@ _NO_COPY = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPE
 
 
 class FileSource:
-    """A file to read from, at any place."""
+    """A file to read from, at any offset."""
 
     def __init__(self, path: str, pace: Pace) -> None:
         self.path = path

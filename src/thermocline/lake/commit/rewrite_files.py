@@ -205,7 +205,7 @@ def _pick(head: LakeHead, files: Iterable[DataSeen | DeleteSeen], *, deletes: bo
     )
     manifest_files = java_class(jvm, "org.apache.iceberg.ManifestFiles")
     manifests = snapshot.deleteManifests(io) if deletes else snapshot.dataManifests(io)
-    for at in range(manifests.size()):  # by place: the end of a Java iteration is an exception, which costs sixty calls
+    for at in range(manifests.size()):  # by index: the end of a Java iteration is an exception, which costs sixty calls
         manifest = manifests.get(at)
         if not (paths := wanted.get(str(manifest.path()))):
             continue

@@ -42,13 +42,13 @@ def may_be_below(path: str, folder: str) -> bool:
 
 
 def forms_meet(inner: Iterable[str], outer: Iterable[str]) -> bool:
-    return any(f"{place}/".startswith(f"{folder}/") for place in inner for folder in outer)
+    return any(f"{path}/".startswith(f"{folder}/") for path in inner for folder in outer)
 
 
 def judge_tree(location: str, in_use: Iterable[str]) -> DeletableTree:
     """The proof for a folder; refused when a path in use is, or may be, below it."""
     forms = folder_forms(location)
-    if met := next((place for place in in_use if forms_meet(folder_forms(place), forms)), None):
+    if met := next((path for path in in_use if forms_meet(folder_forms(path), forms)), None):
         raise FolderInUse(
             f"{location} is not deleted: {met}, which a table of this database uses, lies in it or may do so."
         )

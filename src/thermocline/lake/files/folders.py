@@ -42,7 +42,7 @@ def read_folders(metadata_location: str) -> TableFolders:
         location = metadata["location"].rstrip("/")
         others += _former_locations(metadata, metadata_location, location)
         return TableFolders(
-            uuid=metadata.get("table-uuid"), location=location, others=tuple(place.rstrip("/") for place in others)
+            uuid=metadata.get("table-uuid"), location=location, others=tuple(folder.rstrip("/") for folder in others)
         )
     except (ValueError, KeyError, AttributeError) as problem:
         raise LakeFileUnreadable(f"Lake metadata {metadata_location} cannot be read: {problem}.") from problem
@@ -65,8 +65,8 @@ def _former_locations(metadata: dict[str, Any], metadata_location: str, location
         snapshot["manifest-list"] for snapshot in metadata.get("snapshots") or () if snapshot.get("manifest-list")
     ]
     folders = {path.rpartition("/")[0] for path in named}
-    places = {folder.removesuffix("/metadata") for folder in folders if folder.endswith("/metadata")} | folders
-    return sorted(place for place in places if place and not f"{place}/".startswith(f"{location}/"))
+    former = {folder.removesuffix("/metadata") for folder in folders if folder.endswith("/metadata")} | folders
+    return sorted(folder for folder in former if folder and not f"{folder}/".startswith(f"{location}/"))
 
 
 def is_same_folder(one: str, other: str) -> bool:

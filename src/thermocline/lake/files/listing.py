@@ -61,7 +61,7 @@ def list_parts(root: str, leave_out: Sequence[str] = (), after: str | None = Non
                 if name not in started and (name == waiting[0] or len(started) < reading.at_once):
                     started[name] = reading.start(name)
             name, below = waiting.popleft(), list[str]()
-            is_new = after is None or _place(name) > _place(after)
+            is_new = after is None or _sort_key(name) > _sort_key(after)
             for found in iter(started.pop(name).get, _END):
                 if found.problem is not None:
                     raise found.problem
@@ -71,19 +71,23 @@ def list_parts(root: str, leave_out: Sequence[str] = (), after: str | None = Non
             if is_new:
                 yield ListedPart(finished=name)
             waiting.extendleft(
-                sorted((child for child in below if not _is_finished(child, after)), key=_place, reverse=True)
+                sorted((child for child in below if not _is_finished(child, after)), key=_sort_key, reverse=True)
             )
     finally:
         reading.over.set()
 
 
-def _place(name: str) -> tuple[str, ...]:
+def _sort_key(name: str) -> tuple[str, ...]:
     return tuple(name.split("/")) if name else ()
 
 
 def _is_finished(name: str, after: str | None) -> bool:
     """Whether a folder and everything below it precede `after`."""
-    return after is not None and _place(name) < _place(after) and _place(after)[: len(_place(name))] != _place(name)
+    return (
+        after is not None
+        and _sort_key(name) < _sort_key(after)
+        and _sort_key(after)[: len(_sort_key(name))] != _sort_key(name)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ class _Reading:
         self._root = root
         self._local = local_path(root)
         self.at_once = _STORE_AT_ONCE if self._local is None else _LOCAL_AT_ONCE
-        self._left_out = frozenset(form for place in leave_out for form in folder_forms(place))
+        self._left_out = frozenset(form for folder in leave_out for form in folder_forms(folder))
 
     def start(self, name: str) -> Queue[_Found]:
         queue: Queue[_Found] = Queue(_PARTS_AHEAD)

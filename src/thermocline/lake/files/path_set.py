@@ -36,10 +36,10 @@ class PathSet:
         """For each string whether it was added."""
         self._settle()
         wanted = np.fromiter((hash_text(text) for text in texts), dtype=np.uint64, count=len(texts))
-        places = np.searchsorted(self._sorted, wanted)
+        at = np.searchsorted(self._sorted, wanted)
         found = np.zeros(len(wanted), dtype=np.bool_)
-        inside = places < len(self._sorted)
-        found[inside] = self._sorted[places[inside]] == wanted[inside]
+        inside = at < len(self._sorted)
+        found[inside] = self._sorted[at[inside]] == wanted[inside]
         return found
 
     def __len__(self) -> int:

@@ -44,7 +44,7 @@ class ManifestIndex:
     def __init__(self, io: FileIO | None = None) -> None:
         self._io = io or LakeReader()
         self._manifests: list[ManifestFile] = []
-        self._places: dict[str, int] = {}
+        self._indexes: dict[str, int] = {}
         self._lists: dict[str, Places] = {}
 
     def reach(self, snapshots: Iterable[Snapshot]) -> Reached:
@@ -66,14 +66,14 @@ class ManifestIndex:
             )
         if path not in self._lists:
             found = _readable(path, lambda: list(read_manifest_list(self._io.new_input(path))))
-            self._lists[path] = np.array([self._place(manifest) for manifest in found], dtype=np.uint32)
+            self._lists[path] = np.array([self._index_of(manifest) for manifest in found], dtype=np.uint32)
         return path
 
-    def _place(self, manifest: ManifestFile) -> int:
-        place = self._places.setdefault(manifest.manifest_path, len(self._manifests))
-        if place == len(self._manifests):
+    def _index_of(self, manifest: ManifestFile) -> int:
+        index = self._indexes.setdefault(manifest.manifest_path, len(self._manifests))
+        if index == len(self._manifests):
             self._manifests.append(manifest)
-        return place
+        return index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,7 @@ class TableFiles:
         types = _types(metadata)
         times = {found.snapshot_id: found.timestamp_ms for found in metadata.snapshots}
         ordered = sorted(range(len(of_data)), key=lambda at: (of_data[at].sequence_number, at))
-        data = tuple(_data(of_data[at], place, times, types) for place, at in enumerate(ordered))
+        data = tuple(_data(of_data[at], order, times, types) for order, at in enumerate(ordered))
         return TableSeen(
             snapshot_id=snapshot_id,
             sequence_number=snapshot.sequence_number or 0,
@@ -289,7 +289,7 @@ def _kept(by_id: Mapping[int, Any] | None, wanted: frozenset[int] | None) -> dic
     return {field_id: value for field_id, value in (by_id or {}).items() if wanted is None or field_id in wanted}
 
 
-def _data(entry: _Entry, place: int, times: Mapping[int, int], types: Mapping[int, IcebergType]) -> DataSeen:
+def _data(entry: _Entry, order: int, times: Mapping[int, int], types: Mapping[int, IcebergType]) -> DataSeen:
     values = entry.values
     return DataSeen(
         path=values["file_path"],
@@ -301,7 +301,7 @@ def _data(entry: _Entry, place: int, times: Mapping[int, int], types: Mapping[in
         format=str(values["file_format"]).lower(),
         sort_order_id=values["sort_order_id"] or 0,
         added_ms=times.get(entry.snapshot_id) if entry.snapshot_id is not None else None,
-        order=place,
+        order=order,
         first_row_id=values["first_row_id"],
         manifest=entry.manifest,
         ends=_ends(entry, types, entry.lower),

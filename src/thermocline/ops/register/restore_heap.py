@@ -123,7 +123,9 @@ def _check(conn: Connection, table: SpanningTable, part: RestoreRange, filled: F
     for file in list_files(metadata, snapshot, registered.name, tier_key_id):
         if file.lower_key < part.hi and file.upper_key >= part.lo:
             rows = read_file_rows(file.path, shape, file.deletes, known)
-            live = (rows.places >= part.lo) & (rows.places < part.hi) & ~np.isin(rows.ids, corrected.view(np.uint64))
+            live = (
+                (rows.tier_keys >= part.lo) & (rows.tier_keys < part.hi) & ~np.isin(rows.ids, corrected.view(np.uint64))
+            )
             held += sum_hashes(rows.rows[live])
     found = sum_hashes(_read_hashes(conn, filled.table, shape, sql.SQL("true"))[:, 0].copy())
     if found != held:

@@ -364,7 +364,7 @@ def _held(work: _VerifyRun, part: CheckedRange) -> _Rows:
     upserts = _read_rows(work, delta, sql.SQL("x._op = 0 and {}").format(pending))
     rows, ids = [upserts.rows], [upserts.ids]
     for file in work.lake.files.values():
-        live = (file.places >= part.lo) & (file.places < part.hi) & ~np.isin(file.ids, corrected.ids)
+        live = (file.tier_keys >= part.lo) & (file.tier_keys < part.hi) & ~np.isin(file.ids, corrected.ids)
         rows.append(file.rows[live])
         ids.append(file.ids[live])
     return _Rows(rows=np.concatenate(rows), ids=np.concatenate(ids))

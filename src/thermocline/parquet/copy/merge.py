@@ -227,9 +227,9 @@ class _Output:
         encoded = reencode_column(
             column, parts, choose_created_by(self.footers), self.task.compression_level, self.task.memory_bytes // 3
         )
-        return [self._place(leaf, chunk) for leaf, chunk in zip(column.leaves, encoded, strict=True)]
+        return [self._append(leaf, chunk) for leaf, chunk in zip(column.leaves, encoded, strict=True)]
 
-    def _place(self, leaf: Leaf, chunk: EncodedChunk) -> _MergedChunk:
+    def _append(self, leaf: Leaf, chunk: EncodedChunk) -> _MergedChunk:
         shift = self.sink.at - chunk.facts.start
         self.sink.write(chunk.data)
         pages = ShiftedPages(
@@ -245,19 +245,19 @@ class _Output:
     def _write_indexes(self, groups: Sequence[Sequence[_MergedChunk]]) -> list[tuple[ChunkFacts, ...]]:
         """Write all page indexes; returns the chunks of each row group with the locations of their indexes."""
         at, parts = self.sink.at, []
-        places: dict[tuple[int, int, int], tuple[int, int]] = {}
+        locations: dict[tuple[int, int, int], tuple[int, int]] = {}
         for which in (0, 1):
             for number, chunks in enumerate(groups):
-                for place, chunk in enumerate(chunks):
+                for index, chunk in enumerate(chunks):
                     data = chunk.column_index if which == 0 else chunk.offset_index
-                    places[number, place, which] = (at, len(data)) if data else (0, 0)
+                    locations[number, index, which] = (at, len(data)) if data else (0, 0)
                     parts.append(data)
                     at += len(data)
         self.sink.write(b"".join(parts))
         return [
             tuple(
-                replace(chunk.facts, column_index=places[number, place, 0], offset_index=places[number, place, 1])
-                for place, chunk in enumerate(chunks)
+                replace(chunk.facts, column_index=locations[number, index, 0], offset_index=locations[number, index, 1])
+                for index, chunk in enumerate(chunks)
             )
             for number, chunks in enumerate(groups)
         ]

@@ -94,12 +94,12 @@ def why_bounds_mislead(footers: Sequence[Footer]) -> str | None:
         leaves = [leaf for column in read_columns(footers[0].schema) for leaf in column.leaves]
         for footer in footers:
             orders = {ValueOrder.UUID} if _KNOWS_NAN.match(footer.created_by) else DISPUTED
-            places = [place for place, leaf in enumerate(leaves) if leaf.order in orders]
-            for group in footer.groups if places else ():
+            leaf_indexes = [index for index, leaf in enumerate(leaves) if leaf.order in orders]
+            for group in footer.groups if leaf_indexes else ():
                 chunks = read_group(group).chunks
                 if any(
-                    (statistics := chunks[place].statistics) is not None and (statistics.ends or statistics.old)
-                    for place in places
+                    (statistics := chunks[index].statistics) is not None and (statistics.ends or statistics.old)
+                    for index in leaf_indexes
                 ):
                     return reason
     except (CannotMerge, *_DAMAGED):

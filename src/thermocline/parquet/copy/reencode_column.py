@@ -151,8 +151,8 @@ def _read_encoded_chunks(
     )
 
 
-def _cut(data: bytes, place: tuple[int, int]) -> bytes:
-    return data[place[0] : place[0] + place[1]] if place[0] else b""
+def _cut(data: bytes, location: tuple[int, int]) -> bytes:
+    return data[location[0] : location[0] + location[1]] if location[0] else b""
 
 
 def _schema_of(data: bytes, footer_bytes: int) -> bytes:

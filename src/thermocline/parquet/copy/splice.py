@@ -75,7 +75,7 @@ def why_not_splice(task: BinTask, footers: Sequence[Footer]) -> str | None:
     if any(footer.schema != first.schema or footer.column_orders != first.column_orders for footer in footers):
         return "the files' schemas differ"
     if not has_field_ids(first.schema):
-        # and so would the output: Iceberg would take its bounds by the places of columns
+        # and so would the output: Iceberg would read its bounds by column position
         return "the files have no field ids"
     if len({tuple(chunk.codec for chunk in group.chunks) for group in groups}) > 1:
         return "the files' codecs differ"
@@ -228,18 +228,18 @@ class _Output:
 
     def finish(self, like: Footer, pairs: dict[bytes, bytes | None], made_by: bytes) -> OutputFile:
         """Write the page indexes and the footer, then read the file back."""
-        places = {
+        locations = {
             OffsetKind.COLUMN_INDEX: self._write_indexes("column_indexes"),
             OffsetKind.OFFSET_INDEX: self._write_indexes("offset_indexes"),
         }
-        groups = [_render(carried, number, places) for number, carried in enumerate(self.groups)]
+        groups = [_render(carried, number, locations) for number, carried in enumerate(self.groups)]
         self.sink.write(render_footer(like, groups, self.rows, pairs, made_by))
         self.sink.close()
         return check_output(self.sink.path, self.rows, len(groups))
 
     def _write_indexes(self, which: str) -> list[list[int]]:
         """Write one kind of page index for all row groups; returns their offsets."""
-        places, parts, at = [], [], self.sink.at
+        locations, parts, at = [], [], self.sink.at
         for carried in self.groups:
             found: list[bytes] = getattr(carried, which)
             starts = []
@@ -247,27 +247,30 @@ class _Output:
                 starts.append(at if data else 0)
                 at += len(data)
             parts += found
-            places.append(starts)
+            locations.append(starts)
         self.sink.write(b"".join(parts))
-        return places
+        return locations
 
 
-def _render(carried: _CopiedRowGroup, number: int, places: dict[OffsetKind, list[list[int]]]) -> bytes:
+def _render(carried: _CopiedRowGroup, number: int, locations: dict[OffsetKind, list[list[int]]]) -> bytes:
     shift, blooms, grown = carried.shift, carried.blooms, carried.offset_indexes
-    column_indexes, offset_indexes = places[OffsetKind.COLUMN_INDEX][number], places[OffsetKind.OFFSET_INDEX][number]
+    column_indexes, offset_indexes = (
+        locations[OffsetKind.COLUMN_INDEX][number],
+        locations[OffsetKind.OFFSET_INDEX][number],
+    )
     moved = []
-    for place, value, chunk in carried.group.numbers:
-        if place is OffsetKind.DATA:
+    for offset_kind, value, chunk in carried.group.numbers:
+        if offset_kind is OffsetKind.DATA:
             moved.append(value + shift if value > 0 else value)
-        elif place is OffsetKind.COLUMN_INDEX:
+        elif offset_kind is OffsetKind.COLUMN_INDEX:
             moved.append(column_indexes[chunk])
-        elif place is OffsetKind.OFFSET_INDEX:
+        elif offset_kind is OffsetKind.OFFSET_INDEX:
             moved.append(offset_indexes[chunk])
-        elif place is OffsetKind.OFFSET_INDEX_LENGTH:
+        elif offset_kind is OffsetKind.OFFSET_INDEX_LENGTH:
             # Larger offsets take more bytes, so an index grows as its pages move.
             moved.append(len(grown[chunk]))
         else:
-            moved.append(number if place is OffsetKind.ORDINAL else blooms[chunk])
+            moved.append(number if offset_kind is OffsetKind.ORDINAL else blooms[chunk])
     return render_group(carried.group, moved)
 
 

@@ -47,9 +47,9 @@ class RowFilter:
     def deleted(self, number: int, first_row: int, projection: Projection, batch: pa.RecordBatch) -> Mask | None:
         """Which rows of a batch are deleted; None when none are."""
         gone = np.zeros(batch.num_rows, dtype=np.bool_)
-        places = self._positions[number]
-        begin, end = np.searchsorted(places, (first_row, first_row + batch.num_rows))
-        gone[places[begin:end] - first_row] = True
+        positions = self._positions[number]
+        begin, end = np.searchsorted(positions, (first_row, first_row + batch.num_rows))
+        gone[positions[begin:end] - first_row] = True
         for plan, keys in self._sets:
             if number in plan.level_of_input:
                 found = keys.deleted(number, self._keys(plan, projection.file_schema, batch))
@@ -62,20 +62,20 @@ class RowFilter:
     def _find_positions(self, parts: int, pace: Pace) -> None:
         """Apply keys that exceed the memory part by part, reading only the key columns; keep the matches as
         positions."""
-        found: list[list[Positions]] = [[places] for places in self._positions]
+        found: list[list[Positions]] = [[positions] for positions in self._positions]
         for plan in self._plans:
             for part in range(parts):
                 keys = read_key_set(self._task, plan, part, parts, pace)
                 for number in plan.level_of_input:
                     found[number].extend(self._hits(plan, keys, number, pace))
-        self._positions = [np.unique(np.concatenate(places)) for places in found]
+        self._positions = [np.unique(np.concatenate(positions)) for positions in found]
 
     def _hits(self, plan: KeyPlan, keys: KeySet, number: int, pace: Pace) -> Iterator[Positions]:
         path, first_row = self._task.inputs[number].path, 0
         with open_parquet(path) as opened:
             schema = self._reader.projection_of(opened, path).file_schema
-            ways = [way for field_id in plan.ids if (way := find_field(schema, field_id))]
-            names = sorted({schema.field(way[0]).name for way in ways}) or [schema.field(0).name]
+            field_paths = [field_path for field_id in plan.ids if (field_path := find_field(schema, field_id))]
+            names = sorted({schema.field(field_path[0]).name for field_path in field_paths}) or [schema.field(0).name]
             for batch in read_batches(opened, path, names, 1.0, pace):
                 gone = keys.deleted(number, self._keys(plan, schema, batch))
                 if gone is not None:

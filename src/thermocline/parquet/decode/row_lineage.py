@@ -46,10 +46,10 @@ def _is_complete(path: str) -> bool:
     with open_parquet(path) as opened:
         names = {field.name for field in opened.schema_arrow if field_id_of(field) in _IDS}
         metadata = opened.metadata
-        places = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in names]
-        chunks = [metadata.row_group(group).column(at) for group in range(metadata.num_row_groups) for at in places]
+        columns = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in names]
+        chunks = [metadata.row_group(group).column(at) for group in range(metadata.num_row_groups) for at in columns]
     statistics = [chunk.statistics for chunk in chunks]
-    return len(places) == len(_IDS) and all(
+    return len(columns) == len(_IDS) and all(
         found is not None and found.has_null_count and found.null_count == 0 for found in statistics
     )
 
@@ -70,5 +70,5 @@ def with_lineage(batch: pa.RecordBatch, file: InputFile, first_row: int) -> pa.R
 
 
 def _put(batch: pa.RecordBatch, field: LakeSchemaField, array: pa.Array) -> pa.RecordBatch:
-    place = batch.schema.get_field_index(field.name)
-    return batch.set_column(place, batch.schema.field(place), array)
+    index = batch.schema.get_field_index(field.name)
+    return batch.set_column(index, batch.schema.field(index), array)

@@ -108,11 +108,11 @@ def _key_kind(task: BinTask, lake: LakeSchema, number: int, inputs: Mapping[int,
     source = task.deletes[min(min(chosen) for chosen in inputs.values())]
     with open_parquet(source.path) as file:
         schema = with_mapped_ids(file.schema_arrow, task.name_mapping, source.path)
-        way = find_field(schema, number)
-        if not way:
+        field_path = find_field(schema, number)
+        if not field_path:
             raise damaged(source.path, f"it lacks its own equality column, field {number}")
-        kind = schema.field(way[0]).type
-        for step in way[1:]:
+        kind = schema.field(field_path[0]).type
+        for step in field_path[1:]:
             kind = kind.field(step).type
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
@@ -136,13 +136,13 @@ def _key_column(
     lake: LakeSchema,
     constants: Mapping[int, object],
 ) -> pa.Array:
-    way = find_field(schema, number)
-    if not way:
+    field_path = find_field(schema, number)
+    if not field_path:
         field = lake.find(number)
         value = constants.get(number, field.initial_default if field else None)
         return constant_array(default_scalar(value, kind), batch.num_rows)
-    column = batch.column(batch.schema.get_field_index(schema.field(way[0]).name))
-    return _in_kind(value_at(column, way[1:]), kind)
+    column = batch.column(batch.schema.get_field_index(schema.field(field_path[0]).name))
+    return _in_kind(value_at(column, field_path[1:]), kind)
 
 
 def _in_kind(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -179,7 +179,7 @@ class KeySet:
         self._plan = plan
         self._null_level = null_level
         self._columns = columns
-        self._places: npt.NDArray[np.int64] | None = None
+        self._key_rows: npt.NDArray[np.int64] | None = None
         if not columns and len(plan.level_of_delete) == 1:
             # Nothing but the words to keep, so they are sorted where they are: ten million keys take no more than
             # themselves.
@@ -188,21 +188,21 @@ class KeySet:
         else:
             order = np.lexsort((-levels, words))
             self._words, self._levels = words[order], levels[order]
-            self._places = order if columns else None
+            self._key_rows = order if columns else None
         again = np.zeros(len(words), dtype=np.bool_)
         again[1:] = self._words[1:] == self._words[:-1]
         if columns and bool(again.any()):
             rows = np.flatnonzero(again)
-            again[rows] = self._equal(columns, self._place(rows), rows - 1)
+            again[rows] = self._equal(columns, self._key_row_of(rows), rows - 1)
         if bool(again.any()):
             self._words, self._levels = self._words[~again], self._levels[~again]
-            self._places = None if self._places is None else self._places[~again]
+            self._key_rows = None if self._key_rows is None else self._key_rows[~again]
         self._longest_run = _longest_run(self._words)
 
-    def _place(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _key_row_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The positions of these words in the key columns."""
-        assert self._places is not None
-        return self._places[rows]
+        assert self._key_rows is not None
+        return self._key_rows[rows]
 
     def deleted(self, number: int, columns: list[pa.Array]) -> Mask | None:
         """Which rows of a batch of this input are deleted; None when no delete applies to the input."""
@@ -230,9 +230,9 @@ class KeySet:
 
     def _equal(self, columns: list[pa.Array], rows: npt.NDArray[np.int64], keys: npt.NDArray[np.int64]) -> Mask:
         same = np.ones(len(rows), dtype=np.bool_)
-        places = self._place(keys)
+        key_rows = self._key_row_of(keys)
         for mine, theirs in zip(self._columns, columns, strict=True):
-            same &= _equal_values(theirs.take(pa.array(rows)), mine.take(pa.array(places)))
+            same &= _equal_values(theirs.take(pa.array(rows)), mine.take(pa.array(key_rows)))
         return same
 
 
@@ -277,9 +277,9 @@ def read_key_set(task: BinTask, plan: KeyPlan, part: int, parts: int, pace: Pace
                 mine, found = mine[chosen], [column.take(pa.array(chosen)) for column in found]
             words.append(mine)
             levels.append(np.full(len(mine), level, dtype=np.int32))
-            for place, column in zip(columns, found, strict=False):
-                place.append(column)
-    joined = [pa.concat_arrays(place) for place in columns]
+            for pieces, column in zip(columns, found, strict=False):
+                pieces.append(column)
+    joined = [pa.concat_arrays(pieces) for pieces in columns]
     columns.clear()
     return KeySet(plan, np.concatenate(words), np.concatenate(levels), joined, null_level)
 
@@ -288,14 +288,18 @@ def _delete_keys(task: BinTask, plan: KeyPlan, delete: int, pace: Pace) -> Itera
     source = task.deletes[delete]
     with open_parquet(source.path) as file:
         schema = with_mapped_ids(file.schema_arrow, task.name_mapping, source.path)
-        ways = [find_field(schema, number) for number in plan.ids]
-        if not all(ways):
+        field_paths = [find_field(schema, number) for number in plan.ids]
+        if not all(field_paths):
             raise damaged(
                 source.path, f"it lacks one of its own equality columns, fields {', '.join(map(str, plan.ids))}"
             )
-        names = sorted({schema.field(way[0]).name for way in ways})
+        names = sorted({schema.field(field_path[0]).name for field_path in field_paths})
         for batch in read_batches(file, source.path, names, 1.0, pace):
-            tops = [batch.column(batch.schema.get_field_index(schema.field(way[0]).name)) for way in ways]
+            tops = [
+                batch.column(batch.schema.get_field_index(schema.field(field_path[0]).name))
+                for field_path in field_paths
+            ]
             yield [
-                _in_kind(value_at(top, way[1:]), kind) for top, way, kind in zip(tops, ways, plan.kinds, strict=True)
+                _in_kind(value_at(top, field_path[1:]), kind)
+                for top, field_path, kind in zip(tops, field_paths, plan.kinds, strict=True)
             ]

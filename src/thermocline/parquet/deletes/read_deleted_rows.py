@@ -40,12 +40,12 @@ def read_deleted_rows(task: BinTask, pace: Pace) -> list[Positions]:
     for delete, inputs in users.items():
         source = task.deletes[delete]
         if source.kind == "vector":
-            places = read_deletion_vector(source, pace)
+            positions = read_deletion_vector(source, pace)
             for number in _referenced(task, source, inputs):
-                found[number].append(places)
+                found[number].append(positions)
         elif source.kind == "position":
-            for number, places in _read_position_file(task, source, inputs, pace):
-                found[number].append(places)
+            for number, positions in _read_position_file(task, source, inputs, pace):
+                found[number].append(positions)
     return [np.unique(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int64) for parts in found]
 
 
@@ -73,9 +73,9 @@ def _read_position_file(
             if not len(named) or not bool(np.any(named >= 0)):
                 continue
             owners = named[paths.indices.to_numpy(zero_copy_only=False)]
-            places = batch.column(position_name).to_numpy(zero_copy_only=False)
+            positions = batch.column(position_name).to_numpy(zero_copy_only=False)
             for number in np.unique(owners[owners >= 0]):
-                yield int(number), places[owners == number].astype(np.int64)
+                yield int(number), positions[owners == number].astype(np.int64)
 
 
 def _column_names(file: pq.ParquetFile, path: str) -> tuple[str, str]:
@@ -92,10 +92,10 @@ def _column_names(file: pq.ParquetFile, path: str) -> tuple[str, str]:
 
 def _input_of(text: str, known: dict[str, int]) -> int:
     """The input that a delete file names, in any spelling; negative when it is not in this bin."""
-    place = normalise_location(text)
-    if place in known or place.startswith("/") or "://" in place:
-        return known.get(place, -1)
-    return next((number for path, number in known.items() if path.endswith("/" + place)), -1)
+    location = normalise_location(text)
+    if location in known or location.startswith("/") or "://" in location:
+        return known.get(location, -1)
+    return next((number for path, number in known.items() if path.endswith("/" + location)), -1)
 
 
 def read_deletion_vector(source: DeleteSource, pace: Pace) -> Positions:

@@ -47,8 +47,8 @@ def rewrite_deletes(
     task: BinTask, register: Register, pace: Pace, *, files_at_most: Mapping[int, int], as_vectors: bool = False
 ) -> DeletesResult:
     """Write one file per data file where those are few, else one for all; none when nothing is deleted."""
-    places = _places(task, pace)
-    named = {file.path: rows for file, rows in zip(task.inputs, places, strict=True) if len(rows)}
+    positions = _find_deleted_positions(task, pace)
+    named = {file.path: rows for file, rows in zip(task.inputs, positions, strict=True) if len(rows)}
     if as_vectors:
         path = f"{task.directory.rstrip('/')}/data/{task.name_prefix}-deletes.puffin"
         vectors = write_vectors(path, named, register) if named else None
@@ -65,9 +65,9 @@ def rewrite_deletes(
     return DeletesResult(number=task.number, files=tuple(made))
 
 
-def _places(task: BinTask, pace: Pace) -> list[Positions]:
+def _find_deleted_positions(task: BinTask, pace: Pace) -> list[Positions]:
     """For each input, the positions of deleted rows."""
-    found = [[places] for places in read_deleted_rows(task, pace)]
+    found = [[positions] for positions in read_deleted_rows(task, pace)]
     lake = read_lake_schema(task.schema_json)
     plans = plan_keys(task, lake)
     reader = InputReader(
@@ -79,7 +79,7 @@ def _places(task: BinTask, pace: Pace) -> list[Positions]:
             keys = read_key_set(task, plan, part, parts, pace)
             for number in plan.level_of_input:
                 found[number].extend(_hits(task, reader, plan, keys, number, pace))
-    return [np.unique(np.concatenate(places)) for places in found]
+    return [np.unique(np.concatenate(positions)) for positions in found]
 
 
 def _hits(
@@ -89,8 +89,8 @@ def _hits(
     path, first_row = task.inputs[number].path, 0
     with open_parquet(path) as opened:
         schema = reader.projection_of(opened, path).file_schema
-        ways = [way for field_id in plan.ids if (way := find_field(schema, field_id))]
-        names = sorted({schema.field(way[0]).name for way in ways}) or [schema.field(0).name]
+        field_paths = [field_path for field_id in plan.ids if (field_path := find_field(schema, field_id))]
+        names = sorted({schema.field(field_path[0]).name for field_path in field_paths}) or [schema.field(0).name]
         for batch in read_batches(opened, path, names, 1.0, pace):
             gone = keys.deleted(number, key_columns(plan, schema, batch, reader.lake, task.partition_values or {}))
             if gone is not None:

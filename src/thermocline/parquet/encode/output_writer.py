@@ -87,7 +87,7 @@ class OutputWriter:
 
     def add(self, batch: pa.RecordBatch) -> tuple[int, int]:
         """Add rows; returns the index of their output and the position of the first row in it."""
-        place = (len(self.finished), self._rows + self._buffer_rows)
+        position = (len(self.finished), self._rows + self._buffer_rows)
         if batch.num_rows:
             self._buffer.append(batch)
             self._buffer_bytes += batch.nbytes
@@ -96,7 +96,7 @@ class OutputWriter:
         is_full = not self._is_last and estimate >= self._full_bytes
         if is_full or self._buffer_bytes >= self._group_bytes or self._buffer_rows >= ROW_GROUP_ROWS:
             self._flush()
-        return place
+        return position
 
     def close(self) -> tuple[OutputFile, ...]:
         """Write buffered rows and finish the last file."""

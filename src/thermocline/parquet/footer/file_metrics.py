@@ -94,18 +94,16 @@ def read_footer_facts(path: str, schema: Mapping[str, Any]) -> FooterFacts:
 def footer_facts(metadata: pq.FileMetaData, schema: Mapping[str, Any], size_bytes: int = 0) -> FooterFacts:
     """The facts of a footer that was already read."""
     wanted = {leaf.field_id: leaf for leaf in schema_leaves(schema)}
-    places = {place: field_id for place, field_id in enumerate(leaf_field_ids(metadata)) if field_id in wanted}
+    leaves = {leaf: field_id for leaf, field_id in enumerate(leaf_field_ids(metadata)) if field_id in wanted}
     columns = {
         field_id: ColumnFacts(kind=parse_lake_type(wanted[field_id].kind), is_repeated=wanted[field_id].is_repeated)
-        for field_id in places.values()
+        for field_id in leaves.values()
     }
-    scales = {
-        place: _scale(metadata.schema.column(place), columns[field_id].kind) for place, field_id in places.items()
-    }
+    scales = {leaf: _scale(metadata.schema.column(leaf), columns[field_id].kind) for leaf, field_id in leaves.items()}
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        for place, field_id in places.items():
-            _add_chunk(columns[field_id], group.column(place), scales[place])
+        for leaf, field_id in leaves.items():
+            _add_chunk(columns[field_id], group.column(leaf), scales[leaf])
     return FooterFacts(
         rows=metadata.num_rows,
         size_bytes=size_bytes,

@@ -114,10 +114,10 @@ def read_elements(schema: bytes) -> Element:
     for _ in range(count):
         found, at = read_struct(schema, at)
         flat.append(found)
-    places = iter(flat)
+    remaining = iter(flat)
 
     def take() -> Element:
-        made = Element(next(places))
+        made = Element(next(remaining))
         made.children.extend(take() for _ in range(made.fields.get(5, 0)))
         return made
 

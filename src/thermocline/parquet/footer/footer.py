@@ -146,17 +146,17 @@ class _RowGroupCutter:
         self.group = RowGroup()
         self.chunk = 0
 
-    def number(self, at: int, place: OffsetKind) -> tuple[int, int]:
+    def number(self, at: int, offset_kind: OffsetKind) -> tuple[int, int]:
         value, after = thrift.read_zigzag(self.data, at)
-        self.take(at, after, place, value)
+        self.take(at, after, offset_kind, value)
         return value, after
 
-    def take(self, at: int, after: int, place: OffsetKind, value: int) -> None:
+    def take(self, at: int, after: int, offset_kind: OffsetKind, value: int) -> None:
         """Record a number between two segments."""
         if not 0 <= value < 1 << 62:
             raise IndexError
         self.group.segments.append(self.data[self.left : at])
-        self.group.numbers.append((place, value, self.chunk))
+        self.group.numbers.append((offset_kind, value, self.chunk))
         self.left = after
 
 
@@ -239,12 +239,12 @@ def _read_column(cut: _RowGroupCutter, chunk: Chunk, at: int) -> int:
         value = (value >> 1) ^ -(value & 1)
         if 0 <= field_id < 16:
             found[field_id] = value
-            if (place := _PLACES.get(field_id)) is not None:
-                cut.take(begin, at, place, value)
+            if (offset_kind := _OFFSET_KINDS.get(field_id)) is not None:
+                cut.take(begin, at, offset_kind, value)
 
 
 _NUMBERS = (thrift.I64, thrift.I32, thrift.I16)
-_PLACES = {9: OffsetKind.DATA, 10: OffsetKind.DATA, 11: OffsetKind.DATA, 14: OffsetKind.BLOOM}
+_OFFSET_KINDS = {9: OffsetKind.DATA, 10: OffsetKind.DATA, 11: OffsetKind.DATA, 14: OffsetKind.BLOOM}
 """Fields of a column chunk's metadata that depend on the file."""
 
 

@@ -101,26 +101,26 @@ def read_columns(schema: bytes) -> tuple[Column, ...]:
         fields, after = read_struct(schema, at)
         elements.append((fields, schema[at:after]))
         at = after
-    found, place, leaves = [], 1, 0
-    while place < count:
+    found, index, leaves = [], 1, 0
+    while index < count:
         below: list[Leaf] = []
-        after_column = _walk(elements, place, 0, 0, below)
-        name = elements[place][0][4].decode(errors="replace")
-        raw = tuple(raw for _, raw in elements[place:after_column])
+        after_column = _walk(elements, index, 0, 0, below)
+        name = elements[index][0][4].decode(errors="replace")
+        raw = tuple(raw for _, raw in elements[index:after_column])
         found.append(Column(name=name, leaves=tuple(below), first_leaf=leaves, elements=raw))
-        place, leaves = after_column, leaves + len(below)
+        index, leaves = after_column, leaves + len(below)
     return tuple(found)
 
 
 def _walk(
-    elements: list[tuple[Fields, bytes]], place: int, definitions: int, repetitions: int, found: list[Leaf]
+    elements: list[tuple[Fields, bytes]], index: int, definitions: int, repetitions: int, found: list[Leaf]
 ) -> int:
     """Collect the leaves of an element; returns the index of the next element."""
-    element = elements[place][0]
+    element = elements[index][0]
     repetition = element.get(3, _REQUIRED)
     definitions += repetition != _REQUIRED
     repetitions += repetition == _REPEATED
-    place += 1
+    index += 1
     children = element.get(5, 0)
     if not children:
         kind = element[1]
@@ -134,8 +134,8 @@ def _walk(
             )
         )
     for _ in range(children):
-        place = _walk(elements, place, definitions, repetitions, found)
-    return place
+        index = _walk(elements, index, definitions, repetitions, found)
+    return index
 
 
 def _order(element: Fields, kind: int) -> ValueOrder:

@@ -33,7 +33,7 @@ def merge_offset_indexes(chunks: Sequence[ShiftedPages]) -> tuple[bytes, list[in
     """The offset index of all chunks, and the number of pages of each; empty when a chunk has none."""
     if not all(chunk.offset_index for chunk in chunks):
         return b"", []
-    places: list[bytes] = []
+    locations: list[bytes] = []
     counts: list[int] = []
     for chunk in chunks:
         pages = read_struct(chunk.offset_index)[0][1]
@@ -47,11 +47,11 @@ def merge_offset_indexes(chunks: Sequence[ShiftedPages]) -> tuple[bytes, list[in
                 int_field(2, page[2], thrift.I32),
                 int_field(3, page[3] + chunk.first_row),
             ]
-            places.append(render_struct(moved))
+            locations.append(render_struct(moved))
         if at != chunk.end or (pages and pages[0][3] != 0):
             raise CannotMerge("a page index that does not fit its pages")
         counts.append(len(pages))
-    return render_struct([list_field(1, thrift.STRUCT, places)]), counts
+    return render_struct([list_field(1, thrift.STRUCT, locations)]), counts
 
 
 def merge_column_indexes(chunks: Sequence[ShiftedPages], counts: Sequence[int]) -> bytes:

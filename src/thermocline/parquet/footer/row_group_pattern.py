@@ -145,7 +145,7 @@ class _Learner:
         return at
 
 
-_PLACES = {
+_OFFSET_KINDS = {
     ChunkNumber.FILE_OFFSET: OffsetKind.DATA,
     ChunkNumber.DATA_PAGE: OffsetKind.DATA,
     ChunkNumber.INDEX_PAGE: OffsetKind.DATA,
@@ -161,7 +161,7 @@ def _take(slot: int, chunks: int) -> tuple[int, OffsetKind | None, int]:
     if slot < GROUP_SLOTS:
         return slot, {GROUP_OFFSET: OffsetKind.DATA, ORDINAL: OffsetKind.ORDINAL}.get(slot), chunks
     chunk, kind = divmod(slot - GROUP_SLOTS, SLOTS)
-    return slot, _PLACES.get(ChunkNumber(kind)), chunk
+    return slot, _OFFSET_KINDS.get(ChunkNumber(kind)), chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,17 +180,17 @@ class GroupPattern:
         segments: list[bytes] = []
         numbers: list[tuple[OffsetKind, int, int]] = []
         found = [0] * (GROUP_SLOTS + self.chunks * SLOTS)
-        for (slot, place, chunk), (begin, end) in zip(self.takes, fits.regs[1:], strict=True):
+        for (slot, offset_kind, chunk), (begin, end) in zip(self.takes, fits.regs[1:], strict=True):
             value, shift = data[begin] & 0x7F, 7
             for byte in data[begin + 1 : end]:
                 value |= (byte & 0x7F) << shift
                 shift += 7
             found[slot] = value = (value >> 1) ^ -(value & 1)
-            if place is not None:
+            if offset_kind is not None:
                 if not 0 <= value < 1 << 62:
                     raise IndexError
                 segments.append(data[left:begin])
-                numbers.append((place, value, chunk))
+                numbers.append((offset_kind, value, chunk))
                 left = end
         segments.append(data[left : fits.end()])
         chunks = [_chunk_of(found[base : base + SLOTS]) for base in range(GROUP_SLOTS, len(found), SLOTS)]

@@ -113,7 +113,7 @@ class SpillingSort(ABC):
         self._buffer, self._buffer_bytes = [], 0
         return table
 
-    def _place(self, name: str) -> str:
+    def _path_of(self, name: str) -> str:
         """The path of a file of this sort."""
         if self._directory is None:
             self._directory = tempfile.mkdtemp(prefix="thermocline-sort-", dir=self.scratch)
@@ -145,17 +145,17 @@ class ExternalSort(SpillingSort):
 
     def _spill(self) -> None:
         table = self._taken()
-        order, path = self.keys.order(table), self._place(f"run-{len(self._runs)}.arrow")
+        order, path = self.keys.order(table), self._path_of(f"run-{len(self._runs)}.arrow")
         rows = max(1, int(self._piece_bytes / max(1.0, table.nbytes / table.num_rows)))
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
             for begin in range(0, table.num_rows, rows):
                 writer.write_table(
                     table.slice(begin, rows) if order is None else table.take(pa.array(order[begin : begin + rows]))
                 )
-        places = np.unique(np.linspace(0, table.num_rows - 1, _SAMPLES_PER_RUN).astype(np.int64))
-        chosen = places if order is None else order[places]
+        sample_rows = np.unique(np.linspace(0, table.num_rows - 1, _SAMPLES_PER_RUN).astype(np.int64))
+        chosen = sample_rows if order is None else order[sample_rows]
         self._samples.append(table.select(self.keys.names).take(pa.array(chosen)))
-        self._runs.append(_Run(path=path, sample_rows=places))
+        self._runs.append(_Run(path=path, sample_rows=sample_rows))
         del table
         pa.default_memory_pool().release_unused()
 

@@ -17,7 +17,7 @@ from thermocline.parquet.sort.row_order import Direction, row_words, value_words
 from thermocline.parquet.values.key_words import as_bytes, is_exact, null_mask
 
 Numbers = npt.NDArray[np.uint16]
-Places = npt.NDArray[np.int64]
+Slots = npt.NDArray[np.int64]
 _MOST_RANGES = 1 << 16
 
 
@@ -40,7 +40,7 @@ class KeyRanges:
         cuts = np.zeros(len(self.cuts[0]), dtype=np.int64)
         last = len(columns) - 1
         for at, (column, values, direction) in enumerate(zip(columns, self.cuts, self.directions, strict=True)):
-            ours, theirs, many = _places_of(column, values, direction, at == last)
+            ours, theirs, many = _slots_of(column, values, direction, at == last)
             if at:
                 ours, theirs = rows * many + ours, cuts * many + theirs
             if at == last:
@@ -68,12 +68,12 @@ def _plain(column: pa.Array) -> pa.Array:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def _between(known: Places, places: Places) -> Places:
+def _between(known: Slots, slots: Slots) -> Slots:
     """Even numbers for positions between two cuts, odd ones for positions on a cut."""
-    return np.searchsorted(known, places, side="left") + np.searchsorted(known, places, side="right")
+    return np.searchsorted(known, slots, side="left") + np.searchsorted(known, slots, side="right")
 
 
-def _places_of(column: pa.Array, cuts: pa.Array, direction: Direction, is_last: bool) -> tuple[Places, Places, int]:
+def _slots_of(column: pa.Array, cuts: pa.Array, direction: Direction, is_last: bool) -> tuple[Slots, Slots, int]:
     """The positions of a column's values among the cuts' values, the positions of the cuts, and the number of
     positions. In the last column it suffices to know whether a value precedes a cut."""
     sides: tuple[str, ...] = ("left", "right")
@@ -85,14 +85,14 @@ def _places_of(column: pa.Array, cuts: pa.Array, direction: Direction, is_last: 
     return _with_nulls(ours, column, direction, many), _with_nulls(theirs, cuts, direction, many), many + 2
 
 
-def _with_nulls(places: Places, column: pa.Array, direction: Direction, many: int) -> Places:
-    places = places + 1 if direction.nulls_first else places
+def _with_nulls(slots: Slots, column: pa.Array, direction: Direction, many: int) -> Slots:
+    slots = slots + 1 if direction.nulls_first else slots
     if column.null_count:
-        places[null_mask(column)] = 0 if direction.nulls_first else many + 1
-    return places
+        slots[null_mask(column)] = 0 if direction.nulls_first else many + 1
+    return slots
 
 
-def _found(column: pa.Array, cuts: pa.Array, sides: Sequence[str]) -> tuple[Places, Places, int]:
+def _found(column: pa.Array, cuts: pa.Array, sides: Sequence[str]) -> tuple[Slots, Slots, int]:
     """How many distinct cut values are below each value (left), at or below it (right), or the sum; undefined for
     NULL."""
     kind = _plain(column.slice(0, 0)).type
@@ -108,13 +108,13 @@ def _found(column: pa.Array, cuts: pa.Array, sides: Sequence[str]) -> tuple[Plac
     return _found_texts(column, texts, sides), _found_texts(cuts, texts, sides), len(texts)
 
 
-def _found_texts(column: pa.Array, texts: pa.Array, sides: Sequence[str]) -> Places:
+def _found_texts(column: pa.Array, texts: pa.Array, sides: Sequence[str]) -> Slots:
     if pa.types.is_dictionary(column.type):
         below = np.append(_found_texts(column.dictionary, texts, sides), 0)
         return np.asarray(below[pc.fill_null(column.indices, len(below) - 1).to_numpy(zero_copy_only=False)])
     values = as_bytes(column)
     values = pc.fill_null(values, b"") if values.null_count else values
-    found: Places = sum(
+    found: Slots = sum(
         pc.search_sorted(texts, values, side=side).to_numpy(zero_copy_only=False).astype(np.int64) for side in sides
     )
     return found

@@ -20,17 +20,17 @@ from thermocline.parquet.values.lake_schema import LakeSchemaField
 
 _SAMPLE_ROWS = 1 << 16
 _FEWEST_GROUPS = 64
-FieldWay = tuple[LakeSchemaField, FieldPath]
+SortColumn = tuple[LakeSchemaField, FieldPath]
 
 
 def read_sample(
-    task: BinTask, ways: Sequence[FieldWay], reader: InputReader, pace: Pace, groups: int | None = None
+    task: BinTask, field_paths: Sequence[SortColumn], reader: InputReader, pace: Pace, groups: int | None = None
 ) -> list[pa.RecordBatch]:
     """Rows in the table's schema with only the columns at these paths, from about this many row groups, or from all."""
     most = len(task.inputs) if groups is None else max(_FEWEST_GROUPS, groups)
     files = [task.inputs[number] for number in _evenly_spaced(len(task.inputs), most)]
     step = max(1, -(-sum(file.record_count for file in files) // _SAMPLE_ROWS))
-    wanted = frozenset(way[0] for _, way in ways)
+    wanted = frozenset(field_path[0] for _, field_path in field_paths)
     of_file = None if groups is None else -(-most // len(files))
 
     def read_some(some: Sequence[InputFile]) -> list[pa.RecordBatch]:

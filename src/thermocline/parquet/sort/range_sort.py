@@ -69,7 +69,7 @@ class RangeSort(SpillingSort):
         numbers = self.ranges.numbers(self.keys.columns(table))
         ends = np.cumsum(np.bincount(numbers, minlength=len(self.ranges)))
         order = None if bool(np.all(numbers[1:] >= numbers[:-1])) else np.argsort(numbers, kind="stable")
-        path = self._place(f"part-{len(self._parts)}.arrow")
+        path = self._path_of(f"part-{len(self._parts)}.arrow")
         batches, begin, written = np.full(len(self.ranges), -1, dtype=np.int64), 0, 0
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             for number in np.flatnonzero(np.diff(ends, prepend=0)):

@@ -74,11 +74,11 @@ def _rank_words(array: pa.Array) -> Words:
     values = values.cast(pa.binary()) if pa.types.is_string(values.type) else values
     ranks = np.zeros(len(values) + 1, dtype=np.uint64)
     order = pc.sort_indices(values)
-    ranks[order.to_numpy()] = _places(values.take(order))
+    ranks[order.to_numpy()] = _dense_ranks(values.take(order))
     return np.asarray(ranks[pc.fill_null(coded.indices, len(values)).to_numpy(zero_copy_only=False)], dtype=np.uint64)
 
 
-def _places(ordered: pa.Array) -> Words:
+def _dense_ranks(ordered: pa.Array) -> Words:
     """Ranks of sorted values. Dictionaries of other writers may contain a value twice; both have one rank."""
     fresh = np.zeros(len(ordered), dtype=np.uint64)
     fresh[1:] = (
@@ -131,11 +131,11 @@ def _with_ties_sorted(order: Order, words: Words, halves: npt.NDArray[np.uint32]
     same = halves[1:] == halves[:-1]
     tied = np.append(same, False)
     tied[1:] |= same
-    places = np.flatnonzero(tied)
-    if len(places) > len(words) // 4:
+    tied_at = np.flatnonzero(tied)
+    if len(tied_at) > len(words) // 4:
         return np.argsort(words, kind="stable")
-    rows = order[places]
-    order[places] = rows[np.argsort(words[rows], kind="stable")]
+    rows = order[tied_at]
+    order[tied_at] = rows[np.argsort(words[rows], kind="stable")]
     return order
 
 

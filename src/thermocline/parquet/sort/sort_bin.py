@@ -21,7 +21,7 @@ from thermocline.parquet.encode.reencode import bin_result, open_reader, output_
 from thermocline.parquet.rewrite_task import BinResult, BinTask
 from thermocline.parquet.sort.external_sort import KeyColumns
 from thermocline.parquet.sort.key_ranges import plan_ranges
-from thermocline.parquet.sort.key_sample import FieldWay, read_sample
+from thermocline.parquet.sort.key_sample import SortColumn, read_sample
 from thermocline.parquet.sort.range_sort import RangeSort, ranges_for
 from thermocline.parquet.sort.row_order import Direction
 from thermocline.parquet.sort.space_filling_curves import ColumnRanks, bits_for, column_ranks, hilbert, z_order
@@ -87,14 +87,14 @@ def sort_bin(task: BinTask, register: Register, pace: Pace) -> BinResult:
 
 def _open_sorter(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pace) -> tuple[Ordering, RangeSort]:
     """The ordering, and a sorter that knows the distribution of keys from a sample."""
-    ways = [_field_path(lake, wanted.field_id) for wanted in task.sort]
+    field_paths = [_field_path(lake, wanted.field_id) for wanted in task.sort]
     count = ranges_for(int(sum(file.record_count for file in task.inputs) * reader.row_bytes), task.memory_bytes)
     if task.kernel == "sort":
         ordering = plan_sort(task, lake)
-        sample = read_sample(task, ways, reader, pace, 2 * count) if count > 1 else []
+        sample = read_sample(task, field_paths, reader, pace, 2 * count) if count > 1 else []
     else:
-        sample = read_sample(task, ways, reader, pace)
-        ordering = _plan_curve(task, ways, sample)
+        sample = read_sample(task, field_paths, reader, pace)
+        ordering = _plan_curve(task, field_paths, sample)
     keys = ordering.keys
     ranges = plan_ranges([ordering.key_columns(batch) for batch in sample], keys.directions, count)
     # Outputs are cut between batches, so that small outputs need small ones.
@@ -104,15 +104,15 @@ def _open_sorter(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pac
     )
 
 
-def _field_path(lake: LakeSchema, field_id: int) -> FieldWay:
-    field, way = lake.find(field_id), find_field(lake.arrow(), field_id)
-    if field is None or not way:
+def _field_path(lake: LakeSchema, field_id: int) -> SortColumn:
+    field, field_path = lake.find(field_id), find_field(lake.arrow(), field_id)
+    if field is None or not field_path:
         raise RewriteUnsupported(
             f"The rewrite cannot sort by field {field_id}: it is not a column of the table, nor in a struct of it."
         )
     if field.children:
         raise RewriteUnsupported(f"The rewrite cannot sort by {field.name}: it is {field.kind}.")
-    return field, way
+    return field, field_path
 
 
 def plan_sort(task: BinTask, lake: LakeSchema) -> Ordering:
@@ -120,33 +120,39 @@ def plan_sort(task: BinTask, lake: LakeSchema) -> Ordering:
     names: list[str] = []
     made: list[tuple[FieldPath, str]] = []
     for wanted in task.sort:
-        field, way = _field_path(lake, wanted.field_id)
-        if wanted.transform == "identity" and len(way) == 1:
+        field, field_path = _field_path(lake, wanted.field_id)
+        if wanted.transform == "identity" and len(field_path) == 1:
             names.append(field.name)
         else:
             names.append(_EXTRA.format(len(made)))
-            made.append((way, wanted.transform))
+            made.append((field_path, wanted.transform))
     directions = tuple(Direction(descending=wanted.descending, nulls_first=wanted.nulls_first) for wanted in task.sort)
 
     def extra(batch: pa.RecordBatch) -> list[pa.Array]:
-        return [apply_transform(value_at(batch.column(way[0]), way[1:]), transform) for way, transform in made]
+        return [
+            apply_transform(value_at(batch.column(field_path[0]), field_path[1:]), transform)
+            for field_path, transform in made
+        ]
 
     return Ordering(keys=KeyColumns(names=tuple(names), directions=directions), extra=extra if made else None)
 
 
-def _plan_curve(task: BinTask, ways: Sequence[FieldWay], sample: Sequence[pa.RecordBatch]) -> Ordering:
-    ranks = [_ranks(field, [value_at(batch.column(way[0]), way[1:]) for batch in sample]) for field, way in ways]
-    bits = bits_for(len(ways))
-    curve = hilbert if task.kernel == "hilbert" and len(ways) > 1 else z_order
+def _plan_curve(task: BinTask, field_paths: Sequence[SortColumn], sample: Sequence[pa.RecordBatch]) -> Ordering:
+    ranks = [
+        _ranks(field, [value_at(batch.column(field_path[0]), field_path[1:]) for batch in sample])
+        for field, field_path in field_paths
+    ]
+    bits = bits_for(len(field_paths))
+    curve = hilbert if task.kernel == "hilbert" and len(field_paths) > 1 else z_order
 
     def extra(batch: pa.RecordBatch) -> list[pa.Array]:
-        columns = [value_at(batch.column(way[0]), way[1:]) for _, way in ways]
+        columns = [value_at(batch.column(field_path[0]), field_path[1:]) for _, field_path in field_paths]
         return [
             pa.array(words)
             for words in curve([one.ranks(column, bits) for one, column in zip(ranks, columns, strict=True)], bits)
         ]
 
-    words = 1 if len(ways) * bits <= 64 else 2
+    words = 1 if len(field_paths) * bits <= 64 else 2
     keys = KeyColumns(names=tuple(_EXTRA.format(number) for number in range(words)), directions=(Direction(),) * words)
     return Ordering(keys=keys, extra=extra)
 

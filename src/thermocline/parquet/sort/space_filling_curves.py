@@ -42,18 +42,18 @@ class ColumnRanks:
 
     def ranks(self, array: pa.Array, bits: int) -> Words:
         """Each value's share of the rows below it, scaled to this many bits; NULL is zero."""
-        places = self._places(array)
+        below = self._count_below(array)
         known = len(self.words) if self.words is not None else len(self.texts)
         shares = (np.arange(known + 1, dtype=np.uint64) * np.uint64(self.step) + np.uint64(self.nulls)) * np.uint64(
             1 << bits
         )
         most = np.uint64((1 << bits) - 2)
-        ranks: Words = (np.uint64(1) + np.minimum(most, shares // np.uint64(max(1, self.total))))[places]
+        ranks: Words = (np.uint64(1) + np.minimum(most, shares // np.uint64(max(1, self.total))))[below]
         if array.null_count:
             ranks[null_mask(array)] = 0
         return ranks
 
-    def _places(self, array: pa.Array) -> npt.NDArray[np.int64]:
+    def _count_below(self, array: pa.Array) -> npt.NDArray[np.int64]:
         """How many of the kept values are below each value."""
         if self.words is not None:
             return np.searchsorted(self.words, value_words(_plain(array)))
@@ -116,12 +116,12 @@ def _interleave_zeros(values: Words) -> Words:
 def _interleave(ranks: Sequence[Words], bits: int) -> list[Words]:
     length = len(ranks) * bits
     words = [np.zeros(len(ranks[0]), dtype=np.uint64) for _ in range((length + 63) // 64)]
-    place = length
+    position = length
     for bit in range(bits - 1, -1, -1):
         for values in ranks:
-            place -= 1
-            word = words[len(words) - 1 - place // 64]
-            word |= ((values >> np.uint64(bit)) & np.uint64(1)) << np.uint64(place % 64)
+            position -= 1
+            word = words[len(words) - 1 - position // 64]
+            word |= ((values >> np.uint64(bit)) & np.uint64(1)) << np.uint64(position % 64)
     return words
 
 

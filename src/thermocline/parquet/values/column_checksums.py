@@ -77,8 +77,8 @@ def _hash_values(array: pa.Array) -> U64:
         offsets = _offsets(array)
         values = _hash(array.values.slice(offsets[0], offsets[-1] - offsets[0]))
         near = offsets - offsets[0]
-        places = np.arange(len(values), dtype=np.int64) - np.repeat(near[:-1], np.diff(near))
-        return _sum_segments(mix_hashes(values + places.astype(np.uint64) * _STEP), near)
+        positions = np.arange(len(values), dtype=np.int64) - np.repeat(near[:-1], np.diff(near))
+        return _sum_segments(mix_hashes(values + positions.astype(np.uint64) * _STEP), near)
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return binary_hashes(array)
     if pa.types.is_boolean(kind):
@@ -108,9 +108,9 @@ def _hash_words(array: pa.Array) -> U64:
     return hashed
 
 
-def _salt(place: int) -> np.uint64:
+def _salt(position: int) -> np.uint64:
     """The number that distinguishes a column, or a field, from the others."""
-    return np.uint64((place + 1) * int(_STEP) % _WRAP)
+    return np.uint64((position + 1) * int(_STEP) % _WRAP)
 
 
 def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:

@@ -127,8 +127,8 @@ def _hash_piece(content: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) 
     longest = int(lengths.max(initial=0))
     with np.errstate(over="ignore"):
         powers = np.cumprod(np.full(max(1, longest), _FACTOR, dtype=np.uint64))
-        places = np.arange(len(data)) - np.repeat(offsets[:-1] - offsets[0], lengths)
-        data *= powers[places]
+        positions = np.arange(len(data)) - np.repeat(offsets[:-1] - offsets[0], lengths)
+        data *= powers[positions]
         filled = lengths > 0
         sums = np.zeros(len(lengths), dtype=np.uint64)
         if len(data):

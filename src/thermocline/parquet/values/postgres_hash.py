@@ -89,15 +89,13 @@ def _mixed_where(active: npt.NDArray[np.bool_], state: tuple[U32, U32, U32], blo
     state."""
     count = int(np.count_nonzero(active))
     if 2 * count > len(active):
-        mixed = _mixed(*(part + block[:, place] for place, part in enumerate(state)))
+        mixed = _mixed(*(part + block[:, at] for at, part in enumerate(state)))
         if count < len(active):
             for new, old in zip(mixed, state, strict=True):
                 np.copyto(new, old, where=~active)
         return mixed
     rows = np.flatnonzero(active)
-    for part, new in zip(
-        state, _mixed(*(part[rows] + block[rows, place] for place, part in enumerate(state))), strict=True
-    ):
+    for part, new in zip(state, _mixed(*(part[rows] + block[rows, at] for at, part in enumerate(state))), strict=True):
         part[rows] = new
     return state
 

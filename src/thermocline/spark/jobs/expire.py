@@ -19,7 +19,9 @@ def delete_rows(spark: SparkSession, whole: ExpireTask) -> tuple[DeleteFile, ...
     written."""
     if not whole.files:
         return ()
-    tasks = [replace(whole, number=whole.number + place, files=part) for place, part in enumerate(_parts(spark, whole))]
+    tasks = [
+        replace(whole, number=whole.number + number, files=part) for number, part in enumerate(_parts(spark, whole))
+    ]
     written = run_tasks(spark, tasks, expire_rows, f"Deleting rows from {whole.directory}")
     return tuple(file for files in written for file in files)
 
@@ -27,5 +29,5 @@ def delete_rows(spark: SparkSession, whole: ExpireTask) -> tuple[DeleteFile, ...
 def _parts(spark: SparkSession, whole: ExpireTask) -> Sequence[tuple[CandidateFile, ...]]:
     files = sorted(whole.files, key=lambda file: (file.lower_key, file.path))
     count = min(len(files), spark.sparkContext.defaultParallelism)
-    edges = [len(files) * place // count for place in range(count + 1)]
+    edges = [len(files) * number // count for number in range(count + 1)]
     return [tuple(files[lo:hi]) for lo, hi in pairwise(edges)]

@@ -75,7 +75,7 @@ def _read_output(reader: InputReader, root: Element, path: str, before: ColumnSu
         metadata = opened.metadata
         for group in range(metadata.num_row_groups):
             _check_nothing_unchecked(metadata.row_group(group), path)
-            ends = [_ValueRange(leaf=leaf, way=way) for leaf, way in _leaves(root)]
+            ends = [_ValueRange(leaf=leaf, field_path=field_path) for leaf, field_path in _leaves(root)]
             for batch in read_batches(opened, path, projection.columns, reader.row_bytes, reader.pace, groups=[group]):
                 before += sum_columns(projection.apply(batch, frozenset()))
                 for one in ends:
@@ -146,15 +146,15 @@ def _leaves(root: Element) -> Iterator[tuple[int, FieldPath]]:
     """Each leaf outside of lists, by its index, with the path to it through structs."""
     number = 0
 
-    def walk(element: Element, way: FieldPath, repeated: bool) -> Iterator[tuple[int, FieldPath]]:
+    def walk(element: Element, field_path: FieldPath, repeated: bool) -> Iterator[tuple[int, FieldPath]]:
         nonlocal number
         repeated = repeated or element.fields.get(3) == _REPEATED
         if not element.children:
             if not repeated:
-                yield number, way
+                yield number, field_path
             number += 1
         for at, child in enumerate(element.children):
-            yield from walk(child, (*way, at), repeated)
+            yield from walk(child, (*field_path, at), repeated)
 
     yield from walk(root, (), False)
 
@@ -164,14 +164,14 @@ class _ValueRange:
     """The lowest and highest value of a leaf in a row group."""
 
     leaf: int
-    way: FieldPath
+    field_path: FieldPath
     nulls: int = 0
     nans: int = 0
     low: Any = None
     high: Any = None
 
     def add(self, batch: pa.RecordBatch) -> None:
-        array = value_at(batch.column(self.way[0]), self.way[1:])
+        array = value_at(batch.column(self.field_path[0]), self.field_path[1:])
         array = array.storage if isinstance(array, pa.ExtensionArray) else array
         self.nulls += array.null_count
         if pa.types.is_dictionary(array.type):

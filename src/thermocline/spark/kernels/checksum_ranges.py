@@ -48,7 +48,7 @@ def checksum_rows(task: HeapChecksumTask | LakeChecksumTask, _attempt: int) -> t
             return True, _sum_heap(task)
         case LakeChecksumTask():
             found = read_file_rows(task.file.path, task.shape, task.file.deletes, PositionDeleteCache())
-            return False, sum_hashes(found.rows[(found.places >= task.low) & (found.places < task.high)])
+            return False, sum_hashes(found.rows[(found.tier_keys >= task.low) & (found.tier_keys < task.high)])
 
 
 def _sum_heap(task: HeapChecksumTask) -> RowSum:

@@ -61,7 +61,7 @@ def expire_rows(task: ExpireTask, attempt: int) -> tuple[DeleteFile, ...]:
 
 
 def _rows_within(task: ExpireTask, file: CandidateFile) -> Rows:
-    places: list[Rows] = [np.zeros(0, dtype=np.int64)]
+    positions: list[Rows] = [np.zeros(0, dtype=np.int64)]
     for keys, first_row in read_tier_keys(file.path, task.tier_key.field_id, task.low, task.high):
-        places.append(np.flatnonzero((keys >= task.low) & (keys < task.high)) + first_row)
-    return np.concatenate(places)
+        positions.append(np.flatnonzero((keys >= task.low) & (keys < task.high)) + first_row)
+    return np.concatenate(positions)

@@ -174,7 +174,7 @@ def _rows_in(
     filesystem, path = open_location(file.path)
     columns = {column.name: column for column in task.columns if column.required}
     inexact = [key for key in task.key if not key.is_exact]
-    places: list[Rows] = [np.zeros(0, dtype=np.int64)]
+    positions: list[Rows] = [np.zeros(0, dtype=np.int64)]
     with filesystem.open_input_file(path) as source:
         parquet = pq.ParquetFile(source)
         names = _names_by_id(parquet)
@@ -188,8 +188,8 @@ def _rows_in(
             rows, groups = index.find(read)
             if inexact and len(rows):
                 rows = match_inexact_keys(conn, inexact, keys, index.groups, read, rows, groups)
-            places.append(rows + first_row)
-    return np.concatenate(places)
+            positions.append(rows + first_row)
+    return np.concatenate(positions)
 
 
 def _groups(parquet: pq.ParquetFile, tier_key: str, wanted: Rows) -> Iterator[tuple[int, int]]:

@@ -209,9 +209,9 @@ def _is_float(facts: FooterFacts, field_id: int) -> bool:
 def _read_column(file: pq.ParquetFile, field_id: int, column: ColumnFacts) -> _Measured:
     """The bounds of a column's values and the number of NaN."""
     assert column.kind is not None
-    place = leaf_field_ids(file.metadata).index(field_id)
+    leaf = leaf_field_ids(file.metadata).index(field_id)
     ends, nans, nulls = None, 0, 0
-    for batch in file.iter_batches(_BATCH_ROWS, columns=[file.metadata.schema.column(place).path], use_threads=False):
+    for batch in file.iter_batches(_BATCH_ROWS, columns=[file.metadata.schema.column(leaf).path], use_threads=False):
         found = _leaf(batch, field_id)
         nulls += found.null_count
         values = found.drop_null()

@@ -42,7 +42,7 @@ class FileRows:
     written: RowSum
     rows: U64
     ids: U64
-    places: I64
+    tier_keys: I64
 
 
 def why_not_intact(path: str, size_bytes: int) -> str | None:
@@ -62,7 +62,7 @@ def read_file_rows(path: str, shape: LakeShape, deletes: Sequence[str], known: P
     The checksum covers the columns the file has, in its own types, as when it was written. The rows are read as the
     table's columns are now.
     """
-    written, rows, ids, places = RowSum(), [], [], []
+    written, rows, ids, tier_keys = RowSum(), [], [], []
     for whole in _groups(path):
         own = own_columns(whole.schema)
         group = as_columns(whole, shape.columns)
@@ -70,14 +70,14 @@ def read_file_rows(path: str, shape: LakeShape, deletes: Sequence[str], known: P
         written += sum_hashes(hashes if _is_plain(own, shape.columns) else hash_table(whole, own))
         rows.append(hashes)
         ids.append(hash_table(group.select(list(shape.key)), shape.key_columns))
-        places.append(key_numbers(group.column(shape.tier_key).combine_chunks()))
+        tier_keys.append(key_numbers(group.column(shape.tier_key).combine_chunks()))
     live = np.ones(written.rows, dtype=bool)
     live[known.of(path, deletes)] = False
     return FileRows(
         written=written,
         rows=np.concatenate([np.zeros(0, np.uint64), *rows])[live],
         ids=np.concatenate([np.zeros(0, np.uint64), *ids])[live],
-        places=np.concatenate([np.zeros(0, np.int64), *places])[live],
+        tier_keys=np.concatenate([np.zeros(0, np.int64), *tier_keys])[live],
     )
 
 
@@ -86,8 +86,8 @@ def read_key_texts(path: str, shape: LakeShape, ids: U64) -> list[str]:
     found: list[str] = []
     for group in _groups(path):
         keys = as_columns(group, shape.key_columns)
-        places = np.flatnonzero(np.isin(hash_table(keys, shape.key_columns), ids))
-        found += ["(" + ", ".join(str(value) for value in row.values()) + ")" for row in keys.take(places).to_pylist()]
+        matches = np.flatnonzero(np.isin(hash_table(keys, shape.key_columns), ids))
+        found += ["(" + ", ".join(str(value) for value in row.values()) + ")" for row in keys.take(matches).to_pylist()]
     return found
 
 
