@@ -22,7 +22,7 @@ Register = Callable[[str], None]
 CHUNK_BYTES = 4 << 20
 TAIL_BYTES = 64 << 10
 _NO_COPY = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM)
-"""What the kernel says when it does not copy between two files: other file systems, an older kernel, a sandbox."""
+"""Errors of copy_file_range when it cannot copy between two files: other file systems, an older kernel, a sandbox."""
 
 
 class FileSource:

@@ -35,8 +35,7 @@ class InputFile:
     sequence_number: int
     deletes: tuple[int, ...] = ()
     first_row_id: int | None = None
-    """The id of the first row that has none of its own in the file; None for files from before the table had row
-    ids."""
+    """The file's first row id; None for files from before the table had row ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,7 @@ class BinTask:
     deletes: tuple[DeleteSource, ...]
     schema_json: str
     directory: str
-    """Where outputs go, ending before the file's own name."""
+    """The folder of the outputs."""
     name_prefix: str
     target_bytes: int
     compression: str = "zstd"
@@ -73,16 +72,15 @@ class BinTask:
     memory_bytes: int = 402_653_184
     partition_values: Mapping[int, object] | None = None
     splice_min_row_group_bytes: int = 0
-    """A bin whose row groups are smaller than this on average is merged or re-encoded instead of spliced; 0: never for
-    that reason."""
+    """A bin with smaller row groups on average is merged or re-encoded instead of spliced; 0: no limit."""
     keep_lineage: bool = False
     """Whether outputs store each row's id and last sequence number, as format version 3 requires."""
     name_mapping: str | None = None
     """The table's `schema.name-mapping.default`, for files without field ids."""
     scratch: str | None = None
-    """A local directory for sorted runs; None: the system's own for temporary files."""
+    """A local directory for sorted runs; None: the system's temporary directory."""
     storage: Mapping[str, str] | None = None
-    """How to reach the files' store, when it is not the file system."""
+    """How to reach the object store of the files; None for the local file system."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +90,9 @@ class OutputFile:
     rows: int
     split_offsets: tuple[int, ...]
     nan_counts: Mapping[int, int] | None = None
-    """How many NaN each column of floats holds, by field id; None where they were not counted."""
+    """NaN counts of float columns, by field id; None where they were not counted."""
     float_ends: Mapping[int, tuple[float, float]] = field(default_factory=dict)
-    """The lowest and highest number of columns of floats, where rows were encoded."""
+    """Bounds of float columns, where rows were encoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,14 +111,14 @@ class RowMap:
     rows: int
     first_kept: int = 0
     removed: bytes = b""
-    """The input's row positions that deletes took away, sorted, as little-endian 64-bit integers."""
+    """The input's deleted row positions, sorted, as little-endian 64-bit integers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinResult:
     number: int
     kernel: Kernel
-    """The one that ran: a bin that cannot be spliced is merged or re-encoded."""
+    """The kernel that ran: a bin that cannot be spliced is merged or re-encoded."""
     outputs: tuple[OutputFile, ...]
     rows_read: int
     rows_written: int

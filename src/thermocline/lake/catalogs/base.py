@@ -22,7 +22,7 @@ class CatalogTable:
     name: TableName
     is_ours: bool
     store: str = ""
-    """Which of several catalogs with one name, as the kind identifies them."""
+    """Distinguishes catalogs with one name."""
 
     def __str__(self) -> str:
         return str(self.name) if self.is_ours else f"{self.catalog}.{self.name}"

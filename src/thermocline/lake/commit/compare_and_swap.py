@@ -334,7 +334,7 @@ def load_after_failure(head: LakeHead, problem: Py4JJavaError) -> LakeHead:
 def _data_files(head: LakeHead, files: Sequence[WrittenFile]) -> list[Any]:
     jvm: Any = head.spark._jvm
     iceberg = jvm.org.apache.iceberg
-    # Every step of a dotted name is a round trip to the JVM, so names are looked up once and not for each file.
+    # Each part of a dotted name is a round trip to the JVM, so names are resolved once and not for each file.
     builder_of, spec, parquet = iceberg.DataFiles.builder, head.table.spec(), iceberg.FileFormat.PARQUET
     schema, modes = current_schema(head.metadata), plan_metrics_modes(head.metadata)
     made = []
@@ -342,8 +342,7 @@ def _data_files(head: LakeHead, files: Sequence[WrittenFile]) -> list[Any]:
         facts = read_footer_facts(file.path, schema)
         check_rows(file.path, facts, file.rows)
         metrics = java_metrics(jvm, plan_metrics(facts, modes, file.nan_counts, file.float_ends))
-        # By the path as it was registered: an input file would spell it its own way, and two spellings of one file look
-        # like two files.
+        # By the path as registered: an InputFile may spell it differently, and two spellings look like two files.
         builder = (
             builder_of(spec)
             .withPath(file.path)

@@ -28,15 +28,15 @@ from thermocline.runtime.object_store import current_store
 
 OWNER_PROPERTY = "thermocline.owner"
 CORRECTIONS_PROPERTY = "thermocline.pending-corrections"
-"""Tells whoever reads the lake alone that newer images of its rows may be elsewhere; a number here would be wrong
-within the second."""
+"""Tells readers of the lake alone that newer images of its rows may exist in Postgres; a number would be outdated at
+once."""
 PROPERTIES = {
     "write.format.default": "parquet",
     "write.parquet.compression-codec": "zstd",
     # Metadata files are pruned by our own safety rule, never by count.
     "write.metadata.delete-after-commit.enabled": "false",
     "commit.retry.num-retries": "0",
-    # Other programs' expiry and orphan sweeps know nothing of our readers: with this they refuse. Ours go by the owner.
+    # Expiry and orphan removal of other programs do not know our readers; this property makes them refuse.
     "gc.enabled": "false",
     OWNER_PROPERTY: "thermocline",
     CORRECTIONS_PROPERTY: (

@@ -38,7 +38,7 @@ def remove_snapshots(head: LakeHead, snapshots: Sequence[int], refs: Sequence[st
         left = {one["snapshot-id"] for one in after.metadata.get("snapshots", ())} & set(snapshots)
         left_refs = set(after.metadata.get("refs", {})) & set(refs)
         if not left and not left_refs:
-            return  # the answer was lost, not the commit
+            return  # the reply was lost, not the commit
         if after.metadata_location != head.metadata_location:
             raise clean_up_lost_race(head, after, metadata) from None
         raise CommitFailed(f"The snapshots of {head.name} stay: {problem.java_exception.getMessage()}.") from None

@@ -52,11 +52,11 @@ class NewData:
     like: DataSeen
     sort_order_id: int = 0
     nan_counts: Mapping[int, int] | None = None
-    """NaN in columns of floats, which a Parquet footer does not tell; None where they are not known."""
+    """NaN counts of float columns, which footers do not have; None where they are not known."""
     float_ends: Mapping[int, tuple[float, float]] = field(default_factory=dict)
-    """The lowest and highest number of columns of floats, where rows were encoded."""
+    """Bounds of float columns, where rows were encoded."""
     copied: tuple[DataSeen, ...] = ()
-    """The files whose row groups it holds, all of them and no others, where they were copied undecoded."""
+    """The files whose row groups were copied into this one: all of their rows and no others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +111,9 @@ class Rewrite:
     carried: Sequence[CarriedDelete] = ()
     sequence_number: int | None = None
     picked: ManifestEntries | None = None
-    """Entries of data files that were picked before."""
+    """Entries of data files, read ahead of the commit."""
     measured: Mapping[str, Future[NewFileFooter]] = field(default_factory=dict)
-    """Metrics of new data files, by path, that were begun before."""
+    """Footers of new data files by path, read ahead of the commit."""
 
     @property
     def is_empty(self) -> bool:
@@ -162,7 +162,7 @@ _ITS_OWN = re.compile(
     r"operation|(added|deleted|removed|total|changed|replaced)-.*|partitions?[.-].*|manifests-.*|entries-processed|replace-partitions"
     r"|source-snapshot-id|(published-)?wap[.-].*|spark\.app\.id|app-(id|name)|engine-(name|version)|iceberg-version|thermocline\..*"
 )
-"""Keys of a snapshot's summary that tell of that one commit."""
+"""Keys of a snapshot's summary that describe that commit alone."""
 
 
 def carried_summary(head: LakeHead) -> dict[str, str]:

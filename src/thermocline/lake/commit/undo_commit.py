@@ -44,7 +44,7 @@ def undo_commit(head: LakeHead, snapshot: int, base: int | None) -> None:
     except Py4JJavaError as problem:
         after = load_after_failure(head, problem)
         if snapshot not in {one["snapshot-id"] for one in after.metadata.get("snapshots", ())}:
-            return  # the answer was lost, not the commit
+            return  # the reply was lost, not the commit
         if after.metadata_location != head.metadata_location:
             raise clean_up_lost_race(head, after, metadata) from None
         raise CommitFailed(

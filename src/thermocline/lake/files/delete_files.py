@@ -94,7 +94,7 @@ def move_back(kept_at: str, path: str) -> bool:
         return False
     _move(kept_at, path)
     if (local := local_path(path)) is not None:
-        os.utime(local)  # a file that was wanted has its whole grace period before it again
+        os.utime(local)  # the grace period of a file that was needed starts again
     return True
 
 
@@ -115,7 +115,7 @@ def _move(source: str, target: str) -> None:
     if not has_same_bytes(source, target):
         filesystem, old = open_location(source)
         _, new = open_location(target)
-        filesystem.copy_file(old, new)  # in a store a copy arrives whole or not at all
+        filesystem.copy_file(old, new)  # in an object store a copy is atomic
         fault_point("move-copied")
     _remove(source)
 

@@ -48,9 +48,8 @@ def find_other_writer(metadata: TableMetadata, head_location: str) -> str | None
         followed = [base_name(entry.get("metadata-file", "")) for entry in version.get("metadata-log") or ()][-1:]
         if number >= oldest and (is_newer or any(name not in known and number_of(name) >= oldest for name in followed)):
             return file.path
-        # Whoever goes on from an earlier version gives numbers that left our log long ago. In a folder that was copied,
-        # times in the store mean nothing, and our own old versions tell by the time they hold that they are none of
-        # these.
+        # A writer that continues from an earlier version uses numbers that have left our log. In a copied folder the
+        # store's times mean nothing; our own old versions are recognised by the time in their content.
         if number < oldest and version.get("last-updated-ms", 0) > metadata.last_updated_ms - _CLOCKS_DIFFER_MS:
             return file.path
     return None

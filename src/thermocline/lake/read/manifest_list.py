@@ -10,7 +10,7 @@ from thermocline.lake.read.storage import LakeReader
 from thermocline.lake.read.table_metadata import read_lake_table
 
 _REWRITTEN_KEY = "entries-processed"
-"""In the summary of a snapshot that Iceberg made by rewriting manifests."""
+"""A summary key of snapshots that Iceberg made by rewriting manifests."""
 
 
 def read_manifest_facts(metadata_location: str) -> tuple[ManifestFact, ...]:

@@ -92,7 +92,7 @@ def is_certain(data: Sequence[LakeFile], bound: Bound) -> bool:
     if len(bound.values) != 1 or not isinstance(value := bound.values[0], int):
         return False
     kind = PrimitiveType(kind=bound.field.kind)
-    # A file without a bound counts as one that reaches to the end of all numbers, so nothing is certain of it.
+    # A file without a bound counts as unbounded, so nothing is certain of it.
     highest = max((_int(kind, file.upper.get(field_id), _HIGHEST) for file in data), default=_LOWEST)
     lowest = min((_int(kind, file.lower.get(field_id), _LOWEST) for file in data), default=_HIGHEST)
     match bound.op:

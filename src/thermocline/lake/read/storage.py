@@ -19,7 +19,7 @@ from thermocline.runtime.locations import without_file_scheme
 from thermocline.runtime.object_store import is_object_location
 
 FILE_URI_PATTERN = r"^file:(?://[^/]*)?(/.*)$"
-"""For engines that compare locations as text: what the first group keeps is `without_file_scheme`."""
+"""For engines that compare locations as text: the first group is `without_file_scheme`."""
 
 _PATTERN_CHARACTERS = frozenset("*?[")
 

@@ -70,7 +70,7 @@ _INTEGERS = (IntegerType, LongType, DateType, TimeType, TimestampType, Timestamp
 _TIMES, _TIME_BYTES = (TimestampType, TimestamptzType), 8
 _BYTES = (StringType, UUIDType, BinaryType, FixedType)
 _NAMES_BUDGET_BYTES = 64 << 20
-"""Position deletes of many files are read for the names in them, up to so many bytes in all."""
+"""The limit, in bytes, of position deletes of several files that are read for the data files they name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,7 +95,7 @@ class TableFiles:
     """Reads snapshots of one table; caches manifests, which are immutable."""
 
     order_ids: frozenset[int] = frozenset()
-    """Columns the table is ordered by."""
+    """Columns by which the table is sorted."""
     _manifests: dict[tuple[str, int | None], tuple[_Entry, ...]] = field(default_factory=dict)
     _reader: LakeReader = field(default_factory=LakeReader)
     _names: dict[str, Mapping[str, int] | None] = field(default_factory=dict)
@@ -329,7 +329,7 @@ def _value(kind: IcebergType | None, encoded: bytes | None) -> Any:
     if encoded is None or kind is None:
         return None
     if isinstance(kind, _TIMES) and len(encoded) < _TIME_BYTES:
-        return None  # days, of a file from before a column of dates became one of timestamps
+        return None  # days, in a file from before the column became a timestamp
     if isinstance(kind, _INTEGERS):
         return int.from_bytes(encoded, "little", signed=True)
     if isinstance(kind, DecimalType):

@@ -33,8 +33,7 @@ class LakeField:
     precision: int = 0
     scale: int = 0
     missing: str | None = None
-    """What rows of files that were written before the column existed read as, in Postgres' text form; `None` is
-    NULL."""
+    """The value of rows in files that were written before the column existed, in Postgres' text form; None is NULL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,7 +48,7 @@ class LakeFile:
     upper: dict[int, bytes]
     null_counts: dict[int, int]
     partition: tuple[object, ...] = ()
-    """Spec id and values; `()` when the file's spec has no fields, so that it belongs to every partition."""
+    """Spec id and partition values; `()` when the spec has no fields, so that the file belongs to every partition."""
     equality_ids: tuple[int, ...] = ()
     """The columns an equality delete compares, sorted; none for other files."""
 

@@ -136,7 +136,7 @@ class _Output:
     pace: Pace
     sink: FileSink
     again: list[str] = field(default_factory=list)
-    """Names of columns that were encoded again."""
+    """Names of the columns that were encoded again."""
 
     def write(self, planned: PlannedOutput) -> OutputFile:
         """Write the whole file, then read it back."""

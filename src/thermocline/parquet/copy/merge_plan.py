@@ -23,17 +23,17 @@ GROUP_BYTES = 64 << 20
 GROUP_PLAIN_BYTES = 128 << 20
 GROUP_ROWS = 1 << 20
 GROUP_INPUTS = 256
-"""Row groups that come together at most: each keeps its file open."""
+"""The largest number of row groups merged into one: each keeps its file open."""
 MIN_PAGE_BYTES = 64 << 10
 MIN_PAGE_VALUES = 8_192
-"""Pages smaller than both on average are made anew: a reader pays for each page, see decision 0024."""
+"""Pages smaller than both on average are encoded again: a reader pays for each page."""
 MOST_CHUNKS = 100_000
 """Each takes about a kilobyte of memory while a bin is planned."""
 _DAMAGED = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
-"""What reading a footer raises whose bytes are Thrift, of other types than Parquet's."""
+"""Errors of a footer that is valid Thrift with types other than Parquet's."""
 
 _KNOWS_NAN = re.compile(rb"parquet-mr|DuckDB")
-"""Writers that give a chunk with NaN no bounds; others leave NaN out of them."""
+"""Writers that omit the bounds of a chunk with NaN; others compute bounds without NaN."""
 LEAST_COPIED = 0.5
 """Below this share of a bin's bytes re-encoding, which uses two cores, is as fast."""
 

@@ -31,7 +31,7 @@ _WIDTHS = {
     PhysicalType.INT96: 12,
 }
 _DICTIONARY_BYTES = 2 << 20
-"""As large as Iceberg's own writer lets a dictionary grow."""
+"""The dictionary size limit of Iceberg's own writer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

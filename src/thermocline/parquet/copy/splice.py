@@ -40,7 +40,7 @@ _MADE_BY = b"thermocline version 1.0 (build 0)"
 TRUSTED = re.compile(
     rb"(parquet-mr version 1\.1[0-9]|parquet-cpp-arrow version ([4-9]|\d\d)|parquet-rs|DuckDB|Polars|Velox|thermocline)"
 )
-"""Writers whose statistics all readers believe: files of several of them may share a footer."""
+"""Writers whose statistics all readers trust: files of several of them may share a footer."""
 
 
 def read_footers(task: BinTask, pace: Pace) -> list[Footer]:
@@ -267,7 +267,7 @@ def _render(carried: _CopiedRowGroup, number: int, locations: dict[OffsetKind, l
         elif offset_kind is OffsetKind.OFFSET_INDEX:
             moved.append(offset_indexes[chunk])
         elif offset_kind is OffsetKind.OFFSET_INDEX_LENGTH:
-            # Larger offsets take more bytes, so an index grows as its pages move.
+            # Larger offsets take more bytes, so an index grows when its pages shift.
             moved.append(len(grown[chunk]))
         else:
             moved.append(number if offset_kind is OffsetKind.ORDINAL else blooms[chunk])

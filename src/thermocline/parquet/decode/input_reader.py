@@ -20,7 +20,7 @@ from thermocline.parquet.values.lake_schema import LakeSchema
 
 _BUFFER_BYTES = 1 << 20
 _WHOLE_BYTES = 16 << 20
-"""Column chunks of smaller files are read whole; of larger ones as a stream."""
+"""Column chunks of smaller files are read completely, of larger ones as a stream."""
 _BATCH_BYTES = 16 << 20
 BATCH_ROWS = 1 << 17
 _FEWEST_ROWS = 512
@@ -111,9 +111,9 @@ class InputReader:
     pace: Pace
     also: tuple[int, ...] = ()
     dictionaries: frozenset[str] = frozenset()
-    """Columns of text that are read, and kept in memory, as dictionaries."""
+    """Text columns that are read, and kept in memory, as dictionary arrays."""
     repeating: frozenset[str] = frozenset()
-    """Columns whose values repeat, so that outputs encode them by dictionary."""
+    """Columns whose values repeat, so that outputs use dictionary encoding."""
     row_bytes: float = 1.0
     _schema: pa.Schema | None = None
     _parquet: pq.ParquetSchema | None = None

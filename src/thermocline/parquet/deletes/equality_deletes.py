@@ -36,8 +36,8 @@ from thermocline.parquet.values.lake_schema import LakeSchema, default_scalar
 
 Levels = npt.NDArray[np.int32]
 _EXACT_BYTES, _ENTRY_BYTES = 25, 40
-"""What a key takes besides its values: word and level, both twice while they are put together; with values also its
-place."""
+"""The bytes of a key besides its values: word and level, twice while they are sorted; with values also its row
+number."""
 _MEMORY_SHARE = 0.4
 
 
@@ -181,8 +181,7 @@ class KeySet:
         self._columns = columns
         self._key_rows: npt.NDArray[np.int64] | None = None
         if not columns and len(plan.level_of_delete) == 1:
-            # Nothing but the words to keep, so they are sorted where they are: ten million keys take no more than
-            # themselves.
+            # Only the words are kept, so they are sorted in place: ten million keys need no further memory.
             words.sort()
             self._words, self._levels = words, levels
         else:

@@ -36,7 +36,7 @@ class DeletesResult:
     number: int
     files: tuple[DeleteFile, ...] = ()
     vectors: DeletionVectorFile | None = None
-    """In place of files, from format version 3 on."""
+    """Deletion vectors, which replace delete files from format version 3 on."""
 
     @property
     def count(self) -> int:

@@ -55,9 +55,9 @@ class WrittenFile:
     upper_key: int
     split_offsets: tuple[int, ...]
     nan_counts: Mapping[int, int] = field(default_factory=dict)
-    """NaN in columns of floats, by field id: no footer tells of them."""
+    """NaN counts of float columns, by field id; footers do not have them."""
     float_ends: Mapping[int, tuple[float, float]] = field(default_factory=dict)
-    """The lowest and highest number of columns of floats."""
+    """Bounds of float columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-_USUAL = pa.default_memory_pool()
+_DEFAULT_POOL = pa.default_memory_pool()
 
 
-def choose_pool(*, beside_keys: bool) -> None:
-    """Let this process's Arrow take its memory from jemalloc, where Arrow was built with it.
+def select_memory_pool(*, holds_delete_keys: bool) -> None:
+    """Let Arrow in this process allocate from jemalloc, where Arrow was built with it.
 
-    Beside keys of equality deletes memory is short: what jemalloc keeps took rows of a kilobyte up to 480 MiB, 430 with
-    the usual pool.
+    With keys of equality deletes in memory the default pool is used: the pages that jemalloc keeps raised a rewrite of
+    rows of a kilobyte to 480 MiB, against 430 with the default pool.
     """
-    steady = not beside_keys and "jemalloc" in pa.supported_memory_backends()
-    pa.set_memory_pool(pa.jemalloc_memory_pool() if steady else _USUAL)
+    use_jemalloc = not holds_delete_keys and "jemalloc" in pa.supported_memory_backends()
+    pa.set_memory_pool(pa.jemalloc_memory_pool() if use_jemalloc else _DEFAULT_POOL)

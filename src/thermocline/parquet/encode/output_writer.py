@@ -26,11 +26,11 @@ ROW_GROUP_ROWS = 1 << 20
 _FEWEST_GROUP_BYTES = 1 << 20
 _TOO_LARGE = 1.6
 _NEARLY_FULL = 0.8
-"""A row group ends where its file is expected to be full; what is missing then would be a tiny group."""
+"""A row group ends where its file is expected to be full, so that no tiny group follows."""
 _DICTIONARY_SHARE = 0.2
 _CACHED_PAGE_BYTES = 64 << 10
-"""Pages that stay in a core's cache beside zstd's tables: at level 3 a tenth faster than pages of a megabyte, and no
-larger."""
+"""Pages that fit into a core's cache together with zstd's tables: at level 3 a tenth faster than pages of a megabyte,
+and no larger."""
 _CODECS = {"uncompressed": "none", "none": "none"}
 _LEVELLED = frozenset(("zstd", "gzip", "brotli"))
 

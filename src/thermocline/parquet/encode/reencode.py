@@ -14,18 +14,15 @@ from thermocline.parquet.decode.prefetch import prefetch
 from thermocline.parquet.decode.row_lineage import ROW_ID, output_schema_json
 from thermocline.parquet.deletes.equality_deletes import KeyPlan, plan_keys
 from thermocline.parquet.deletes.row_map import Positions, pack_positions
-from thermocline.parquet.encode.memory_pool import choose_pool
+from thermocline.parquet.encode.memory_pool import select_memory_pool
 from thermocline.parquet.encode.output_writer import OutputWriter, choose_dictionary_columns
 from thermocline.parquet.rewrite_task import BinResult, BinTask, InputFile, Kernel, OutputFile, RowMap
 from thermocline.parquet.values.lake_schema import LakeSchema
 
 _SAMPLE_ROWS, _SAMPLE_FILES = 20_000, 4
 _AHEAD_BYTES, _AHEAD_OF_KEYS_BYTES = 64 << 20, 32 << 20
-"""Decoded rows that wait for the encoder at most: while a row group is encoded on one core, the next is decoded on
-another.
-
-Fewer where keys of equality deletes have taken their share of the memory.
-"""
+"""The limit of decoded rows in the prefetch queue: while a row group is encoded on one core, the next is decoded on
+another. Lower where keys of equality deletes take their share of the memory."""
 
 
 def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> BinResult:
@@ -53,7 +50,7 @@ def reencode(task: BinTask, register: Register, pace: Pace, note: str = "") -> B
 
 def open_reader(task: BinTask, lake: LakeSchema, plans: Sequence[KeyPlan], pace: Pace) -> InputReader:
     """A reader that knows from a sample which columns repeat and how wide a row is."""
-    choose_pool(beside_keys=bool(plans))
+    select_memory_pool(holds_delete_keys=bool(plans))
     reader = InputReader(
         task=task, lake=lake, pace=pace, also=tuple(sorted({number for plan in plans for number in plan.ids}))
     )

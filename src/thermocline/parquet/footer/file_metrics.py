@@ -35,10 +35,10 @@ _UNITS = {
     "us": {"microseconds": 1, "milliseconds": 1_000},
     "ns": {"nanoseconds": 1, "microseconds": 1_000, "milliseconds": 1_000_000},
 }
-"""What a number of a Parquet time unit is multiplied by, for each unit of the lake."""
+"""Factors from each Parquet time unit to each time unit of the lake."""
 
 KnownEnds = tuple[Value | None, Value | None]
-"""The lowest and the highest value of a column, as far as they are known."""
+"""The lowest and the highest value of a column, where known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class ColumnFacts:
     nulls: int | None = 0
     ends: tuple[Value, Value] | None = None
     silent: int = 0
-    """Chunks that may hold a value and do not say which."""
+    """The number of chunks that may hold values and have no bounds."""
 
     @property
     def vouched(self) -> bool:
@@ -309,8 +309,8 @@ def plan_metrics(
         column_sizes={field_id: column.size_bytes for field_id, column in counted.items()},
         value_counts={field_id: column.values for field_id, column in flat.items()},
         null_counts={field_id: column.nulls for field_id, column in flat.items() if column.nulls is not None},
-        # Iceberg takes a column that is NaN throughout for one that no comparison matches, and in SQL NaN is above
-        # every number.
+        # Iceberg treats a column of NaN only as one that no comparison matches, while in SQL NaN is above every
+        # number.
         nan_counts={field_id: count for field_id, count in nans.items() if not count or count < flat[field_id].values},
         lower={field_id: bound for field_id, bound in lower.items() if bound is not None},
         upper={field_id: bound for field_id, bound in upper.items() if bound is not None},

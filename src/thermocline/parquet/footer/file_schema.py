@@ -48,8 +48,7 @@ _CONVERTED = {
     17: _INTEGER,
     18: _INTEGER,
 }
-"""Older writers' annotations, as the logical type they mean; those of milliseconds and unsigned numbers are not among
-them."""
+"""Converted types of older writers as logical types, except milliseconds and unsigned numbers."""
 _PLAIN_KINDS: tuple[tuple[Callable[[pa.DataType], bool], PhysicalType], ...] = (
     (pa.types.is_boolean, PhysicalType.BOOLEAN),
     (pa.types.is_float32, PhysicalType.FLOAT),

@@ -36,7 +36,7 @@ class Footer:
     encrypted: bool = False
     size_bytes: int = 0
     data_end: int = 0
-    """Where the footer begins."""
+    """The offset of the footer."""
 
 
 @dataclass(slots=True)
@@ -45,11 +45,11 @@ class FooterPatterns:
     row groups."""
 
     files: int
-    """How many files are to be read in all."""
+    """The number of files to be read."""
     schema: bytes = b""
     groups: list[GroupPattern] = field(default_factory=list)
     unmatched: int = 0
-    """Row groups that no pattern fitted."""
+    """Row groups that no pattern matched."""
 
 
 def read_footer(source: FileSource, patterns: FooterPatterns | None = None) -> Footer:
@@ -325,7 +325,7 @@ def _pair(key: bytes, value: bytes | None) -> bytes:
 _PAGE_LOCATION = re.compile(
     rb"\x16([\x80-\xff]*+[\x00-\x7f])\x15[\x80-\xff]*+[\x00-\x7f]\x16[\x80-\xff]*+[\x00-\x7f]\x00"
 )
-"""A page's offset, size and first row, as all writers put them."""
+"""A page's offset, size and first row, in the field order of all writers."""
 
 
 def shift_offset_index(data: bytes, shift: int) -> bytes:

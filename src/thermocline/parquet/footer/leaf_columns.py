@@ -37,10 +37,10 @@ class ValueOrder(Enum):
 
 
 DISPUTED = frozenset((ValueOrder.FLOATING, ValueOrder.UUID))
-"""Orders that readers disagree about: whether NaN lies above all numbers, and whether UUIDs are signed (decisions 0027
+"""Orders that readers disagree about: whether NaN is above all numbers, and whether UUIDs are signed (decisions 0027
 and 0031).
 
-By a lowest and a highest value of such a column some reader skips rows that it looks for, so no file of ours has them.
+Bounds of such a column make some reader skip rows that match, so our files have none.
 """
 
 
@@ -50,7 +50,7 @@ class Leaf:
 
     kind: int
     length: int
-    """Of a value with a fixed length, in bytes."""
+    """The length of a fixed-length value, in bytes."""
     definitions: int
     repetitions: int
     order: ValueOrder

@@ -39,4 +39,4 @@ class RowGroup:
     chunks: list[Chunk] = field(default_factory=list)
     segments: list[bytes] = field(default_factory=list)
     numbers: list[tuple[OffsetKind, int, int]] = field(default_factory=list)
-    """What the number is, its value, and the chunk it belongs to."""
+    """The kind of the number, its value, and the chunk it belongs to."""

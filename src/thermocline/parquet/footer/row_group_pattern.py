@@ -56,12 +56,12 @@ _SLOTS_OF: dict[tuple[str, int], int] = {
     ("column", 14): ChunkNumber.BLOOM,
     ("column", 15): ChunkNumber.BLOOM_LENGTH,
 }
-"""Which field of what is which slot."""
+"""The slot of each captured field."""
 _ELSEWHERE = (1, 8, 9)
 """Fields of a chunk that is encrypted or in another file."""
 _LONGEST_TEXT = 120
 _OTHER_LENGTHS = 6
-"""Texts in statistics differ in length from file to file by a few letters."""
+"""Texts in statistics differ in length between files by a few letters."""
 
 
 def learn_pattern(data: bytes, at: int) -> GroupPattern | None:

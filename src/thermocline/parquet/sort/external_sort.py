@@ -62,7 +62,7 @@ class SpillingSort(ABC):
     memory_bytes: int
     scratch: str | None = None
     batch_bytes: int = 4 << 20
-    """About the size of the batches given back."""
+    """The approximate size of the batches that are yielded."""
     _buffer: list[pa.RecordBatch] = field(default_factory=list)
     _buffer_bytes: int = 0
     _total_bytes: int = 0
@@ -125,7 +125,7 @@ class ExternalSort(SpillingSort):
     """Sorted runs, merged range by range."""
 
     expected_bytes: int = 0
-    """What all rows will take, about: of each run one piece is in memory while ranges are merged, so many runs have
+    """The expected size of all rows. One piece of each run is in memory while ranges are merged, so many runs mean
     small pieces."""
     _runs: list[_Run] = field(default_factory=list)
     _samples: list[pa.Table] = field(default_factory=list)

@@ -34,7 +34,7 @@ def read_sample(
     of_file = None if groups is None else -(-most // len(files))
 
     def read_some(some: Sequence[InputFile]) -> list[pa.RecordBatch]:
-        # A reader keeps the plan of the file before, so that each thread has its own.
+        # A reader caches the projection of the last file, so each thread has its own reader.
         return list(_read_files(some, wanted, replace(reader), pace, of_file, step))
 
     half = -(-len(files) // 2)

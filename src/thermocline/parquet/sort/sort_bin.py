@@ -97,7 +97,7 @@ def _open_sorter(task: BinTask, lake: LakeSchema, reader: InputReader, pace: Pac
         ordering = _plan_curve(task, field_paths, sample)
     keys = ordering.keys
     ranges = plan_ranges([ordering.key_columns(batch) for batch in sample], keys.directions, count)
-    # Outputs are cut between batches, so that small outputs need small ones.
+    # Outputs are cut between batches, so small outputs need small batches.
     batch_bytes = max(_BATCH_BYTES[0], min(_BATCH_BYTES[1], task.target_bytes // 4))
     return ordering, RangeSort(
         keys=keys, ranges=ranges, memory_bytes=task.memory_bytes, scratch=task.scratch, batch_bytes=batch_bytes

@@ -18,8 +18,7 @@ from thermocline.parquet.sort.row_order import value_words
 from thermocline.parquet.values.key_words import Words, null_mask
 
 _MOST_VALUES = 1 << 13
-"""Kept of each column's sample: few enough to stay near the processor, and far more than there are row groups to tell
-apart."""
+"""Values kept of each column's sample: few enough to fit into the cache, and far more than there are row groups."""
 _SPREAD = (
     (16, 0x0000FFFF0000FFFF),
     (8, 0x00FF00FF00FF00FF),
@@ -87,7 +86,7 @@ def _plain(array: pa.Array) -> pa.Array:
     if pa.types.is_string(array.type) or pa.types.is_fixed_size_binary(array.type):
         return array.cast(pa.binary())
     if pa.types.is_decimal(array.type) and array.type.precision > 18:
-        # Near values may share a rank; that costs nothing but a little order.
+        # Adjacent values may share a rank, which makes the order slightly coarser.
         return array.cast(pa.float64())
     return array
 

@@ -10,10 +10,10 @@ from typing import Any
 from thermocline.parquet.thrift import compact_protocol as thrift
 
 Fields = dict[int, Any]
-"""A struct's values by field id: numbers, truth values, bytes, lists, and such dictionaries for structs within. Maps
-are stepped over."""
+"""A struct's values by field id: numbers, booleans, bytes, lists, and dictionaries for nested structs. Maps are
+skipped."""
 Part = tuple[int, int, bytes]
-"""A field to write: its id, its kind, its value."""
+"""A field to write: its id, its type, its encoded value."""
 _NUMBERS = frozenset((thrift.I16, thrift.I32, thrift.I64))
 
 
@@ -32,7 +32,7 @@ def read_struct(data: bytes, at: int = 0) -> tuple[Fields, int]:
             field_id, at = thrift.read_zigzag(data, at)
         kind = head & 0x0F
         if kind in _NUMBERS:
-            # Most of a footer is numbers, and most of those take a byte: read without a call.
+            # Most of a footer is numbers of one byte, which are read inline.
             value = data[at]
             at += 1
             if value > 0x7F:

@@ -21,7 +21,7 @@ from thermocline.errors import UnrepresentableValue
 
 _MAX_WHOLE_DIGITS = 18
 NOT_A_NUMBER = -(2**63)
-"""Stands for NaN among decimals that travel as whole numbers: none of eighteen digits comes near."""
+"""NaN among decimals that are transferred as integers; no decimal of eighteen digits has this value."""
 
 
 def build_arrow(spec: tuple[str, ...], parameters: tuple[int, ...] = ()) -> pa.DataType:

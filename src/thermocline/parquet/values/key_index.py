@@ -33,7 +33,7 @@ class KeyIndex:
     def __init__(self, keys: pa.Table, names: Sequence[str]) -> None:
         self._steps: list[_Step] = []
         self.groups: Rows = np.zeros(keys.num_rows, dtype=np.int64)
-        """For each key its group: keys of one group agree in every exact column."""
+        """The group of each key: keys of one group are equal in every exact column."""
         for name in names:
             column = normalise_key_column(keys.column(name))
             values = column.unique()

@@ -130,5 +130,5 @@ def _finished(a: U32, b: U32, c: U32) -> U64:
         c ^= b
         c -= _rotated(b, bits)
         a, b, c = b, c, a
-    # Seven turns leave the names one turn on: what C calls b and c now lie in a and b.
+    # After seven rotations the names are shifted by one: b and c of the C code are a and b here.
     return (a.astype(np.uint64) << np.uint64(32)) | b.astype(np.uint64)

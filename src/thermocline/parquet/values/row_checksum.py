@@ -26,8 +26,7 @@ from thermocline.parquet.values.arrow_types import travels_whole
 from thermocline.parquet.values.postgres_hash import U8, U64, hash_fixed, hash_int64, hash_uint32, hash_variable
 
 HASH_VERSION = 1
-"""Raised with every change of what a row hashes to; sums are noted with it, and only those of this version can be
-compared."""
+"""Raised with every change of the row hash. Stored checksums carry it, and only those of one version are compared."""
 LONG_BYTES = 192
 SLICE_ROWS = 32_768
 _SPARE_BYTES = LONG_BYTES + 12
@@ -165,7 +164,7 @@ def _hash_bytes(array: pa.Array, digest: Any, seed: int) -> U64:
     long = np.flatnonzero(np.diff(near) > LONG_BYTES)
     if not len(long):
         return hash_variable(data, near, seed)
-    # Long values are hashed apart by their digest; here they only need a length that costs nothing.
+    # Long values are hashed by their digest elsewhere; here they count as empty.
     digests = [digest(data[near[row] : near[row + 1]].tobytes()) for row in long]
     hashed = _hash_short(data, near, long, seed)
     hashed[long] = _hash_bytes(pa.array(digests, pa.binary()), digest, seed)

@@ -67,7 +67,7 @@ def _truncate(array: pa.Array, width: int) -> pa.Array:
     if not pa.types.is_integer(array.type):
         raise RewriteUnsupported(f"The rewrite cannot truncate {array.type}.")
     values = np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False))
-    # In the column's own width, where the lowest values run over as they do in Iceberg's.
+    # In the column's own width, so that the lowest values overflow as in Iceberg.
     return pa.array(values - values % values.dtype.type(width), mask=array.is_null().to_numpy(zero_copy_only=False))
 
 

@@ -28,12 +28,12 @@ from thermocline.spark.kernels.pace import keep_pace
 
 Result = TypeVar("Result")
 Kernel = Callable[[BinTask, Callable[[str], None], Callable[[int, int], None]], Result]
-"""A bin, what registers a path, what keeps the pace → what became of the bin."""
+"""Arguments: a bin, the function that registers a path, the function that throttles. Returns the bin's result."""
 _SHARED_BYTES = 64 << 20
 _SHARED_BINS = 32
 _ONE_BY_ONE = 3
 _COPIED_WEIGHT = 16
-"""Bytes that are copied as they are take about a sixteenth of the time of bytes that are decoded and encoded."""
+"""Copying a byte takes about a sixteenth of the time of decoding and encoding it."""
 _STAGE = "insert into thermocline.staged_files (path, table_id, lake_id, op_id) values (%s, %s, %s, %s)"
 
 
@@ -46,7 +46,7 @@ class Staging:
     table_id: int | None = None
     lake_id: int | None = None
     slots: int = 0
-    """Compaction tasks that may run at once, of all workers together; 0: any number."""
+    """The number of compaction tasks that may run at once, over all workers; 0: no limit."""
 
     def registrar(self, conn: Connection) -> Callable[[str], None]:
         def register(path: str) -> None:

@@ -17,7 +17,8 @@ _TRY = "select pg_try_advisory_lock(%s, %s)"
 
 
 def acquire_slot(conn: Connection, slots: int, sleep: Callable[[float], None] = time.sleep) -> int | None:
-    """Wait for a free slot and hold it until the connection ends; returns its number. The wait is bounded."""
+    """Wait for a free slot and hold it until the connection ends; returns its number. None without waiting where
+    `slots` sets no limit."""
     if slots <= 0:
         return None
     while True:

@@ -47,7 +47,7 @@ def run_bin(task: BinTask, register: Callable[[str], None], pace: Callable[[int,
     try:
         return merge(task, footers, plan, register, pace, note=f"merged: {reason}")
     except CannotMerge as problem:
-        # Under names of its own: what was begun stays registered under the first ones.
+        # Under new names: the unfinished files stay registered under the first ones.
         aside = replace(task, name_prefix=f"{task.name_prefix}-again")
         return reencode(aside, register, pace, note=f"re-encoded: {reason}; not merged: {problem}")
 

@@ -36,8 +36,8 @@ _COPY_SETTINGS = {
     **SESSION_SETTINGS,
     "search_path": "pg_catalog",
     "statement_timeout": "0",
-    # A DROP that waits for the snapshot's session stands in the queue before this one: without an end both would wait
-    # for each other.
+    # A DROP that waits for the snapshot's session may be queued before this statement: without a timeout both would
+    # wait for each other.
     "lock_timeout": "2s",
     "idle_in_transaction_session_timeout": "0",
     "jit": "off",
@@ -81,7 +81,7 @@ class CopiedRange:
 def copy_range(task: CopyTask, attempt: int) -> CopiedRange:
     """Copy and check one block range. `attempt` is part of the file names, so that a retry has its own."""
     check_supported(task.lake_partition)
-    # Arrow's own pool gives pages back between row groups and faults them in again; the system's keeps them.
+    # Arrow's own pool returns pages between row groups and faults them in again; the system's pool keeps them.
     pa.set_memory_pool(pa.system_memory_pool())
     heap = RowSum()
     schema = arrow_schema(task.columns)

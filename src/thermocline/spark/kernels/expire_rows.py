@@ -49,7 +49,7 @@ def expire_rows(task: ExpireTask, attempt: int) -> tuple[DeleteFile, ...]:
         if len(rows):
             rows = np.setdiff1d(rows, known.of(file.path, file.deletes))
         if len(rows):
-            # That of its lowest key is the lake partition of a file: all its rows share it.
+            # All rows of a file share one lake partition: that of its lowest key.
             partition = partition_of_key(task.lake_partition, file.lower_key, arrow_type(task.tier_key.lake_type))
             parts.setdefault(partition, {})[file.path] = rows
     target = DeleteTarget(

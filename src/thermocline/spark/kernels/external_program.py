@@ -37,7 +37,7 @@ class ExternalKernel:
 
     command: str
     bounds: Mapping[str, Any] = field(default_factory=dict)
-    """What the pass must honour, as a dry run shows it."""
+    """The bounds of the pass, as a dry run prints them."""
 
     def __call__(self, task: BinTask, register: Callable[[str], None], pace: Callable[[int, int], None]) -> BinResult:
         if why_not_hand_out(task) is not None:

@@ -153,7 +153,7 @@ def _old_images(task: FoldTask, keys: pa.Table, conn: Connection) -> dict[Candid
     if not keys.num_rows or not task.files:
         return {}
     wanted = np.sort(key_numbers(_one(keys.column(task.tier_key))))
-    # The tier key first: files are clustered by it, so it leaves the fewest rows to look at for its cost.
+    # The tier key first: files are clustered by it, so it excludes the most rows.
     exact = sorted((key.name for key in task.key if key.is_exact), key=lambda name: name != task.tier_key)
     index, known = KeyIndex(keys, exact), PositionDeleteCache()
     found: dict[CandidateFile, Rows] = {}
