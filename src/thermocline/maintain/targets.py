@@ -14,7 +14,7 @@ from thermocline.errors.maintenance import LakeTableNotMaintained
 from thermocline.maintain.context import LakeTarget
 from thermocline.maintain.format.formats import Target
 from thermocline.maintain.format.plugins import load_formats, plugin_named
-from thermocline.runtime.environment import PREFIX
+from thermocline.runtime import PREFIX
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.settings import Settings
 

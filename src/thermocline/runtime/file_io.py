@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import pyarrow.fs as fs
 
-from thermocline.runtime.environment import PREFIX
+from thermocline.runtime import PREFIX
 from thermocline.runtime.locations import local_path
 from thermocline.runtime.object_store import ObjectStore, current_store, is_object_location, path_in_store
 

@@ -16,7 +16,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from thermocline.errors import BadSetting
-from thermocline.runtime.environment import PREFIX
+from thermocline.runtime import PREFIX
 
 SCHEMES = ("s3", "s3a", "s3n")
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")

@@ -17,7 +17,7 @@ from thermocline.core.policy.formats import GROUP
 from thermocline.core.policy.resolve import parse_changes
 from thermocline.errors import UsageError
 from thermocline.errors.maintenance import PolicyKeyUnknown
-from thermocline.runtime.environment import PREFIX
+from thermocline.runtime import PREFIX
 
 MAINTENANCE_ENGINES = ("spark", "spark-procedures", "external")
 

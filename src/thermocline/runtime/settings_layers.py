@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource, InitSettingsSource, PydanticBaseSettingsSource
 
 from thermocline.errors import BadSetting
-from thermocline.runtime.environment import PREFIX
+from thermocline.runtime import PREFIX
 from thermocline.runtime.pg import without_password
 from thermocline.runtime.settings import Settings
 
