@@ -61,6 +61,7 @@ format: setup ## format and fix what can be fixed
 
 docs: setup ## write the generated pages of docs/
 	@$(BIN)/python -m thermocline.cli.reference docs
+	@$(BIN)/python -m tests.contract_table
 
 bench: setup ## benchmarks; NAME=tiering runs one
 	@$(BIN)/python -m bench $(NAME)
