@@ -14,7 +14,7 @@ from tests.twin import Spanning
 from thermocline.core.names import TableName
 from thermocline.errors import CopiedDatabase
 from thermocline.maintain.janitor import remove_leftover_lakes, remove_stray_files
-from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.maintain.run_pass import PassRequest, run_pass
 from thermocline.ops.admin.init_database import claim_database
 from thermocline.ops.admin.recover import recover
 from thermocline.ops.register.registration import RegisterRequest, register
@@ -35,7 +35,7 @@ def _files(spanning: Spanning) -> set[Path]:
 
 
 def _maintain(spanning: Spanning) -> None:
-    run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=PassWish())
+    run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=PassRequest())
 
 
 def _leave(spanning: Spanning, *, drop_lake: bool = False) -> None:

@@ -8,11 +8,11 @@ import pytest
 from tests.twin import Spanning
 
 from thermocline.core.maintenance.outcome import Outcome
-from thermocline.maintain.run_pass import PassReport, PassWish, run_pass
+from thermocline.maintain.run_pass import PassReport, PassRequest, run_pass
 
 
 def maintain(spanning: Spanning, *operations: Any, **changes: Any) -> PassReport:
-    wish = PassWish(operations=operations or ("compact",), **changes)
+    wish = PassRequest(operations=operations or ("compact",), **changes)
     return run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=wish)
 
 
@@ -107,7 +107,7 @@ def test_a_fold_a_tiering_and_a_foreign_rewrite_between_plan_and_commit_cost_no_
             if line.startswith("compact bin") and waiting:
                 waiting.pop()()
 
-        wish = PassWish(operations=("compact",))
+        wish = PassRequest(operations=("compact",))
         report = run_pass(
             spanning.dsn,
             spanning.name,

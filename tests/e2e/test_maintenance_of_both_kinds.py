@@ -12,7 +12,7 @@ from thermocline.catalog.maintenance.policies import apply_policy
 from thermocline.core.names import TableName
 from thermocline.core.policy.resolve import change_policy, parse_changes
 from thermocline.maintain.lake_tables import add_table, read_list
-from thermocline.maintain.run_pass import PassReport, PassWish, run_pass
+from thermocline.maintain.run_pass import PassReport, PassRequest, run_pass
 from thermocline.maintain.targets import find_target
 from thermocline.runtime.pg import connect
 
@@ -21,7 +21,7 @@ KEEP_ONE = ("snapshot_min_retained=1", "snapshot_retention_ms=1")
 
 
 def maintain(spanning: Spanning, name: TableName, *operations: str, dry_run: bool = False) -> PassReport:
-    wish = PassWish(operations=operations, dry_run=dry_run)
+    wish = PassRequest(operations=operations, dry_run=dry_run)
     return run_pass(spanning.dsn, name, settings=spanning.settings, spark=spanning.spark, wish=wish)
 
 

@@ -21,7 +21,7 @@ from psycopg.types.json import Jsonb
 from thermocline.core.names import TableName
 from thermocline.errors import CannotRegister
 from thermocline.gateway.server import start_in_thread
-from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.maintain.run_pass import PassRequest, run_pass
 from thermocline.ops.fold import fold
 from thermocline.ops.inspect.explain import explain
 from thermocline.ops.inspect.overview import read_overview
@@ -335,7 +335,7 @@ def test_every_odd_name_goes_through_the_whole_life_of_a_table(
         name,
         settings=settings,
         spark=lazy_spark_session(odd.dsn, settings),
-        wish=PassWish(operations=("compact",)),
+        wish=PassRequest(operations=("compact",)),
     )
     assert [outcome.status for outcome in told.outcomes] == ["done"]
     report = verify(odd.dsn, name)

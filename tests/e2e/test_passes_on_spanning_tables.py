@@ -13,7 +13,7 @@ from thermocline.catalog.safety import Owner
 from thermocline.catalog.tables import read_table
 from thermocline.core.policy.resolve import change_policy, parse_changes
 from thermocline.maintain.lake_health import read_health
-from thermocline.maintain.run_pass import PassReport, PassWish, run_pass
+from thermocline.maintain.run_pass import PassReport, PassRequest, run_pass
 from thermocline.runtime.pg import connect
 
 POLICY = [
@@ -26,7 +26,7 @@ POLICY = [
 
 
 def run(spanning: Spanning, **wish: object) -> PassReport:
-    asked = PassWish(**wish)  # type: ignore[arg-type]
+    asked = PassRequest(**wish)  # type: ignore[arg-type]
     return run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=asked)
 
 

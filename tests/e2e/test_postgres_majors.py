@@ -11,7 +11,7 @@ import pytest
 from psycopg.types.json import Jsonb
 from tests.twin import Spanning
 
-from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.maintain.run_pass import PassRequest, run_pass
 from thermocline.ops.inspect.explain import explain
 from thermocline.runtime.pg import connect
 from thermocline.runtime.postgres_server import FAST_TEST_SETTINGS, PostgresServer, free_port
@@ -88,7 +88,7 @@ def _check_tiered(spanning: Spanning) -> None:
 def _check_pass(spanning: Spanning) -> None:
     """Compaction, manifests, expiry and a sweep."""
     spanning.seam.execute("update thermocline.tables set maintenance_policy = %s", [Jsonb(EAGER)])
-    report = run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=PassWish())
+    report = run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=PassRequest())
     assert report.status == "done", report.sentence
     assert report.sentence.startswith("compact: compacted ")
 

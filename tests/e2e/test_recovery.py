@@ -24,7 +24,7 @@ from thermocline.errors import LakeNewerThanDatabase, LakesNotCompared, Paused
 from thermocline.gateway.server import start_in_thread
 from thermocline.maintain.janitor import remove_stray_files
 from thermocline.maintain.lake_tables import add_table
-from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.maintain.run_pass import PassRequest, run_pass
 from thermocline.ops.admin.pause import resume
 from thermocline.ops.admin.recover import recover
 from thermocline.runtime.locations import without_file_scheme
@@ -103,7 +103,7 @@ def _files(spanning: Spanning) -> set[Path]:
 
 
 def _maintain(spanning: Spanning) -> None:
-    run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=PassWish())
+    run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=PassRequest())
 
 
 def _move_on(spanning: Spanning) -> None:

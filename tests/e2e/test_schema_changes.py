@@ -13,7 +13,7 @@ from tests.e2e.schema_change_table import PARTITIONS, ROWS, TABLE, settle, write
 from tests.gateway.whole_lake import person, raw
 from tests.twin import Spanning
 
-from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.maintain.run_pass import PassRequest, run_pass
 from thermocline.runtime.pg import connect
 from thermocline.runtime.postgres_server import PostgresServer
 
@@ -257,7 +257,7 @@ def test_compaction_keeps_what_old_files_read_as(changing: Spanning) -> None:
     settle(changing)
     changing.both("update events set v = 3 where id in (5, 41) returning id")
     settle(changing)
-    wish = PassWish(operations=("compact",))
+    wish = PassRequest(operations=("compact",))
     (told,) = run_pass(
         changing.dsn, changing.name, settings=changing.settings, spark=changing.spark, wish=wish
     ).outcomes

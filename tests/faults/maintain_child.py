@@ -9,7 +9,7 @@ from tests.faults.borrowed_spark import borrow_spark
 
 from thermocline.core.names import parse_table_name
 from thermocline.maintain.operations import remove_orphans as orphans
-from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.maintain.run_pass import PassRequest, run_pass
 from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.runtime.settings import Settings
 
@@ -21,6 +21,6 @@ if __name__ == "__main__":
     source = lazy_spark_session(settings.dsn, settings)
     print(
         run_pass(
-            settings.dsn, parse_table_name("public.events"), settings=settings, spark=source, wish=PassWish()
+            settings.dsn, parse_table_name("public.events"), settings=settings, spark=source, wish=PassRequest()
         ).sentence
     )

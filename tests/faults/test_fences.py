@@ -17,11 +17,11 @@ from tests.faults.overtaken_writer import PublishingOp, claim_fence, overtake_at
 from tests.twin import Spanning
 
 from thermocline.errors import Fenced
-from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.maintain.run_pass import PassRequest, run_pass
 
 
 def _compact(spanning: Spanning) -> object:
-    wish = PassWish(operations=("compact",))  # another operation of the pass would claim the table again
+    wish = PassRequest(operations=("compact",))  # another operation of the pass would claim the table again
     report = run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=wish)
     if "took this table over" in report.sentence:
         raise Fenced(report.sentence)  # a pass carries on after an operation that failed, and reports it

@@ -13,13 +13,13 @@ from tests.faults.points import MAINTENANCE
 from tests.twin import Spanning
 
 from thermocline.maintain.janitor import remove_stray_files
-from thermocline.maintain.run_pass import PassReport, PassWish, run_pass
+from thermocline.maintain.run_pass import PassReport, PassRequest, run_pass
 from thermocline.runtime.locations import without_file_scheme
 from thermocline.runtime.pg import connect
 
 
 def maintain(spanning: Spanning) -> PassReport:
-    return run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=PassWish())
+    return run_pass(spanning.dsn, spanning.name, settings=spanning.settings, spark=spanning.spark, wish=PassRequest())
 
 
 @pytest.mark.conforms("M-130", "M-153")

@@ -20,7 +20,7 @@ from thermocline.core.policy.policy import Policy
 from thermocline.errors import LakeTableMissing
 from thermocline.maintain.commits.applier import Applier
 from thermocline.maintain.context import PassContext
-from thermocline.maintain.format.formats import Located, Looked, Target
+from thermocline.maintain.format.formats import FormatHealth, Located, Target
 from thermocline.maintain.plans.planning import Planned, PlanRequest
 from thermocline.runtime.pg import Connection
 
@@ -72,10 +72,12 @@ class Ledgers:
     ) -> str | None:
         return None
 
-    def look(self, _conn: Connection, target: Target, policy: Policy, _before: StatsRow | None) -> Looked:
+    def measure_health(
+        self, _conn: Connection, target: Target, policy: Policy, _before: StatsRow | None
+    ) -> FormatHealth:
         pages = len(json.loads(_path(target.target.name).read_text())["pages"])
         too_many = {"pages": f"{pages} pages"} if pages > int(str(policy.own["page_limit"])) else {}
-        return Looked(figures={"pages": pages}, warnings=too_many)
+        return FormatHealth(figures={"pages": pages}, warnings=too_many)
 
     def plan(self, request: PlanRequest, engine: str) -> Planned:
         name = request.context.target.name

@@ -35,8 +35,8 @@ from thermocline.maintain.commits.applier import Applier
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.engines import named as engines
 from thermocline.maintain.plans.planning import Planned, PlanRequest
-from thermocline.maintain.policies import PolicyWish, policy_of
-from thermocline.maintain.run_pass import PassReport, PassWish, run_pass
+from thermocline.maintain.policies import PolicyRequest, policy_of
+from thermocline.maintain.run_pass import PassReport, PassRequest, run_pass
 from thermocline.ops.admin.pause import pause, resume
 from thermocline.runtime.pg import connect
 from thermocline.runtime.settings import Settings
@@ -88,7 +88,7 @@ class Lab:
             apply_policy(conn, self.owner, lambda before: change_policy(before, changes))
 
     def run(self, operations: tuple[Operation, ...] = (), name: TableName = LAKE, **wish: Any) -> PassReport:
-        asked = PassWish(operations=operations, **wish)
+        asked = PassRequest(operations=operations, **wish)
         return run_pass(
             self.dsn,
             name,
@@ -265,7 +265,7 @@ def test_under_artemis_passes_follow_each_other_while_there_is_work_and_wait_for
     view = policy_of(
         lab.dsn,
         str(LAKE),
-        PolicyWish(changes=parse_changes(["quiet_windows=", "latency_threshold_ms=0"], "artemis")),
+        PolicyRequest(changes=parse_changes(["quiet_windows=", "latency_threshold_ms=0"], "artemis")),
         lab.settings,
     )
     assert (view.preset, seconds_to_the_next_pass(lab) <= 0) == ("artemis", True), "it begins at once"

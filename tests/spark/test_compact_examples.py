@@ -20,7 +20,7 @@ from thermocline.cli.show import render_stats
 from thermocline.core.policy.policy import Policy
 from thermocline.maintain.lake_health import collect_health, read_health
 from thermocline.maintain.operations import compact as compact_module
-from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.maintain.run_pass import PassRequest, run_pass
 from thermocline.runtime.locations import without_file_scheme
 from thermocline.runtime.settings import Settings
 
@@ -127,7 +127,9 @@ def test_large_files_under_many_deletes_and_deletes_of_many_files_leave_no_debt_
             ),
             [large.size_bytes // 3],
         )
-    report = run_pass(lake.lake_database.dsn, lake.name, settings=settings, spark=lambda: lake.spark, wish=PassWish())
+    report = run_pass(
+        lake.lake_database.dsn, lake.name, settings=settings, spark=lambda: lake.spark, wish=PassRequest()
+    )
     assert report.status == "done", report.sentence
     assert report.results["removed_delete_files"] == 6
     assert (lake.seen().deletes, lake.spark.sql(sums).collect()) == ((), rows)

@@ -12,7 +12,7 @@ from tests.spark.lake_database import LakeDatabase
 
 from thermocline.catalog.maintenance.lake_tables import add_lake_table
 from thermocline.core.names import TableName
-from thermocline.maintain.run_pass import PassReport, PassWish, render_pass, run_pass
+from thermocline.maintain.run_pass import PassReport, PassRequest, render_pass, run_pass
 from thermocline.runtime.settings import Settings
 
 LAKE = TableName("lab", "readings")
@@ -37,7 +37,7 @@ def append_files(lake_database: LakeDatabase) -> None:
 def run(lake: LakeDatabase, engine: str, manner: str = "", *, dry_run: bool = False) -> PassReport:
     command = f"{sys.executable} {PROGRAM} '{manner}'"
     settings = Settings(dsn=lake.dsn, warehouse=str(lake.warehouse), maintenance_external_command=command)
-    wish = PassWish(operations=("compact",), engine=engine, dry_run=dry_run)
+    wish = PassRequest(operations=("compact",), engine=engine, dry_run=dry_run)
     return run_pass(lake.dsn, LAKE, settings=settings, spark=lambda: lake.spark, wish=wish)
 
 

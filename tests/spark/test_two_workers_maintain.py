@@ -20,7 +20,7 @@ from thermocline.catalog.safety import Owner
 from thermocline.core.maintenance.pacing import UNPACED
 from thermocline.core.policy.resolve import change_policy, parse_changes
 from thermocline.maintain.pass_requests import wish_to_data
-from thermocline.maintain.run_pass import PassWish
+from thermocline.maintain.run_pass import PassRequest
 from thermocline.parquet.rewrite_task import BinTask
 from thermocline.runtime.pg import connect
 from thermocline.runtime.settings import Settings
@@ -46,7 +46,7 @@ class Workers:
         """A pass over one region, taken up by the worker at once; what it said, when it is over."""
         dsn = self.lake.lake_database.dsn
         with closing(connect(dsn, autocommit=True)) as conn:
-            wish = wish_to_data(PassWish(operations=("compact",), where=f"region = '{region}'"))
+            wish = wish_to_data(PassRequest(operations=("compact",), where=f"region = '{region}'"))
             request = queue.file_forced_pass(conn, self.owner, wish)
         served = self._pool.submit(self._serve, worker)
 

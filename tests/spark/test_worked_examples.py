@@ -27,7 +27,7 @@ from thermocline.lake.read.reachable import ManifestIndex
 from thermocline.lake.read.table_metadata import read_lake_table
 from thermocline.maintain.janitor import remove_stray_files
 from thermocline.maintain.operations import expire_snapshots as expire_module
-from thermocline.maintain.run_pass import PassWish, run_pass
+from thermocline.maintain.run_pass import PassRequest, run_pass
 from thermocline.runtime.locations import without_file_scheme
 from thermocline.runtime.retries import back_off
 from thermocline.runtime.settings import Settings
@@ -306,7 +306,7 @@ def test_others_expiry_and_sweep_refuse_a_lake_of_ours(make_spanning: Any) -> No
         with pytest.raises(Exception, match=r"GC is disabled|gc\.enabled"):
             spanning.spark().sql(f"call thermocline.system.{call}").collect()
     settings: Settings = spanning.settings
-    wish = PassWish(operations=("expire_snapshots",))
+    wish = PassRequest(operations=("expire_snapshots",))
     report = run_pass(spanning.dsn, TableName("public", "events"), settings=settings, spark=spanning.spark, wish=wish)
     assert report.status != "failed"
     assert (

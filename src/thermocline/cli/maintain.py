@@ -54,13 +54,13 @@ def maintain(
     from thermocline.maintain.engines.named import engine_named
     from thermocline.maintain.format.plugins import load_formats
     from thermocline.maintain.pass_requests import force_pass
-    from thermocline.maintain.run_pass import PassWish
+    from thermocline.maintain.run_pass import PassRequest
 
     load_formats()
     name = parse_table_name(table)
     if engine is not None:
         engine_named(engine)
-    wish = PassWish(
+    wish = PassRequest(
         operations=parse_operations(operations),
         where=where,
         engine=engine,
@@ -123,7 +123,7 @@ def policy(
     from thermocline.core.policy.resolve import PolicyChanges, parse_changes
     from thermocline.core.policy.s3_tables import parse_s3_tables
     from thermocline.maintain.format.plugins import load_formats
-    from thermocline.maintain.policies import PolicyWish, policy_of
+    from thermocline.maintain.policies import PolicyRequest, policy_of
 
     load_formats()
     changes = parse_changes(set_ or [], preset)
@@ -132,7 +132,7 @@ def policy(
         changes = PolicyChanges(values={**given.values, **changes.values}, preset=changes.preset)
     loaded = read_settings(dir=directory, dsn=dsn)
     view = policy_of(
-        require_dsn(loaded), table, PolicyWish(changes=changes, unset=unset or (), reset=reset), loaded.values
+        require_dsn(loaded), table, PolicyRequest(changes=changes, unset=unset or (), reset=reset), loaded.values
     )
     if json:
         print_json(view)

@@ -48,8 +48,8 @@ class PassContext:
     worker: str
     dry_run: bool = False
     forced: bool = False
-    beside: bool = False
-    """Others may compact other partitions of the table at the same time, so each partition is claimed first."""
+    may_run_concurrently: bool = False
+    """Other passes may compact other partitions of the table at the same time, so each partition is locked first."""
     report_progress: ProgressReporter = no_progress
     pass_id: uuid.UUID | None = None
     """None in a dry run, which leaves no trace."""

@@ -84,7 +84,7 @@ def look_at(conn: Connection, one: Maintained, settings: Settings) -> None:
         )
         write_stats(conn, one.owner, unchanged, seen)
         return
-    looked = plugin_named(target.format.name).look(conn, target, resolved.policy, seen)
+    looked = plugin_named(target.format.name).measure_health(conn, target, resolved.policy, seen)
     warnings = {**looked.warnings, **{f"policy {at}": told for at, told in enumerate(resolved.warnings)}}
     kept_warnings = _tell_changes(one.label, seen.warnings if seen else {}, warnings)
     new = NewStats(

@@ -11,7 +11,7 @@ from thermocline.core.names import TableName
 from thermocline.core.policy.operations import parse_operations
 from thermocline.errors import WaitedTooLong
 from thermocline.maintain.format.plugins import load_formats
-from thermocline.maintain.run_pass import PassWish, render_pass, run_pass
+from thermocline.maintain.run_pass import PassRequest, render_pass, run_pass
 from thermocline.maintain.targets import find_target
 from thermocline.ops.requests.lazy_spark import lazy_spark_session
 from thermocline.ops.requests.wait import wait_for_result
@@ -20,15 +20,15 @@ from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings import Settings
 
 
-def wish_to_data(wish: PassWish) -> dict[str, Any]:
+def wish_to_data(wish: PassRequest) -> dict[str, Any]:
     """What travels in the request."""
     given = {"where": wish.where, "engine": wish.engine, "ignore_pacing": wish.ignore_pacing}
-    return {"operations": list(wish.operations), "beside": wish.beside, **given}
+    return {"operations": list(wish.operations), "beside": wish.may_run_concurrently, **given}
 
 
-def wish_from_data(stored: Mapping[str, Any]) -> PassWish:
+def wish_from_data(stored: Mapping[str, Any]) -> PassRequest:
     load_formats()
-    return PassWish(
+    return PassRequest(
         operations=parse_operations(",".join(stored.get("operations", ()))),
         where=stored.get("where"),
         engine=stored.get("engine"),
@@ -42,7 +42,7 @@ def force_pass(
     name: TableName,
     *,
     settings: Settings,
-    wish: PassWish,
+    wish: PassRequest,
     report_progress: ProgressReporter = no_progress,
     local: bool = False,
     wait: bool = True,

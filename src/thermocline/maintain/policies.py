@@ -33,7 +33,7 @@ from thermocline.runtime.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyWish:
+class PolicyRequest:
     """One command: several changes apply together or not at all."""
 
     changes: PolicyChanges = NOTHING
@@ -57,7 +57,7 @@ class PolicyView:
     text: tuple[str, ...]
 
 
-def policy_of(dsn: str, scope: str, wish: PolicyWish, settings: Settings) -> PolicyView:
+def policy_of(dsn: str, scope: str, wish: PolicyRequest, settings: Settings) -> PolicyView:
     """Change the policy of `schema.table`, `namespace.*` or `*` as wished; then what is in force."""
     with connect(dsn, autocommit=True, application_name="thermocline policy") as conn:
         if scope == "*" or scope.endswith(".*"):
@@ -91,7 +91,7 @@ def _parse_namespace(scope: str) -> NamespaceScope:
         raise PolicyScopeUnknown(f"{scope!r} names no table and no namespace.") from None
 
 
-def _check_keys(seen: Target, wish: PolicyWish) -> None:
+def _check_keys(seen: Target, wish: PolicyRequest) -> None:
     """A table's own policy has keys of its own format alone."""
     known = keys_of(seen.format)
     if odd := next((field for field in wish.changes.values if field not in known), None):
@@ -107,7 +107,7 @@ def _change(
     scope: Target | NamespaceScope,
     table_id: int | None,
     label: str,
-    wish: PolicyWish,
+    wish: PolicyRequest,
     check: Callable[[], None],
 ) -> None:
     """Store the change; `check` refuses what a pass could not run, and then nothing is stored."""

@@ -55,9 +55,9 @@ MAINTENANCE_DISABLED = "maintenance is disabled for this table"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PassWish:
-    """What was asked of a pass. A forced one runs although maintenance is disabled, but no operation that is disabled
-    by its own key."""
+class PassRequest:
+    """What a pass is requested to do. A forced pass runs although maintenance is disabled, but runs no operation that
+    its own key disables."""
 
     operations: tuple[Operation, ...] = ()
     where: str | None = None
@@ -67,8 +67,8 @@ class PassWish:
     ignore_pacing: bool = False
 
     @property
-    def beside(self) -> bool:
-        """Whether others like it may run on the same table: it compacts named partitions and does nothing else."""
+    def may_run_concurrently(self) -> bool:
+        """Whether it may run at the same time as others like it: it only compacts named partitions."""
         return self.forced and self.where is not None and self.operations == ("compact",)
 
 
@@ -105,7 +105,7 @@ class _Run:
 
     context: PassContext
     seen: Target
-    wish: PassWish
+    wish: PassRequest
     pacing: Pacing | NoPacing
     engine: MaintenanceEngine
     planner: Planner
@@ -122,7 +122,7 @@ def run_pass(
     *,
     settings: Settings,
     spark: Callable[[], SparkSession],
-    wish: PassWish,
+    wish: PassRequest,
     worker: str = "local",
     report_progress: ProgressReporter = no_progress,
     engine: MaintenanceEngine | None = None,
@@ -153,7 +153,7 @@ def run_pass_on(
     *,
     settings: Settings,
     spark: Callable[[], SparkSession],
-    wish: PassWish,
+    wish: PassRequest,
     worker: str,
     report_progress: ProgressReporter,
     engine: MaintenanceEngine | None = None,
@@ -178,7 +178,7 @@ def run_pass_on(
         worker=worker,
         dry_run=wish.dry_run,
         forced=wish.forced,
-        beside=wish.beside,
+        may_run_concurrently=wish.may_run_concurrently,
         report_progress=report_progress,
         why_pause=lambda: STOPPING if is_stopping() else _why_paused(conn, seen) or pacing.why_pause(),
         pace=pacing.pace,
@@ -191,7 +191,7 @@ def run_pass_on(
     if (reason := _why_paused(conn, seen)) is not None:
         raise Paused(f"{reason}.")
     check_lakes_match_journal(conn)
-    with passes.pass_lock(conn, seen.owner, seen.label, beside=wish.beside):
+    with passes.pass_lock(conn, seen.owner, seen.label, concurrent=wish.may_run_concurrently):
         return _run_recorded(run, resolved.warnings)
 
 
@@ -223,7 +223,7 @@ def _run_recorded(run: _Run, warnings: tuple[str, ...]) -> PassReport:
         forced=wish.forced,
         policy=record,
         base=seen.snapshot,
-        beside=wish.beside,
+        concurrent=wish.may_run_concurrently,
     )
 
     def note_bounds(bounds: Bounds) -> None:

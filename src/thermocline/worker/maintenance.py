@@ -25,7 +25,7 @@ from thermocline.errors import Paused, PostgresUnreachable, ThermoclineError
 from thermocline.errors.maintenance import PassRunning
 from thermocline.maintain.lake_health import collect_health
 from thermocline.maintain.pass_requests import wish_from_data
-from thermocline.maintain.run_pass import PassReport, PassWish, render_pass, run_pass_on
+from thermocline.maintain.run_pass import PassReport, PassRequest, render_pass, run_pass_on
 from thermocline.maintain.targets import find_owner
 from thermocline.runtime.pg import Connection, connect
 from thermocline.runtime.progress import ProgressReporter, no_progress
@@ -91,7 +91,7 @@ class MaintenanceThreads:
         self.stopping.wait(_LOOK_SECONDS)
 
     def run(
-        self, conn: Connection, owner: Owner, wish: PassWish, report_progress: ProgressReporter = no_progress
+        self, conn: Connection, owner: Owner, wish: PassRequest, report_progress: ProgressReporter = no_progress
     ) -> PassReport:
         """One pass, on this connection."""
         report = run_pass_on(
@@ -151,7 +151,7 @@ def serve_due(threads: MaintenanceThreads, conn: Connection) -> int:
         if not maintenance_requests.claim_due(conn, owner, interval):
             continue
         try:
-            threads.run(conn, owner, PassWish(forced=False))
+            threads.run(conn, owner, PassRequest(forced=False))
             ran += 1
         except (PassRunning, Paused):
             continue

@@ -53,11 +53,11 @@ class OperationStatus:
 
 
 @contextmanager
-def pass_lock(conn: Connection, owner: Owner, name: str, *, beside: bool = False) -> Iterator[None]:
-    """One pass per table at a time, forced or scheduled; those that compact named partitions alone run `beside` each
-    other."""
+def pass_lock(conn: Connection, owner: Owner, name: str, *, concurrent: bool = False) -> Iterator[None]:
+    """One pass per table at a time, forced or scheduled. Passes that only compact named partitions take a shared lock
+    (`concurrent`) and run together."""
     check_may_change_lakes(conn)
-    kind = "_beside" if beside else ""
+    kind = "_beside" if concurrent else ""
     if conn.execute(_QUERIES[f"try_lock{kind}"], owner.values()).fetchone() != (True,):
         raise PassRunning(f"Another pass works on {name}.")
     try:
@@ -89,14 +89,21 @@ def begin_pass(
     forced: bool,
     policy: Mapping[str, Any],
     base: int | None,
-    beside: bool = False,
+    concurrent: bool = False,
 ) -> uuid.UUID:
-    """Write the started row, under the lock; what a dead pass left open is closed first, when no living one can be
-    beside us."""
-    if not beside:
+    """Write the started row, under the lock. The row of a dead pass is closed first, unless a concurrent pass may own
+    it."""
+    if not concurrent:
         conn.execute(_QUERIES["close_dead_of"], owner.values())
     pass_id = uuid.uuid4()
-    values = {**owner.values(), "op_id": pass_id, "worker": worker, "forced": forced, "beside": beside, "base": base}
+    values = {
+        **owner.values(),
+        "op_id": pass_id,
+        "worker": worker,
+        "forced": forced,
+        "beside": concurrent,
+        "base": base,
+    }
     conn.execute(_QUERIES["begin"], {**values, "policy": Jsonb(dict(policy))})
     return pass_id
 

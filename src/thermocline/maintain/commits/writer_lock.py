@@ -1,5 +1,5 @@
-"""The writer's place on a table: taken for the short time of a commit, waited for when tiering, folding or another pass
-has it."""
+"""The writer lock of a table: held for the short time of a commit, and waited for while tiering, folding or another pass
+holds it."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class FormatHealth:
     """A table's health: figures under the names the format declares, and warnings by what they are about."""
 
     figures: Mapping[str, Any]
@@ -74,5 +74,5 @@ class LakeFormat(Protocol):
     ) -> str | None:
         """Why an operation that nobody named is put off."""
 
-    def look(self, conn: Connection, target: Target, policy: Policy, before: StatsRow | None) -> Looked:
+    def measure_health(self, conn: Connection, target: Target, policy: Policy, before: StatsRow | None) -> FormatHealth:
         """How well a version is that was not looked at yet, under this policy."""

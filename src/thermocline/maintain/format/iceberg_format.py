@@ -21,7 +21,7 @@ from thermocline.maintain.context import PassContext
 from thermocline.maintain.engines.engine import MaintenanceEngine
 from thermocline.maintain.engines.named import engine_named
 from thermocline.maintain.engines.procedures import ProceduresEngine, plan_procedure
-from thermocline.maintain.format.formats import Located, Looked, Target
+from thermocline.maintain.format.formats import FormatHealth, Located, Target
 from thermocline.maintain.operations.registry import plan_operation
 from thermocline.maintain.plans.planning import Planned, PlanRequest
 from thermocline.runtime.pg import Connection
@@ -61,7 +61,7 @@ class IcebergTables:
             else None
         )
 
-    def look(self, conn: Connection, target: Target, policy: Policy, before: StatsRow | None) -> Looked:
+    def measure_health(self, conn: Connection, target: Target, policy: Policy, before: StatsRow | None) -> FormatHealth:
         registered = target.target.registered
         published = read_published(conn, registered.id) if registered is not None else None
         facts = read_health_facts(
@@ -71,7 +71,7 @@ class IcebergTables:
         )
         trend = _trend(target.metadata_location, policy, before)
         health = measure(facts, policy, orphan_estimate=read_orphan_estimate(conn, target.owner), trend=trend)
-        return Looked(
+        return FormatHealth(
             figures={**asdict(health), "size_histogram": list(health.size_histogram)},
             warnings={warning.key: warning.sentence for warning in find_warnings(health, facts)},
         )

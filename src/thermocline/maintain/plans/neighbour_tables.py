@@ -31,12 +31,12 @@ class SweptFolders:
 
 def check_is_one_table(context: PassContext, version: LakeVersion) -> None:
     """Refuse where the table is in some catalog under a second name, which names the same files."""
-    beside = _with_metadata_beside(context, version)
+    sharing = _tables_sharing_metadata_folder(context, version)
     for name, location in _others(context).items():
         try:
             is_other = read_folders(location).uuid != str(version.metadata.table_uuid)
         except LakeFileUnreadable as problem:
-            if name not in beside:
+            if name not in sharing:
                 continue
             raise FolderShared(
                 f"{name} has its metadata beside that of {context.target.name} and cannot be read: {problem}"
@@ -50,14 +50,14 @@ def check_is_one_table(context: PassContext, version: LakeVersion) -> None:
 
 def check_has_own_metadata(context: PassContext, version: LakeVersion) -> None:
     """Refuse where another table has its metadata files among the table's own, or where the table has a second name."""
-    if name := next(iter(_with_metadata_beside(context, version)), None):
+    if name := next(iter(_tables_sharing_metadata_folder(context, version)), None):
         raise FolderShared(
             f"{context.target.name} and {name} have their metadata in one folder: whose a file is cannot be told."
         )
     check_is_one_table(context, version)
 
 
-def _with_metadata_beside(context: PassContext, version: LakeVersion) -> dict[CatalogTable, str]:
+def _tables_sharing_metadata_folder(context: PassContext, version: LakeVersion) -> dict[CatalogTable, str]:
     mine = metadata_folders(version.metadata, version.head.metadata_location)
     return {
         name: location

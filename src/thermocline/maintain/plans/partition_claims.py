@@ -1,4 +1,4 @@
-"""Partitions claimed by a pass that runs beside others: two compactions never work on one partition at once.
+"""Locks of the partitions of a concurrent pass: two compactions never work on one partition at once.
 
 A pass over a whole table has the table for itself and needs no claims. A claim is a lock of the pass's connection, so a
 killed pass frees its partitions at once.
@@ -51,7 +51,7 @@ class Claims:
 @contextmanager
 def partition_claims(context: PassContext) -> Iterator[Claims | None]:
     """The claims of a pass, given up at its end; none where the pass has the table for itself."""
-    if not context.beside or context.dry_run:
+    if not context.may_run_concurrently or context.dry_run:
         yield None
         return
     with ExitStack() as stack:
