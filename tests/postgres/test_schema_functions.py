@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.postgres.conftest import Shop
 
+from thermocline.core.axis import KeyType, render_axis
 from thermocline.core.columns import HeapColumn, lake_type_of, why_not_held
 from thermocline.core.names import TableName
 from thermocline.core.plan.schema_change import can_promote, same_type
+from thermocline.core.types import COLUMN_TYPES
 from thermocline.seam.heap.facts import read_heap
 
 DECLARED = (
@@ -22,7 +24,7 @@ DECLARED = (
 )
 
 
-def test_every_builtin_type_has_the_same_lake_type_and_verdict_on_both_sides(shop: Shop) -> None:
+def test_every_builtin_type_has_the_lake_type_and_verdict_that_the_program_declares(shop: Shop) -> None:
     kinds = shop.rows(
         "select format_type(t.oid, null) from pg_type t left join pg_type e on e.oid = t.typelem"
         " where t.typnamespace = 'pg_catalog'::regnamespace and t.typtype in ('b', 'r', 'm')"
@@ -42,6 +44,39 @@ def test_every_builtin_type_has_the_same_lake_type_and_verdict_on_both_sides(sho
     heap = read_heap(shop.conn, TableName("public", "every"))
     assert {column.name: _decided(column) for column in heap.columns} == told
     assert len(told) > 100
+
+
+def test_every_declared_type_is_the_type_that_postgres_has_under_its_name(shop: Shop) -> None:
+    rows = shop.conn.execute(
+        "select typname::text, oid::bigint, typlen::int, format_type(oid, null) from pg_type"
+        " where typnamespace = 'pg_catalog'::regnamespace and typname = any(%s)",
+        [list(COLUMN_TYPES)],
+    ).fetchall()
+    declared = {(found.typname, found.oid, found.size, found.name) for found in COLUMN_TYPES.values()}
+    assert set(rows) == declared
+
+
+def test_the_catalog_has_the_declared_types_and_their_axes(shop: Shop) -> None:
+    rows = shop.rows("select typname, lake_type, widens_to, axis_unit, from_axis from thermocline.column_types")
+    assert {row[0]: row[1:] for row in rows} == {
+        name: (
+            found.lake.name,
+            list(found.widens_to),
+            found.axis.unit if found.axis else None,
+            found.axis.from_axis if found.axis else None,
+        )
+        for name, found in COLUMN_TYPES.items()
+    }
+    for key_type in KeyType:
+        at = 17 if key_type.is_integer else 17 * key_type.units_per_day
+        (told,) = shop.conn.execute(
+            "select thermocline.key_literal(%(type)s, %(at)s), thermocline.key_expression(%(type)s, %(place)s)",
+            {"type": key_type.value, "at": at, "place": f"'{at}'"},
+        ).fetchall()
+        for expression in told:
+            spelled = f"select thermocline.axis(({expression})::{key_type.value})"
+            assert shop.rows(spelled) == [(at,)]
+            assert render_axis(key_type, at) in told[0]
 
 
 def _decided(column: HeapColumn) -> tuple[str, bool]:

@@ -27,7 +27,6 @@ SQL_COLUMNS = 120
 MODULE_LINES = 450
 LONG_MODULES: dict[str, int] = {
     "tests/gateway/test_whole_hostile.py": 480,
-    "src/thermocline/core/types.py": 490,
     "src/thermocline/ops/tier/tiering.py": 460,
 }
 

@@ -15,9 +15,10 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from thermocline.core.modes.routing import ROUTES
+from thermocline.core.types import COLUMN_TYPES, MAX_DECIMAL_PRECISION, UNFAITHFUL_TYPES
 from thermocline.runtime.pg import Connection, load_queries
 
-Value = str | int | bool | None
+Value = str | int | bool | None | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,26 @@ REFERENCE_TABLES: tuple[ReferenceTable, ...] = (
             }
             for (operation, mode, side), route in ROUTES.items()
         ),
+    ),
+    ReferenceTable(
+        name="column_types",
+        key=("typname",),
+        rows=tuple(
+            {
+                "typname": declared.typname,
+                "name": declared.name,
+                "lake_type": declared.lake.name,
+                "max_precision": MAX_DECIMAL_PRECISION if declared.lake.parameters else None,
+                "is_collated": declared.lake.order == "collation",
+                "widens_to": declared.widens_to,
+                "axis_unit": declared.axis.unit if declared.axis is not None else None,
+                "from_axis": declared.axis.from_axis if declared.axis is not None else None,
+            }
+            for declared in COLUMN_TYPES.values()
+        ),
+    ),
+    ReferenceTable(
+        name="unfaithful_types", key=("pattern",), rows=tuple({"pattern": pattern} for pattern in UNFAITHFUL_TYPES)
     ),
 )
 

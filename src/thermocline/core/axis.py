@@ -10,7 +10,7 @@ import datetime as dt
 import re
 from enum import StrEnum
 
-from thermocline.core import types
+from thermocline.core.types import COLUMN_TYPES_BY_NAME, MICROSECONDS_PER_DAY, ColumnType, column_types
 from thermocline.errors import BadDuration
 
 AXIS_MIN = -(2**63)
@@ -24,20 +24,25 @@ _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 class KeyType(StrEnum):
     """The types a tier key may have, by their names in Postgres: the column types that declare an axis."""
 
-    SMALLINT = types.INT2.name
-    INTEGER = types.INT4.name
-    BIGINT = types.INT8.name
-    DATE = types.DATE.name
-    TIMESTAMP = types.TIMESTAMP.name
-    TIMESTAMPTZ = types.TIMESTAMPTZ.name
+    SMALLINT = column_types.INT2.name
+    INTEGER = column_types.INT4.name
+    BIGINT = column_types.INT8.name
+    DATE = column_types.DATE.name
+    TIMESTAMP = column_types.TIMESTAMP.name
+    TIMESTAMPTZ = column_types.TIMESTAMPTZ.name
 
     @property
-    def column_type(self) -> types.ColumnType:
-        return types.COLUMN_TYPES_BY_NAME[self.value]
+    def column_type(self) -> ColumnType:
+        return COLUMN_TYPES_BY_NAME[self.value]
 
     @property
     def is_integer(self) -> bool:
         return self.column_type.is_integer
+
+    @property
+    def units_per_day(self) -> int:
+        """What a day is on the axis of a key that tells time."""
+        return 1 if self is KeyType.DATE else MICROSECONDS_PER_DAY
 
     @property
     def highest(self) -> int:

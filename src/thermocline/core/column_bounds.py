@@ -34,9 +34,9 @@ _SURROGATES = range(0xD800, 0xE000)
 
 def lower_bound(kind: PrimitiveType, value: Value, length: int | None) -> bytes | None:
     """The bytes of a bound that is not above `value`, cut to `length` characters; None: cannot be made."""
-    if kind.declared.storage not in ("text", "bytes") or not isinstance(value, bytes):
+    if LAKE_TYPES[kind.kind].storage not in ("text", "bytes") or not isinstance(value, bytes):
         return _encode(kind, _zero(value, -0.0))
-    if kind.declared.storage != "text":
+    if LAKE_TYPES[kind.kind].storage != "text":
         return _whole(value, length)
     if (text := _text(value)) is None:
         return None
@@ -45,9 +45,9 @@ def lower_bound(kind: PrimitiveType, value: Value, length: int | None) -> bytes 
 
 def upper_bound(kind: PrimitiveType, value: Value, length: int | None) -> bytes | None:
     """The bytes of a bound that is not below `value`; what is cut off is made up for by raising what is left."""
-    if kind.declared.storage not in ("text", "bytes") or not isinstance(value, bytes):
+    if LAKE_TYPES[kind.kind].storage not in ("text", "bytes") or not isinstance(value, bytes):
         return _encode(kind, _zero(value, 0.0))
-    if kind.declared.storage != "text":
+    if LAKE_TYPES[kind.kind].storage != "text":
         return _whole(value, length)
     if (text := _text(value)) is None:
         return None
@@ -61,14 +61,14 @@ def decode_bound(kind: PrimitiveType, encoded: bytes) -> Value | None:
     timestamp.
     """
     try:
-        match kind.declared.storage:
+        match LAKE_TYPES[kind.kind].storage:
+            case "int8" | "int4":
+                return int.from_bytes(encoded, "little", signed=True) if len(encoded) in _WIDTHS[kind.kind] else None
             case "float4" | "float8":
                 number: float = struct.unpack("<f" if len(encoded) == 4 else "<d", encoded)[0]
                 return None if math.isnan(number) else number
             case "boolean":
                 return encoded[0] if len(encoded) == 1 else None
-            case "int4" | "int8":
-                return int.from_bytes(encoded, "little", signed=True) if len(encoded) in _WIDTHS[kind.kind] else None
             case "decimal":
                 return int.from_bytes(encoded, "big", signed=True) if encoded else None
             case "uuid":
@@ -117,7 +117,7 @@ def _zero(value: Value, zero: float) -> Value:
 
 
 def _encode(kind: PrimitiveType, value: Value) -> bytes | None:
-    storage = kind.declared.storage
+    storage = LAKE_TYPES[kind.kind].storage
     if isinstance(value, bytes):
         return value if storage == "uuid" and len(value) == 16 else None
     if storage in ("float4", "float8"):

@@ -13,7 +13,6 @@ from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
 from thermocline.errors import UsageError
 
 MAX_TRUNCATE_WIDTH = 2**31 - 1
-_DAY_MICROSECONDS = 86_400_000_000
 _MONTH_DAYS = 28
 _TEMPORAL = ("hour", "day", "month", "year")
 
@@ -25,8 +24,7 @@ def plan_layout(key_type: KeyType, bounds: Sequence[tuple[int, int]]) -> str:
         return "none" if key_type.is_integer else "day"
     if key_type.is_integer:
         return f"truncate[{widths[0]}]" if widths[0] <= MAX_TRUNCATE_WIDTH else "none"
-    day = 1 if key_type is KeyType.DATE else _DAY_MICROSECONDS
-    return "month" if sorted(widths)[len(widths) // 2] >= _MONTH_DAYS * day else "day"
+    return "month" if sorted(widths)[len(widths) // 2] >= _MONTH_DAYS * key_type.units_per_day else "day"
 
 
 def parse_layout(key_type: KeyType, text: str) -> str:

@@ -27,7 +27,6 @@ from thermocline.runtime.pg import load_queries, table_identifier
 from thermocline.seam.heap.facts import KeyColumn
 from thermocline.seam.objects import SeamDefinition
 
-_FROM_AXIS = {KeyType.DATE: "key_date", KeyType.TIMESTAMP: "key_timestamp", KeyType.TIMESTAMPTZ: "key_timestamptz"}
 _RELATIONS = frozenset({"heap", "seam", "delta", "lake", "spill"})
 _ALIASED = re.compile(r"(?P<alias>[a-z])_(?P<what>columns|writable)")
 _SAME_KEY = re.compile(r"(?P<left>[a-z])_is_(?P<right>[a-z])")
@@ -112,9 +111,10 @@ def bigint_literal(value: int) -> sql.Literal:
 
 def axis_value(key_type: KeyType, at: int) -> sql.Composed:
     """A position on the axis as an expression of the key's own type."""
-    if key_type.is_integer:
+    axis = key_type.column_type.axis
+    if axis is None or axis.from_axis is None:
         return sql.SQL("{}::bigint").format(bigint_literal(at))
-    return sql.SQL("thermocline.{}({}::bigint)").format(sql.Identifier(_FROM_AXIS[key_type]), bigint_literal(at))
+    return sql.SQL("thermocline.{}({}::bigint)").format(sql.Identifier(axis.from_axis), bigint_literal(at))
 
 
 def key_between(seam: SeamDefinition, lo: int, hi: int, alias: str | None = None) -> sql.Composed:

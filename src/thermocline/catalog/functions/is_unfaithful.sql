@@ -1,4 +1,4 @@
--- Whether a type keeps no faithful text form, itself or inside; core/types.py has the same list.
+-- Whether a type keeps no faithful text form, itself or inside.
 create or replace function thermocline.is_unfaithful(type_oid oid) returns boolean
     language sql stable set search_path = pg_catalog as $$
     with recursive inside(oid) as (
@@ -12,6 +12,5 @@ create or replace function thermocline.is_unfaithful(type_oid oid) returns boole
             union all select r.rngsubtype from pg_range r where i.oid in (r.rngtypid, r.rngmultitypid)) part(oid))
     select exists (select from inside join pg_type b on b.oid = inside.oid
                     where b.typnamespace = 'pg_catalog'::regnamespace
-                      and b.typname ~ ('^_?(money|reg[a-z]+|aclitem|gtsvector|pg_node_tree|pg_[a-z_]*stat[a-z_]*|'
-                                       'pg_ndistinct|pg_dependencies|'
-                                       'pg_mcv_list|pg_brin_[a-z_]+|refcursor|cstring|record|void|unknown)$')) $$;
+                      and b.typname ~ (select concat('^_?(', string_agg(u.pattern, '|'), ')$')
+                                         from thermocline.unfaithful_types u)) $$;

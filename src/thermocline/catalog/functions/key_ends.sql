@@ -8,8 +8,11 @@ declare
     part text;
     said text[];
     place bigint;
-    kinds text := case when key_type in ('smallint', 'integer', 'bigint') then 'smallint|integer|bigint'
-                       else key_type end;
+    kinds text := (select string_agg(o.name, '|')
+                     from thermocline.column_types c
+                     join thermocline.column_types o
+                       on o.name = c.name or (o.axis_unit = 'number' and c.axis_unit = 'number')
+                    where c.name = key_type);
 begin
     for part in select c from unnest(conditions) u cross join lateral thermocline.conjuncts(u) c loop
         said := regexp_match(part, '^(?:(?:\w+|"(?:[^"]|"")*")\.)?'

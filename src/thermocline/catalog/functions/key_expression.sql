@@ -1,7 +1,6 @@
--- A place on the axis, given as an expression, as a value of the key's own type.
+-- A position on the axis, given as an expression, as a value of the key's own type.
 create or replace function thermocline.key_expression(key_type text, place text) returns text
-    language sql immutable set search_path = pg_catalog as $$
-    select case key_type when 'date' then format('thermocline.key_date(%s::bigint)', place)
-                         when 'timestamp without time zone' then format('thermocline.key_timestamp(%s::bigint)', place)
-                         when 'timestamp with time zone' then format('thermocline.key_timestamptz(%s::bigint)', place)
-                         else place || '::bigint' end $$;
+    language sql stable set search_path = pg_catalog as $$
+    select coalesce((select format('thermocline.%I(%s::bigint)', c.from_axis, place)
+                       from thermocline.column_types c where c.name = key_type and c.from_axis is not null),
+                    place || '::bigint') $$;

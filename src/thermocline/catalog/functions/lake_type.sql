@@ -1,12 +1,8 @@
--- Iceberg's type for a Postgres type; `string` in text form where it has no twin. core/types.py has the same table, a
--- test compares them.
+-- Iceberg's type for a Postgres type; null where it is held as text.
 create or replace function thermocline.lake_type(base text, pg_type text) returns text
-    language sql immutable set search_path = pg_catalog as $$
-    select case base when 'bool' then 'boolean' when 'int2' then 'int' when 'int4' then 'int' when 'int8' then 'long'
-                     when 'float4' then 'float' when 'float8' then 'double' when 'date' then 'date'
-                     when 'time' then 'time'
-                     when 'timestamp' then 'timestamp' when 'timestamptz' then 'timestamptz' when 'uuid' then 'uuid'
-                     when 'bytea' then 'binary' when 'text' then 'string' when 'varchar' then 'string'
-                     when 'numeric' then (select format('decimal(%s, %s)', m[1], m[2])
-                                            from regexp_matches(pg_type, '^numeric\((\d+),(\d+)\)$') m
-                                           where m[1]::integer <= 38 and m[2]::integer <= m[1]::integer) end $$;
+    language sql stable set search_path = pg_catalog as $$
+    select case when c.max_precision is null then c.lake_type
+                else (select format('%s(%s, %s)', c.lake_type, m[1], m[2])
+                        from regexp_match(pg_type, '\((\d+),(\d+)\)$') m
+                       where m[1]::integer <= c.max_precision and m[2]::integer <= m[1]::integer) end
+      from thermocline.column_types c where c.typname = base $$;

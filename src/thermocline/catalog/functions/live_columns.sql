@@ -14,7 +14,7 @@ create or replace function thermocline.live_columns(of_table bigint)
       from (select c.*,
                    c.pg_type || case when a.attcollation <> 0 then format(' collate %I.%I', n.nspname, co.collname)
                                      else '' end as spelled,
-                   c.form = 'native' and (c.lake_type <> 'string'
+                   c.form = 'native' and (not k.is_collated
                                           or thermocline.orders_by_bytes(a.attcollation)) as is_shippable,
                    case when a.attgenerated = '' then pg_get_expr(d.adbin, d.adrelid) end as preset,
                    a.attidentity::text as identity, a.attgenerated <> '' as is_generated,
@@ -22,6 +22,7 @@ create or replace function thermocline.live_columns(of_table bigint)
                         then pg_get_serial_sequence(a.attrelid::regclass::text, a.attname) end as sequence,
                    col_description(a.attrelid, a.attnum) as comment
               from thermocline.columns c
+              left join thermocline.column_types k on k.typname = c.base_type
               join thermocline.tables t on t.id = c.table_id
               join pg_attribute a on a.attrelid = t.heap_oid and a.attnum = c.attnum
               left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum

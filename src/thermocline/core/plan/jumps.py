@@ -18,7 +18,6 @@ MAX_PARTITIONS = 3
 """As many partitions may be empty in a row, or expire at once, without confirmation; with temporal keys at least a
 month of them."""
 _MAX_DAYS = 31
-_DAY = 86_400_000_000
 _NEARLY_EMPTY = 100
 
 
@@ -88,7 +87,7 @@ def max_advance(key_type: KeyType, bounds: Sequence[tuple[int, int]]) -> int:
     limit = MAX_PARTITIONS * median_low(widths) if widths else 0
     if key_type.is_integer:
         return limit
-    return max(limit, _MAX_DAYS * (1 if key_type is KeyType.DATE else _DAY))
+    return max(limit, _MAX_DAYS * key_type.units_per_day)
 
 
 def render_cutline_jump(key_type: KeyType, table: str, jump: Jump) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from thermocline.core.types import LAKE_TYPES
 from thermocline.errors import LakeFileUnreadable
 from thermocline.gateway.sql.column_mapping import MappedColumn
 from thermocline.gateway.sql.fragments import Fragment
@@ -21,8 +22,7 @@ from thermocline.runtime.locations import without_file_scheme
 _POSITIONS = """ANTI JOIN (
     SELECT files.here, p.pos
     FROM (SELECT regexp_replace(file_path, ?, '\\1') AS said, pos FROM read_parquet(?, hive_partitioning = false)) p
-    JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS said, unnest(CAST(? AS VARCHAR[])) AS here) files
-        ON files.said = p.said
+    JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS said, unnest(CAST(? AS VARCHAR[])) AS here) files ON files.said = p.said
 ) gone ON gone.here = d.tc_file AND gone.pos = d.file_row_number"""
 
 
@@ -60,7 +60,7 @@ def _missing(column: MappedColumn) -> str:
     text = column.field.missing
     if text is None:
         return "NULL"
-    if column.field.kind == "binary":
+    if LAKE_TYPES[column.field.kind].text_form == "hex":
         text = "".join(f"\\x{text[at : at + 2]}" for at in range(2, len(text), 2))
     return "'" + text.replace("'", "''") + "'"
 

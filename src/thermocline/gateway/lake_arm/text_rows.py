@@ -8,15 +8,9 @@ from decimal import Decimal
 
 import numpy as np
 
+from thermocline.core.types import COLUMN_TYPES_BY_OID, ColumnType
 from thermocline.gateway.sql.values import Constant, Infinity, parse_value
-from thermocline.gateway.wire.binary_format import (
-    DAYS_TO_2000,
-    MICROS_TO_2000,
-    NUMBER_FORMATS,
-    TEXT_OIDS,
-    encode_numeric,
-    refuse_type,
-)
+from thermocline.gateway.wire.binary_format import TEXT_OIDS, encode_numeric, refuse_type
 from thermocline.gateway.wire.messages import Field, data_row
 from thermocline.gateway.wire.row_encoding import EncodedRows, ResultFormat, copy_line, copy_message
 
@@ -46,35 +40,33 @@ def concatenate_messages(messages: Sequence[bytes]) -> EncodedRows:
     return EncodedRows(memoryview(b"".join(messages)), offsets)
 
 
-_DATETIME_TYPES = {1082: "date", 1083: "time", 1114: "timestamp", 1184: "timestamptz"}
-
-
 def text_to_binary(text: bytes, oid: int) -> bytes:
     """One value in binary form, from Postgres' text of it."""
     if oid in TEXT_OIDS:
         return text
-    if oid == 17:
-        return bytes.fromhex(text[2:].decode())
-    if oid == 2950:
-        return uuid.UUID(text.decode()).bytes
-    if oid == 1700:
-        return encode_numeric(Decimal(text.decode()))
-    if oid == 16:
-        return b"\x01" if text == b"t" else b"\0"
-    if oid not in NUMBER_FORMATS:
+    declared = COLUMN_TYPES_BY_OID.get(oid)
+    match declared.lake.text_form if declared is not None else None:
+        case "hex":
+            return bytes.fromhex(text[2:].decode())
+        case "uuid":
+            return uuid.UUID(text.decode()).bytes
+        case "decimal":
+            return encode_numeric(Decimal(text.decode()))
+        case "boolean":
+            return b"\x01" if text == b"t" else b"\0"
+    if declared is None or declared.wire is None:
         raise refuse_type(oid)
-    return np.array(_number(text.decode(), oid)).astype(NUMBER_FORMATS[oid]).tobytes()
+    return np.array(_number(text.decode(), declared)).astype(declared.wire).tobytes()
 
 
-def _number(text: str, oid: int) -> int | float:
-    if oid in (700, 701):
-        return float(text)
-    if oid not in _DATETIME_TYPES:
-        return int(text)
-    value = parse_value(_DATETIME_TYPES[oid], Constant(text, "unknown"))
+def _number(text: str, declared: ColumnType) -> int | float:
+    match declared.lake.text_form:
+        case "float":
+            return float(text)
+        case "integer":
+            return int(text)
+    value = parse_value(declared.lake.name, Constant(text, "unknown"))
     if isinstance(value, Infinity):
-        bits = 31 if oid == 1082 else 63
-        return (1 << bits) - 1 if value.positive else -(1 << bits)
-    epoch = {1082: DAYS_TO_2000, 1083: 0}.get(oid, MICROS_TO_2000)
+        return (1 << declared.value_bits) - 1 if value.positive else -(1 << declared.value_bits)
     since_1970: int = int(value) if isinstance(value, int) else 0
-    return since_1970 - epoch
+    return since_1970 - declared.lake.postgres_epoch

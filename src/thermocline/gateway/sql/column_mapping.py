@@ -7,42 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from thermocline.core.names import TableName
+from thermocline.core.types import COLUMN_TYPES, POSTGRES_TYPES, PrimitiveType, render_duckdb
 from thermocline.lake.read.table_metadata import LakeField, LakeTable
 
 SNAPSHOT_COLUMN = "_snapshot"
-
-_DUCKDB = {
-    "boolean": "BOOLEAN",
-    "int": "INTEGER",
-    "long": "BIGINT",
-    "float": "FLOAT",
-    "double": "DOUBLE",
-    "date": "DATE",
-    "time": "TIME",
-    "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMPTZ",
-    "uuid": "UUID",
-    "binary": "BLOB",
-    "string": "VARCHAR",
+_SAME_TYPES: Mapping[str, frozenset[int]] = {
+    kind: frozenset(
+        found.oid
+        for found in COLUMN_TYPES.values()
+        if found.lake.name == kind or (found.is_integer and shown.is_integer)
+    )
+    for kind, shown in POSTGRES_TYPES.items()
 }
-
-_PLAIN_TYPES: Mapping[str, tuple[int, int, str]] = {
-    "boolean": (16, 1, "boolean"),
-    "int": (23, 4, "integer"),
-    "long": (20, 8, "bigint"),
-    "float": (700, 4, "real"),
-    "double": (701, 8, "double precision"),
-    "date": (1082, 4, "date"),
-    "time": (1083, 8, "time without time zone"),
-    "timestamp": (1114, 8, "timestamp without time zone"),
-    "timestamptz": (1184, 8, "timestamp with time zone"),
-    "uuid": (2950, 16, "uuid"),
-    "binary": (17, -1, "bytea"),
-    "string": (25, -1, "text"),
-    "decimal": (1700, -1, "numeric"),
-}
-
-TYPE_SIZES: Mapping[int, int] = {oid: size for oid, size, _ in _PLAIN_TYPES.values()} | {21: 2}
+"""The OIDs of Postgres whose values a lake type holds and compares as Postgres does; integers of any width are one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +55,8 @@ class MappedColumn:
 
     @property
     def duckdb_type(self) -> str:
-        if self.field.kind == "decimal":
-            return f"DECIMAL({self.field.precision}, {self.field.scale})"
-        return _DUCKDB[self.field.kind]
+        field = self.field
+        return render_duckdb(PrimitiveType(kind=field.kind, precision=field.precision, scale=field.scale))
 
 
 class ColumnsByName(Mapping[str, MappedColumn]):
@@ -115,27 +91,24 @@ class MappedTable:
 
 def map_column(field: LakeField, declared: DeclaredColumn | None) -> MappedColumn | None:
     """The column, or `None` when its lake type has no place in Postgres."""
-    plain = _PLAIN_TYPES.get(field.kind)
-    if plain is None:
+    shown = POSTGRES_TYPES.get(field.kind)
+    if shown is None:
         return None
-    oid, _, type_name = plain
-    # decimal's modifier is Postgres' own packing of precision and scale.
-    modifier = ((field.precision << 16) | field.scale) + 4 if field.kind == "decimal" else -1
+    is_text = shown.lake.order == "collation"
     if declared is None:
+        # The modifier of numeric packs precision and scale.
+        modifier = ((field.precision << 16) | field.scale) + 4 if shown.lake.parameters else -1
         return MappedColumn(
             name=field.name,
             field=field,
-            type_oid=oid,
+            type_oid=shown.oid,
             type_modifier=modifier,
-            type_name=type_name if field.kind != "decimal" else f"numeric({field.precision},{field.scale})",
+            type_name=f"{shown.name}({field.precision},{field.scale})" if shown.lake.parameters else shown.name,
             collation=None,
             equality=True,
-            order=field.kind != "string",
+            order=not is_text,
         )
-    is_text = field.kind == "string"
-    same_type = declared.type_oid in (
-        (25, 1043) if is_text else (20, 21, 23) if field.kind in ("int", "long") else (oid,)
-    )
+    same_type = declared.type_oid in _SAME_TYPES[field.kind]
     return MappedColumn(
         name=declared.name,
         field=field,

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import struct
 import uuid
 from collections.abc import Sequence
 
+import numpy as np
+
+from thermocline.core.types import COLUMN_TYPES_BY_OID, ColumnType
 from thermocline.errors import StatementRefused
 from thermocline.gateway.sql.values import Constant, ConstantType
 from thermocline.gateway.wire.row_encoding import render_date, render_timestamp
 
-_TYPES: dict[int, ConstantType] = {
-    16: "boolean",
-    20: "int",
-    21: "int",
-    23: "int",
-    700: "float",
-    701: "double",
-    1700: "decimal",
-    25: "text",
-    1043: "text",
-    1082: "date",
-    1083: "time",
-    1114: "timestamp",
-    1184: "timestamptz",
-    2950: "uuid",
-    17: "binary",
-    0: "unknown",
-    705: "unknown",
-}
-_BINARY = {21: ">h", 23: ">i", 20: ">q", 700: ">f", 701: ">d", 1082: ">i", 1114: ">q", 1184: ">q"}
-_SINCE_2000 = {1082: 10_957, 1114: 946_684_800_000_000, 1184: 946_684_800_000_000}
-"""What Postgres' epoch is ahead of 1970: days for dates, microseconds for timestamps."""
+_TYPES: dict[int, ConstantType] = {oid: declared.constant for oid, declared in COLUMN_TYPES_BY_OID.items()}
+_TYPES |= {0: "unknown", 705: "unknown"}
 
 
 def decode_parameters(
@@ -47,28 +29,31 @@ def decode_parameters(
 
 
 def _from_binary(value: bytes, oid: int) -> bytes:
-    if oid in (25, 1043):
+    declared = COLUMN_TYPES_BY_OID.get(oid)
+    form = declared.lake.text_form if declared is not None else None
+    if form == "plain":
         return value
-    if oid == 17:
+    if form == "hex":
         return b"\\x" + value.hex().encode()
-    if oid == 16 and len(value) == 1:
+    if form == "boolean" and len(value) == 1:
         return b"t" if value == b"\x01" else b"f"
-    if oid == 2950 and len(value) == 16:
+    if form == "uuid" and len(value) == 16:
         return str(uuid.UUID(bytes=value)).encode()
-    if oid not in _BINARY or len(value) != struct.calcsize(_BINARY[oid]):
+    if declared is None or declared.wire is None or form in ("boolean", "time") or len(value) != declared.size:
         raise StatementRefused(f"The gateway does not read binary parameters of type {oid}.")
-    return _number_text(struct.unpack(_BINARY[oid], value)[0], oid).encode()
+    return _number_text(np.frombuffer(value, declared.wire)[0].item(), declared).encode()
 
 
-def _number_text(number: int | float, oid: int) -> str:
-    if oid not in _SINCE_2000 or not isinstance(number, int):
+def _number_text(number: int | float, declared: ColumnType) -> str:
+    form, epoch = declared.lake.text_form, declared.lake.postgres_epoch
+    if not epoch or not isinstance(number, int):
         return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(str(number), str(number))
-    bits = 32 if oid == 1082 else 64
-    if number in (2 ** (bits - 1) - 1, -(2 ** (bits - 1))):
+    highest = (1 << declared.value_bits) - 1
+    if number in (highest, -highest - 1):
         return "infinity" if number > 0 else "-infinity"
-    if oid == 1082:
-        return render_date(number + _SINCE_2000[oid])
-    return render_timestamp(number + _SINCE_2000[oid], "+00" if oid == 1184 else "")
+    if form == "date":
+        return render_date(number + epoch)
+    return render_timestamp(number + epoch, "+00" if form == "timestamptz" else "")
 
 
 def parse_parameters(values: Sequence[bytes | None], oids: Sequence[int]) -> tuple[Constant, ...]:

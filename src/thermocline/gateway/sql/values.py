@@ -10,26 +10,13 @@ import re
 import uuid
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal
 
 import numpy as np
 
-ConstantType = Literal[
-    "unknown",
-    "number",
-    "int",
-    "decimal",
-    "float",
-    "double",
-    "boolean",
-    "date",
-    "time",
-    "timestamp",
-    "timestamptz",
-    "uuid",
-    "binary",
-    "text",
-]
+from thermocline.core.types import LAKE_TYPES, POSTGRES_TYPES
+
+ConstantType = str
+"""The `constant` of a declared column type, `number` for a literal number, `unknown` for a string without a type."""
 
 
 class NotProvable(Exception):
@@ -54,19 +41,7 @@ class Constant:
 Value = bool | int | float | Decimal | str | bytes | uuid.UUID | Infinity
 
 _ACCEPTED: dict[str, tuple[ConstantType, ...]] = {
-    "boolean": ("boolean", "unknown"),
-    "int": ("int", "number", "unknown"),
-    "long": ("int", "number", "unknown"),
-    "float": ("float", "double", "number", "unknown"),
-    "double": ("float", "double", "number", "unknown"),
-    "decimal": ("decimal", "int", "number", "unknown"),
-    "date": ("date", "unknown"),
-    "time": ("time", "unknown"),
-    "timestamp": ("timestamp", "unknown"),
-    "timestamptz": ("timestamptz", "unknown"),
-    "uuid": ("uuid", "unknown"),
-    "binary": ("binary", "unknown"),
-    "string": ("text", "unknown"),
+    kind: (*LAKE_TYPES[kind].constants, "unknown") for kind in POSTGRES_TYPES
 }
 
 _INTEGER = re.compile(r"[+-]?\d{1,18}|[+-]?\d{19}")
@@ -84,14 +59,15 @@ def parse_value(kind: str, constant: Constant) -> Value:
     """The constant as a value of a lake column's kind; `constant.text` must not be null."""
     if constant.type not in _ACCEPTED[kind] or constant.text is None:
         raise NotProvable(f"{constant.type} constant against a {kind} column")
-    text = constant.text
-    match kind:
+    text, declared = constant.text, LAKE_TYPES[kind]
+    match declared.text_form:
         case "boolean":
             return _boolean(text)
-        case "int" | "long":
+        case "integer":
             return parse_int(text)
-        case "float" | "double":
-            return _float(text, single=constant.type == "float" or (constant.type == "unknown" and kind == "float"))
+        case "float":
+            single = constant.type == "unknown" and declared.storage == "float4"
+            return _float(text, single=single or constant.type == "float")
         case "decimal":
             return _decimal(text)
         case "date":
@@ -99,10 +75,10 @@ def parse_value(kind: str, constant: Constant) -> Value:
         case "time":
             return _time_of_day(_TIME.fullmatch(text))
         case "timestamp" | "timestamptz":
-            return _timestamp(text, zoned=kind == "timestamptz")
+            return _timestamp(text, zoned=declared.text_form == "timestamptz")
         case "uuid":
             return uuid.UUID(text) if _UUID.fullmatch(text) else _give_up(text)
-        case "binary":
+        case "hex":
             found = _BYTEA.fullmatch(text)
             return bytes.fromhex(found[1]) if found else _give_up(text)
     return text

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from thermocline.core.axis import KeyType
 from thermocline.core.modes.mode import mode_named
 from thermocline.core.names import TableName
+from thermocline.core.types import COLUMN_TYPES_BY_OID, LAKE_TYPES
 from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
 from thermocline.gateway.sql.column_mapping import MappedTable
-from thermocline.gateway.sql.expressions.sql_types import LAKE_TYPES, SqlType, column_sql_type
+from thermocline.gateway.sql.expressions.sql_types import SqlType, column_sql_type
 from thermocline.gateway.sql.query.scope import SourceColumn
 from thermocline.gateway.sql.query.source_tables import Role, SourceTable, TableKey, Tiers
 from thermocline.gateway.sql.syntax.token_checks import SUPPORTED_FUNCTIONS
@@ -21,7 +22,6 @@ from thermocline.runtime.pg import load_queries
 
 QUERIES = load_queries("thermocline.gateway", "queries/resolve_tables.sql")
 MAX_PLAIN_ROWS = 5_000_000
-_TYPES = (16, 17, 20, 21, 23, 25, 700, 701, 1043, 1082, 1083, 1114, 1184, 1700, 2950)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def read_source_tables(
 def _check_search_path(snapshot: PostgresSnapshot, role: Role) -> None:
     """Raises where a function or operator of the session's own schemas could shadow one of pg_catalog."""
     path = [name for name in role.path if not name.startswith("pg_temp")]
-    values = {"functions": sorted(SUPPORTED_FUNCTIONS), "path": list(role.path), "types": list(_TYPES)}
+    values = {"functions": sorted(SUPPORTED_FUNCTIONS), "path": list(role.path), "types": sorted(COLUMN_TYPES_BY_OID)}
     if path[:1] != ["pg_catalog"] or snapshot.read_value(QUERIES["shadowed"], values):
         raise NotProvable("functions or operators of the session's own may be meant")
 
@@ -177,4 +177,5 @@ def _is_held_natively(sql_type: SqlType, field: LakeField) -> bool:
     """Whether the lake holds the column in the type's own lake type, with the same digits."""
     if sql_type.family == "numeric":
         return field.kind == "decimal" and (field.precision, field.scale) == (sql_type.precision, sql_type.scale)
-    return LAKE_TYPES[sql_type.family] == field.kind or (sql_type.family == "int8" and field.kind == "int")
+    own = sql_type.declared.lake.name
+    return own == field.kind or (sql_type.is_integer and LAKE_TYPES[field.kind].promotes_to == own)

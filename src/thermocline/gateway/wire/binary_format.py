@@ -14,44 +14,37 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thermocline.core.types import COLUMN_TYPES_BY_OID, ColumnType
 from thermocline.errors import StatementRefused
 
-TEXT_OIDS = frozenset({18, 19, 25, 114, 705, 1042, 1043})
-DAYS_TO_2000 = 10_957
-MICROS_TO_2000 = 946_684_800_000_000
-NUMBER_FORMATS = {
-    16: "u1",
-    21: ">i2",
-    23: ">i4",
-    20: ">i8",
-    700: ">f4",
-    701: ">f8",
-    1082: ">i4",
-    1083: ">i8",
-    1114: ">i8",
-    1184: ">i8",
-}
+_TEXT_FORM_OIDS = (18, 19, 114, 705, 1042)
+TEXT_OIDS = frozenset(
+    (*_TEXT_FORM_OIDS, *(oid for oid, declared in COLUMN_TYPES_BY_OID.items() if declared.lake.text_form == "plain"))
+)
+"""Types whose binary form is their text: those held natively, and char, name, json, unknown and bpchar."""
 
 
 def to_binary(column: pa.Array, oid: int) -> pa.Array:
     """One column in binary form, nulls kept."""
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), pa.large_binary())
-    if oid in TEXT_OIDS or oid == 17:
+    declared = COLUMN_TYPES_BY_OID.get(oid)
+    form = declared.lake.text_form if declared is not None else None
+    if oid in TEXT_OIDS or form == "hex":
         return column.cast(pa.large_binary())
-    if oid == 1700:
+    if form == "decimal":
         return pa.array(
             [None if value is None else encode_numeric(Decimal(value)) for value in column.to_pylist()],
             pa.large_binary(),
         )
-    if oid == 2950:
+    if form == "uuid":
         return pa.array(
             [None if value is None else _uuid_bytes(value) for value in column.to_pylist()], pa.large_binary()
         )
-    if oid not in NUMBER_FORMATS:
+    if declared is None or declared.wire is None:
         raise refuse_type(oid)
-    kind = np.dtype(NUMBER_FORMATS[oid])
-    numbers = _numbers(column, oid)
+    kind = np.dtype(declared.wire)
+    numbers = _numbers(column, declared)
     data = pa.py_buffer(numbers.astype(kind).tobytes())
     fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(kind.itemsize), len(column), [None, data]).cast(
         pa.large_binary()
@@ -59,15 +52,17 @@ def to_binary(column: pa.Array, oid: int) -> pa.Array:
     return fixed if column.null_count == 0 else pc.if_else(column.is_valid(), fixed, pa.scalar(None, pa.large_binary()))
 
 
-def _numbers(column: pa.Array, oid: int) -> Any:
-    if oid == 1082:
-        return pc.fill_null(column.cast(pa.int32()), 0).to_numpy(zero_copy_only=False) - DAYS_TO_2000
-    if oid in (1114, 1184):
-        micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
-        return pc.fill_null(micros, 0).to_numpy(zero_copy_only=False) - MICROS_TO_2000
-    if oid == 1083:
-        return pc.fill_null(column.cast(pa.time64("us")).cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
-    return pc.fill_null(column, pa.scalar(0).cast(column.type)).to_numpy(zero_copy_only=False)
+def _numbers(column: pa.Array, declared: ColumnType) -> Any:
+    match declared.lake.text_form:
+        case "date":
+            whole = column.cast(pa.int32())
+        case "timestamp" | "timestamptz":
+            whole = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+        case "time":
+            whole = column.cast(pa.time64("us")).cast(pa.int64())
+        case _:
+            return pc.fill_null(column, pa.scalar(0).cast(column.type)).to_numpy(zero_copy_only=False)
+    return pc.fill_null(whole, 0).to_numpy(zero_copy_only=False) - declared.lake.postgres_epoch
 
 
 def _uuid_bytes(value: str | bytes | uuid.UUID) -> bytes:

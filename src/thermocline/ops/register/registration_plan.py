@@ -148,7 +148,7 @@ def _tier_key(heap: HeapFacts) -> tuple[HeapColumn, KeyType]:
     if (key_type := key_type_of(key.base_type)) is None:
         raise CannotRegister(
             f"{heap.name} is partitioned by {key.name}, whose type {key.pg_type} cannot be a tier key.",
-            hint="A tier key is smallint, integer, bigint, date, timestamp or timestamptz.",
+            hint=f"A tier key is of type {', '.join(kind.value for kind in KeyType)}.",
         )
     return key, key_type
 

@@ -169,7 +169,7 @@ def _chunk_ends(statistics: pq.Statistics, kind: PrimitiveType, scale: int) -> t
 
 
 def _value(kind: PrimitiveType, raw: Any, scale: int) -> Value | None:
-    if kind.kind == "decimal" and isinstance(raw, bytes):
+    if kind.declared.storage == "decimal" and isinstance(raw, bytes):
         return int.from_bytes(raw, "big", signed=True)
     if isinstance(raw, float):
         return None if math.isnan(raw) else raw
@@ -298,7 +298,7 @@ def plan_metrics(
         low, high = (column.ends if column.vouched else (known or {}).get(field_id)) or (None, None)
         if not wanted_modes[field_id].bounds or column.kind is None:
             continue
-        if column.kind.kind == "uuid":
+        if column.kind.declared.storage == "uuid":
             low, high = uuid_ends(low, high)
         if low is not None:
             lower[field_id] = lower_bound(column.kind, low, wanted_modes[field_id].length)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from psycopg import sql
 from psycopg.rows import class_row, scalar_row
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType
@@ -17,7 +18,6 @@ _QUERIES = load_queries("thermocline.seam", "queries/facts.sql")
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a composite type"}
 _KINDS |= {"i": "an index", "I": "an index", "t": "a TOAST table"}
 _ENDS = {"MINVALUE": AXIS_MIN, "MAXVALUE": AXIS_MAX}
-_AXIS_QUERIES = {KeyType.DATE: "date", KeyType.TIMESTAMP: "timestamp", KeyType.TIMESTAMPTZ: "timestamptz"}
 _C_LOCALES = frozenset({"C", "POSIX", "C.UTF-8", "C.utf8", "C.UTF8"})
 _BOUND = re.compile(
     r"FOR VALUES FROM \((?P<lo>MINVALUE|'(?:[^']|'')*'|-?\d+)\) TO \((?P<hi>MAXVALUE|'(?:[^']|'')*'|-?\d+)\)"
@@ -188,5 +188,8 @@ def _read_axis(conn: Connection, key_type: KeyType, bounds: list[str]) -> list[i
     literals = [
         None if text in _ENDS else text[1:-1].replace("''", "'") if text.startswith("'") else text for text in bounds
     ]
-    values = [row[0] for row in conn.execute(_QUERIES[f"axis_of_{_AXIS_QUERIES.get(key_type, 'bigint')}"], [literals])]
+    query = sql.SQL(_QUERIES["positions_on_axis"]).format(
+        key_type=sql.SQL(key_type.value), literals=sql.Literal(literals)
+    )
+    values = [row[0] for row in conn.execute(query)]
     return [_ENDS[text] if text in _ENDS else int(value) for text, value in zip(bounds, values, strict=True)]

@@ -123,9 +123,7 @@ def read_now(conn: Connection, key_type: KeyType) -> int | None:
     """
     if key_type.is_integer:
         return None
-    row = conn.execute(
-        _QUERIES[{KeyType.DATE: "today", KeyType.TIMESTAMP: "wall_clock", KeyType.TIMESTAMPTZ: "clock"}[key_type]]
-    ).fetchone()
+    row = conn.execute(_QUERIES[f"clock_of_{key_type.column_type.typname}"]).fetchone()
     assert row is not None
     return int(row[0])
 

@@ -117,14 +117,5 @@ select case a.grantee when 0 then null else pg_get_userbyid(a.grantee) end, a.pr
  where c.oid = %(oid)s and a.grantee <> c.relowner and a.privilege_type in ('SELECT', 'INSERT', 'UPDATE')
  order by 1, 2, 4
 
--- name: axis_of_bigint
-select thermocline.axis(v::bigint) from unnest(%s::text[]) with ordinality u(v, place) order by place
-
--- name: axis_of_date
-select thermocline.axis(v::date) from unnest(%s::text[]) with ordinality u(v, place) order by place
-
--- name: axis_of_timestamp
-select thermocline.axis(v::timestamp) from unnest(%s::text[]) with ordinality u(v, place) order by place
-
--- name: axis_of_timestamptz
-select thermocline.axis(v::timestamptz) from unnest(%s::text[]) with ordinality u(v, place) order by place
+-- name: positions_on_axis
+select thermocline.axis(v::{key_type}) from unnest({literals}::text[]) with ordinality u(v, place) order by place

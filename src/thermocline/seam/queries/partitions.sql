@@ -32,13 +32,13 @@ select pg_relation_size(%(relid)s::oid)
 -- name: lowest_beyond
 select thermocline.axis(min(s.{tier_key})) from {spill} s where s.{tier_key} >= {bound}
 
--- name: clock
+-- name: clock_of_timestamptz
 select thermocline.axis(clock_timestamp())
 
--- name: wall_clock
+-- name: clock_of_timestamp
 select thermocline.axis((clock_timestamp() at time zone 'UTC') - interval '12 hours')
 
--- name: today
+-- name: clock_of_date
 select thermocline.axis(((clock_timestamp() at time zone 'UTC') - interval '12 hours')::date)
 
 -- name: set_state

@@ -167,7 +167,7 @@ def _check_bounds(
             yield f"its lowest value {_show(kind, ends[0])} lies below its lower bound {_show(kind, bound)}"
         elif what == "upper" and ends[1] > bound:  # type: ignore[operator]
             yield f"its highest value {_show(kind, ends[1])} lies above its upper bound {_show(kind, bound)}"
-    if kind.kind == "uuid" and len(lower or b"") in (0, 16) and len(upper or b"") in (0, 16):
+    if kind.declared.storage == "uuid" and len(lower or b"") in (0, 16) and len(upper or b"") in (0, 16):
         held = uuid_ends(lower or ends[0], upper or ends[1])
         for what, encoded, holds in (("lower", lower, held[0]), ("upper", upper, held[1])):
             if encoded is not None and holds is None:
@@ -180,9 +180,9 @@ def _check_bounds(
 def _show(kind: PrimitiveType, value: Value) -> str:
     """A value as text, truncated where it is long."""
     if isinstance(value, bytes):
-        text = value.decode(errors="replace") if kind.kind == "string" else value.hex()
+        text = value.decode(errors="replace") if kind.declared.storage == "text" else value.hex()
         return repr(text if len(text) <= 40 else f"{text[:40]}…")
-    return str(Decimal(value).scaleb(-kind.scale)) if kind.kind == "decimal" else str(value)
+    return str(Decimal(value).scaleb(-kind.scale)) if kind.declared.storage == "decimal" else str(value)
 
 
 def _right_entry(

@@ -10,15 +10,9 @@ from thermocline.gateway.sql.expressions.terms import Term, compose_term
 from thermocline.gateway.sql.syntax.syntax_tree import strip_parentheses
 from thermocline.gateway.sql.values import NotProvable
 
-_INTEGER_BYTES = {"int2": 2, "int4": 4, "int8": 8}
-
 
 def compile_integer_arithmetic(node: exp.Expr, first: Term, second: Term) -> Term:
-    sql_type = (
-        first.sql_type
-        if _INTEGER_BYTES[first.sql_type.family] >= _INTEGER_BYTES[second.sql_type.family]
-        else second.sql_type
-    )
+    sql_type = first.sql_type if first.sql_type.declared.size >= second.sql_type.declared.size else second.sql_type
     match node:
         case exp.Add():
             return compose_term(sql_type, "({} + {})", first, second)

@@ -9,24 +9,12 @@ from decimal import Decimal
 
 from psycopg import sql
 
-from thermocline.gateway.sql.expressions.sql_types import INT4, INT8, LAKE_TYPES, SqlType, numeric, sql_type_of_oid
+from thermocline.core.types import MAX_DECIMAL_PRECISION, column_types, render_duckdb_value
+from thermocline.gateway.sql.expressions.sql_types import INT4, INT8, SqlType, numeric, sql_type_of_oid
 from thermocline.gateway.sql.expressions.terms import Term
 from thermocline.gateway.sql.fragments import Fragment, Parameter
 from thermocline.gateway.sql.values import Constant, Infinity, NotProvable, Value, parse_int, parse_value
 
-_INT_BITS = {"int2": 15, "int4": 31, "int8": 63}
-_MAKERS = {
-    "bool": "CAST(? AS BOOLEAN)",
-    "float4": "CAST(? AS FLOAT)",
-    "float8": "CAST(? AS DOUBLE)",
-    "text": "CAST(? AS VARCHAR)",
-    "uuid": "CAST(? AS UUID)",
-    "bytea": "CAST(? AS BLOB)",
-    "date": "(DATE '1970-01-01' + CAST(? AS INTEGER))",
-    "time": "(TIME '00:00:00' + to_microseconds(CAST(? AS BIGINT)))",
-    "timestamp": "make_timestamp(CAST(? AS BIGINT))",
-    "timestamptz": "make_timestamptz(CAST(? AS BIGINT))",
-}
 _NO_SECONDS = re.compile(r"(\d{4,}-\d\d-\d\d[ T]\d\d:\d\d)(Z|[+-]\d\d(?::?\d\d)?)?")
 _OUTERMOST_MICROS = 9_000_000_000_000_000_000
 _OUTERMOST_DAYS = 100_000_000
@@ -61,7 +49,7 @@ def literal_constant(sql_type: SqlType, text: str, *, utc: bool) -> Term:
         raise NotProvable("a timestamp without a zone, in a session that is not in UTC")
     value = _parsed(sql_type, text)
     if sql_type.is_integer:
-        _check_bits(value, _INT_BITS[sql_type.family])
+        _check_bits(value, sql_type.declared.value_bits)
         return Term(
             sql_type=sql_type,
             duckdb=Fragment(f"CAST(? AS {sql_type.duckdb_type})", (_parameter(value),)),
@@ -70,7 +58,9 @@ def literal_constant(sql_type: SqlType, text: str, *, utc: bool) -> Term:
     if isinstance(value, Infinity) or (isinstance(value, int) and abs(value) > _outermost(sql_type)):
         raise NotProvable("a moment without an end")
     return Term(
-        sql_type=sql_type, duckdb=Fragment(_MAKERS[sql_type.family], (_parameter(value),)), heap=_cast(text, sql_type)
+        sql_type=sql_type,
+        duckdb=Fragment(render_duckdb_value(sql_type.declared.lake), (_parameter(value),)),
+        heap=_cast(text, sql_type),
     )
 
 
@@ -84,7 +74,7 @@ def parse_literal(sql_type: SqlType, text: str, *, utc: bool) -> Value:
 def _parsed(sql_type: SqlType, text: str) -> Value:
     if sql_type.is_datetime and (found := _NO_SECONDS.fullmatch(text)):
         text = f"{found[1]}:00{found[2] or ''}"
-    return parse_value(LAKE_TYPES[sql_type.family], Constant(text, "unknown"))
+    return parse_value(sql_type.declared.lake.name, Constant(text, "unknown"))
 
 
 def number(text: str) -> Term:
@@ -92,7 +82,8 @@ def number(text: str) -> Term:
     written."""
     if len(text) <= MAX_DIGITS and (text.isascii() and text.lstrip("-").isdigit()):
         value = int(text)
-        for sql_type, bits in ((INT4, 31), (INT8, 63)):
+        for sql_type in (INT4, INT8):
+            bits = sql_type.declared.value_bits
             if -(2**bits) <= value < 2**bits:
                 return Term(
                     sql_type=sql_type,
@@ -111,7 +102,7 @@ def decimal(text: str) -> Term:
         raise NotProvable("no number")
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))
-    if len(digits) > 38 or scale > 38:
+    if max(len(digits), scale) > MAX_DECIMAL_PRECISION:
         raise NotProvable("a number with many digits")
     sql_type = numeric(max(len(digits), scale), scale)
     return Term(
@@ -123,7 +114,7 @@ def decimal(text: str) -> Term:
 
 def typed_constant(value: TypedValue, *, utc: bool, text_is_c: bool) -> Term:
     """A value with a type of Postgres'."""
-    sql_type = numeric(1, 0) if value.oid == 1700 else sql_type_of_oid(value.oid)
+    sql_type = numeric(1, 0) if value.oid == column_types.NUMERIC.oid else sql_type_of_oid(value.oid)
     if sql_type is None:
         raise NotProvable(f"a value of type {value.oid}")
     sql_type = replace(sql_type, is_c=text_is_c) if sql_type.family == "text" else sql_type

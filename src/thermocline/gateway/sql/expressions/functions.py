@@ -146,7 +146,7 @@ def common_sql_type(expressions: ExpressionCompiler, nodes: list[exp.Expr]) -> S
     ):
         raise NotProvable("a string among results of another type is left to Postgres")
     if all(sql_type.is_integer for sql_type in sql_types):
-        return max(sql_types, key=lambda sql_type: ("int2", "int4", "int8").index(sql_type.family))
+        return max(sql_types, key=lambda sql_type: sql_type.declared.size)
     if (
         all(sql_type.family == "numeric" for sql_type in sql_types)
         and len({sql_type.scale for sql_type in sql_types}) == 1

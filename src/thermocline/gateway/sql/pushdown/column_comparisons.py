@@ -6,6 +6,7 @@ import math
 import uuid
 from decimal import Decimal
 
+from thermocline.core.types import LAKE_TYPES, render_duckdb_value
 from thermocline.gateway.sql.column_mapping import MappedColumn
 from thermocline.gateway.sql.fragments import Fragment, wrap_fragment
 from thermocline.gateway.sql.values import Infinity, NotProvable, Value
@@ -78,26 +79,12 @@ def _compare_decimal(column: MappedColumn, op: str, value: Decimal) -> Fragment:
 
 def render_literal(column: MappedColumn, value: Value) -> Fragment:
     """A value as DuckDB's value of the column's type."""
-    match column.field.kind, value:
-        case "date", int():
-            return Fragment("(DATE '1970-01-01' + CAST(? AS INTEGER))", (_check_bits(value, 31),))
-        case "time", int():
-            return Fragment("(TIME '00:00:00' + to_microseconds(CAST(? AS BIGINT)))", (value,))
-        case "timestamp", int():
-            return Fragment("make_timestamp(CAST(? AS BIGINT))", (value,))
-        case "timestamptz", int():
-            return Fragment("make_timestamptz(CAST(? AS BIGINT))", (value,))
-        case "uuid", uuid.UUID():
-            return Fragment("CAST(? AS UUID)", (str(value),))
-        case "int" | "long", int():
-            return Fragment("CAST(? AS BIGINT)", (value,))
-        case "boolean", bool():
-            return Fragment("CAST(? AS BOOLEAN)", (value,))
-        case "string", str():
-            return Fragment("CAST(? AS VARCHAR)", (value,))
-        case "binary", bytes():
-            return Fragment("CAST(? AS BLOB)", (value,))
-    raise NotProvable(f"no {column.field.kind} literal")
+    declared = LAKE_TYPES[column.field.kind]
+    if isinstance(value, float | Decimal | Infinity):
+        raise NotProvable(f"no {column.field.kind} literal")
+    if declared.text_form == "date" and isinstance(value, int):
+        value = _check_bits(value, 31)
+    return Fragment(render_duckdb_value(declared), (str(value) if isinstance(value, uuid.UUID) else value,))
 
 
 def _check_bits(value: int, bits: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from thermocline.core.types import COLUMN_TYPES
 from thermocline.gateway.sql.column_mapping import MappedColumn
 from thermocline.gateway.sql.syntax.syntax_tree import strip_parentheses
 from thermocline.gateway.sql.values import Constant, ConstantType, NotProvable, parse_array
@@ -24,21 +25,7 @@ MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 _CONSTANT_TYPES: dict[exp.DType, ConstantType] = {
-    exp.DType.SMALLINT: "int",
-    exp.DType.INT: "int",
-    exp.DType.BIGINT: "int",
-    exp.DType.DECIMAL: "decimal",
-    exp.DType.FLOAT: "float",
-    exp.DType.DOUBLE: "double",
-    exp.DType.BOOLEAN: "boolean",
-    exp.DType.DATE: "date",
-    exp.DType.TIME: "time",
-    exp.DType.TIMESTAMP: "timestamp",
-    exp.DType.TIMESTAMPTZ: "timestamptz",
-    exp.DType.UUID: "uuid",
-    exp.DType.VARBINARY: "binary",
-    exp.DType.TEXT: "text",
-    exp.DType.VARCHAR: "text",
+    exp.DataType.build(declared.name, dialect="postgres").this: declared.constant for declared in COLUMN_TYPES.values()
 }
 
 

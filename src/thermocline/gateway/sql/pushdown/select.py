@@ -15,8 +15,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from thermocline.core.names import TableName
+from thermocline.core.types import COLUMN_TYPES, COLUMN_TYPES_BY_OID, LAKE_TYPES, POSTGRES_TYPES
 from thermocline.errors import SnapshotNotNamed, StatementRefused
-from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN, TYPE_SIZES, MappedColumn, MappedTable
+from thermocline.gateway.sql.column_mapping import SNAPSHOT_COLUMN, MappedColumn, MappedTable
 from thermocline.gateway.sql.fragments import Fragment
 from thermocline.gateway.sql.pushdown.conditions import compile_condition
 from thermocline.gateway.sql.pushdown.file_bounds import derive_bound
@@ -32,10 +33,8 @@ ReadTable = Callable[[TableName], MappedTable]
 
 NOT_COMPILED = (NotProvable, RecursionError, ValueError, ArithmeticError)
 """What reading a condition may end in: too deep, or with more digits than Python reads; Postgres then evaluates it."""
-_ORDERED_KINDS = frozenset(
-    {"boolean", "int", "long", "decimal", "date", "time", "timestamp", "timestamptz", "uuid", "binary", "string"}
-)
-_MIN_MAX_KINDS = frozenset({"int", "long", "date", "timestamp", "timestamptz"})
+_ORDERED_KINDS = frozenset(kind for kind in POSTGRES_TYPES if LAKE_TYPES[kind].order != "nan")
+_MIN_MAX_KINDS = frozenset(declared.lake.name for declared in COLUMN_TYPES.values() if declared.axis is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +296,8 @@ def _output(node: exp.Expr, table: exp.Table, scan: TableScan, scope: Operands, 
 
 def field_of(column: MappedColumn, name: str | None = None) -> Field:
     """The column as a result column."""
-    size = TYPE_SIZES.get(column.type_oid, -1)
+    declared = COLUMN_TYPES_BY_OID.get(column.type_oid)
+    size = declared.size if declared is not None else -1
     return Field(name=name or column.name, type_oid=column.type_oid, type_size=size, type_modifier=column.type_modifier)
 
 

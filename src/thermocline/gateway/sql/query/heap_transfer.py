@@ -10,16 +10,7 @@ from psycopg import sql
 from thermocline.gateway.sql.expressions.sql_types import SqlType
 from thermocline.gateway.sql.values import NotProvable
 
-_OLDEST_DAY = -2_440_588
-
-
-_OLDEST_MICROSECOND = _OLDEST_DAY * 86_400_000_000
-
-
 _WHOLE_DIGITS = 17
-
-
-_MICROS_OF_DAY = 86_400_000_000
 
 
 def render_transfer(value: sql.Composable, sql_type: SqlType, *, is_column: bool = True) -> sql.Composable:
@@ -40,13 +31,14 @@ def decode_transfer(column: pa.ChunkedArray, sql_type: SqlType) -> pa.Array:
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if sql_type.family == "numeric":
         return _decimals(array, sql_type)
-    if sql_type.family == "time" and (pc.max(array.cast(pa.int64())).as_py() or 0) >= _MICROS_OF_DAY:
-        raise NotProvable("the end of a day as a time, which DuckDB does not hold")
-    if sql_type.is_datetime:
-        oldest = _OLDEST_DAY if sql_type.family == "date" else _OLDEST_MICROSECOND
-        low = pc.min(array.cast(pa.int32() if sql_type.family == "date" else pa.int64())).as_py()
-        if low is not None and low < oldest:
-            raise NotProvable("a moment without an end, which DuckDB does not hold")
+    lake = sql_type.declared.lake
+    if lake.highest is not None or lake.lowest is not None:
+        ends = pc.min_max(array.cast(pa.int32() if lake.storage == "int4" else pa.int64())).as_py()
+        if ends["min"] is not None and (
+            (lake.highest is not None and ends["max"] > lake.highest)
+            or (lake.lowest is not None and ends["min"] < lake.lowest)
+        ):
+            raise NotProvable(f"a value such as {' or '.join(lake.not_held)}, which DuckDB does not hold")
     return array.cast(sql_type.arrow_type) if array.type != sql_type.arrow_type else array
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, render_axis
+from thermocline.core.axis import AXIS_MAX, AXIS_MIN, render_axis
 from thermocline.core.names import TableName
+from thermocline.core.types import render_duckdb_value
 from thermocline.gateway.sql.expressions.sql_types import INT4, SqlType
 from thermocline.gateway.sql.fragments import Fragment, fill_template
 from thermocline.gateway.sql.query.grouping import GROUPS_NAME, GroupBy, grouped
@@ -21,13 +22,6 @@ from thermocline.gateway.sql.table_scan import TableScan
 from thermocline.gateway.sql.values import NotProvable
 from thermocline.lake.read.scan import Bound, ScanPlan, is_certain
 from thermocline.lake.read.table_metadata import LakeField
-
-_RANGES = {KeyType.SMALLINT: 15, KeyType.INTEGER: 31, KeyType.BIGINT: 63}
-_MAKERS = {
-    KeyType.DATE: ("(DATE '1970-01-01' + CAST(? AS INTEGER))"),
-    KeyType.TIMESTAMP: "make_timestamp(CAST(? AS BIGINT))",
-    KeyType.TIMESTAMPTZ: "make_timestamptz(CAST(? AS BIGINT))",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +138,8 @@ def _below(tiers: Tiers) -> sql.Composable:
 def _compare_with_cutline(tiers: Tiers, op: str) -> sql.Composable | None:
     """The tier key beside T."""
     key, key_type = sql.Identifier("h", tiers.tier_key), tiers.key_type
-    if key_type.is_integer and not -(2 ** _RANGES[key_type]) <= tiers.t < 2 ** _RANGES[key_type]:
+    bits = key_type.column_type.value_bits
+    if key_type.is_integer and not -(1 << bits) <= tiers.t < 1 << bits:
         return sql.SQL("true" if (tiers.t < 0) == (op == ">=") else "false")
     spelled = sql.SQL("{} " + op + " {}::" + key_type.value)  # our own words
     return spelled.format(key, sql.Literal(render_axis(key_type, tiers.t)))
@@ -190,14 +185,13 @@ def _lake_arm(used: UsedTable, tiers: Tiers, lake: LakeRows, *, delta: bool) -> 
         keys = key_columns(used, tiers)
         name = f"d{used.usage.number}"
         same = " AND ".join(
-            f"{_cast(f'{name}.p{at}', _sql_type(key))}"
-            f" = CAST(l.{_lake_name(used, key.name)} AS {_sql_type(key).duckdb_type})"
+            f"{_cast(f'{name}.p{at}', _sql_type(key))} = CAST(l.{_lake_name(used, key.name)} AS {_sql_type(key).duckdb_type})"
             for at, key in enumerate(keys)
         )
         template += f" ANTI JOIN {name} ON {same}"
     if tiers.t not in (AXIS_MIN, AXIS_MAX) and not is_certain(lake.plan.data, _below_line(used, tiers)):
         template += f" WHERE l.{_lake_name(used, tiers.tier_key)} < {{}}"
-        parts.append(Fragment(_MAKERS.get(tiers.key_type, "CAST(? AS BIGINT)"), (tiers.t,)))
+        parts.append(Fragment(render_duckdb_value(tiers.key_type.column_type.lake), (tiers.t,)))
     return fill_template(template, parts)
 
 
