@@ -71,7 +71,7 @@ def test_a_table_is_registered_in_a_profile_left_and_its_lake_dropped_by_name(
     ("arguments", "code", "sentence"),
     [
         (["register", "public.events", "--incarnation", "x"], 2, "--incarnation belongs to --adopt-lake"),
-        (["profile", "add", "x"], 2, "not a call of profile"),
+        (["profile", "add", "x"], 2, "Missing option '--warehouse'"),
     ],
 )
 def test_wrong_calls_are_refused_by_name(
