@@ -195,7 +195,7 @@ def test_down_leaves_nothing_running_also_when_the_supervisor_was_killed(
         refused = thermocline("up", "--dir", stack_dir)
     assert refused.code == 3
     assert (
-        f"Port {port} on 127.0.0.1 is taken by another program, and {stack_dir}/stack.json remembers it for Postgres."
+        f"Port {port} on 127.0.0.1 is taken by another program, and {stack_dir}/stack.json records it for Postgres."
         in refused.err
     )
 

@@ -1,4 +1,4 @@
-"""The routes: is the process alive, can it serve, and its metrics."""
+"""The HTTP routes: liveness, readiness and metrics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make_app(settings: Settings) -> FastAPI:
 
     @app.get("/metrics")
     def metrics() -> Response:
-        """Prometheus' text form."""
+        """Metrics in the text format of Prometheus."""
         return Response(generate_latest() + generate_latest(catalog), media_type=CONTENT_TYPE_LATEST)
 
     return app

@@ -1,8 +1,7 @@
 """Metrics that are read from the catalog at each scrape: pins, drift between the tiers, the health of every lake.
 
-Workers come and go and there may be many gateways; what they recorded in Postgres is the same for all, so whoever serves
-HTTP exports it from there. A new metric is one entry of `METRICS`; the health figures of a lake format are declared by
-the format.
+Workers come and go and there may be many gateways; what they recorded in Postgres is the same for all, so the process
+that serves HTTP exports it. A new metric is one entry of `METRICS`; a lake format declares its health figures itself.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from thermocline.runtime.settings import Settings, split_address
 
 
 def why_not_ready(settings: Settings) -> str | None:
-    """The first thing that cannot be reached, as a sentence; None when all can."""
+    """The first dependency that cannot be reached, as a sentence; None when all can."""
     if settings.dsn is None:
         return "No Postgres is configured."
     try:
@@ -25,7 +25,7 @@ def why_not_ready(settings: Settings) -> str | None:
     except ThermoclineError as problem:
         return str(problem)
     if version == 0:
-        return "The catalog is not made yet; run `thermocline init`."
+        return "The catalog does not exist yet; run `thermocline init`."
     host, port = split_address(settings.gateway_listen)
     try:
         socket.create_connection((host, port), timeout=2).close()

@@ -14,7 +14,7 @@ from thermocline.runtime.settings import Settings, split_address
 
 
 def run_serve(settings: Settings) -> None:
-    """Serve until a signal comes."""
+    """Serve until SIGTERM or SIGINT."""
     host, port = split_address(settings.http_listen)
     check_loopback(host)
     check_port_free(port, host)
@@ -28,7 +28,7 @@ def run_serve(settings: Settings) -> None:
 
 
 def check_loopback(host: str) -> None:
-    """Refuse an address that others can reach."""
+    """Refuse an address that other machines can reach."""
     if host == "localhost":
         return
     try:

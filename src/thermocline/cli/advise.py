@@ -33,7 +33,7 @@ def advise(
     dsn: DsnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say which mode suits a table, and why; nothing is changed."""
+    """Recommend a mode for a table, with reasons; nothing is changed."""
     from thermocline.core.modes.advice import Needs
     from thermocline.ops.inspect.advise import advise_table
 

@@ -25,7 +25,7 @@ def explain(
     dsn: DsnOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say which tiers a statement touches, where its rows go and what it costs in the lake, running nothing."""
+    """Show which tiers a statement touches, where its rows go and its cost in the lake, without running it."""
     from thermocline.core.explain import render_explanation
     from thermocline.ops.inspect.explain import explain as plan
 

@@ -25,7 +25,7 @@ def progress_printer(*, silent: bool) -> Callable[[str], None]:
 
 def print_json(document: object) -> None:
     """Print the JSON document of a command."""
-    print(json.dumps(document, default=_plain, indent=2, ensure_ascii=False), flush=True)
+    print(json.dumps(document, default=_to_json, indent=2, ensure_ascii=False), flush=True)
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -70,7 +70,7 @@ def print_error(problem: ThermoclineError) -> None:
         print_message(f"hint: {problem.hint}")
 
 
-def _plain(value: Any) -> object:
+def _to_json(value: Any) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

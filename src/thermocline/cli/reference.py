@@ -1,4 +1,4 @@
-"""The generated pages of the documentation: `python -m thermocline.cli.reference docs` writes them, a test compares them.
+"""The generated pages of the documentation: `python -m thermocline.cli.reference docs` writes them, a test checks them.
 
 A page is rendered from the declarations that the program uses, so it cannot differ from them.
 """

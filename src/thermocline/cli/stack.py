@@ -53,7 +53,7 @@ def up(
     def on_ready(supervisor: Supervisor) -> None:
         _print_status(StackStatus(state=supervisor.state, is_up=True), json)
         if with_demo:
-            _run_demo_beside(supervisor)
+            _run_demo(supervisor)
         if not supervisor.stopping:
             print_message("the stack is up; Ctrl-C stops it")
 
@@ -63,7 +63,7 @@ def up(
         _print_status(read_status(home), json)
         if with_demo:
             raise typer.Exit(subprocess.run(_demo_command(), env=process_environment(home), check=False).returncode)
-    elif not run_stack(loaded, tell=print_message, on_ready=on_ready):
+    elif not run_stack(loaded, report_progress=print_message, on_ready=on_ready):
         print_message(f"the stack in {home} is up already")
         _print_status(read_status(home), json)
 
@@ -84,9 +84,9 @@ def status(directory: DirOption = None, json: JsonOption = False) -> None:
     """Show the stack's addresses and processes; exit 1 when it is not up."""
     from thermocline.stack.lifecycle import read_status
 
-    seen = read_status(read_settings(for_up=True, dir=directory).values.dir)
-    _print_status(seen, json, paused=_read_paused(seen))
-    if not seen.is_up:
+    stack = read_status(read_settings(for_up=True, dir=directory).values.dir)
+    _print_status(stack, json, paused=_read_paused(stack))
+    if not stack.is_up:
         raise typer.Exit(1)
 
 
@@ -94,24 +94,24 @@ def demo(directory: DirOption = None) -> None:
     """Create the demo table in a running stack, tier it, and print what happened."""
     from thermocline.stack.demo import run_demo
 
-    run_demo(read_settings(dir=directory), print_line=lambda line: print_lines([line]), tell=print_message)
+    run_demo(read_settings(dir=directory), print_line=lambda line: print_lines([line]), report_progress=print_message)
 
 
-def _read_paused(seen: StackStatus) -> tuple[str, ...]:
+def _read_paused(stack: StackStatus) -> tuple[str, ...]:
     """What is paused, where Postgres can be asked; a stack's status is told without it, too."""
     from thermocline.ops.admin.pause import list_paused
 
     try:
-        return list_paused(seen.state.postgres_dsn) if seen.is_up else ()
+        return list_paused(stack.state.postgres_dsn) if stack.is_up else ()
     except (ThermoclineError, psycopg.Error):
         return ()
 
 
-def _print_status(seen: StackStatus, as_json: bool, paused: tuple[str, ...] = ()) -> None:
+def _print_status(stack: StackStatus, as_json: bool, paused: tuple[str, ...] = ()) -> None:
     if as_json:
-        print_json(render_status(seen.state) | {"paused": paused})
+        print_json(render_status(stack.state) | {"paused": paused})
         return
-    state = seen.state
+    state = stack.state
     print_lines(
         [
             f"state      {state.phase}",
@@ -148,8 +148,8 @@ def _demo_command() -> list[str]:
     return [sys.executable, "-m", "thermocline", "demo"]
 
 
-def _run_demo_beside(supervisor: Supervisor) -> None:
-    """The demo as a process of its own, while the supervisor goes on tending the others."""
+def _run_demo(supervisor: Supervisor) -> None:
+    """Run the demo in its own process while the supervisor goes on checking the others."""
     from thermocline.stack.prepare import process_environment
     from thermocline.stack.supervisor import POLL_SECONDS
 
@@ -159,7 +159,7 @@ def _run_demo_beside(supervisor: Supervisor) -> None:
         start_new_session=True,
     )
     while process.poll() is None:
-        supervisor.tend()
+        supervisor.check_children()
         if supervisor.stopping:
             process.terminate()
             process.wait()

@@ -1,4 +1,4 @@
-"""truncate: every row of a spanning table, in both tiers, at one moment."""
+"""truncate: remove every row of a registered table from both tiers in one transaction."""
 
 from __future__ import annotations
 

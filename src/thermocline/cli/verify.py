@@ -56,10 +56,13 @@ def verify(
     )
     reports = [verify_any(where, name) for name in names]
     if repair and not reports[0].is_exact:
-        reports = [_repaired(loaded.values, where, names[0], reports[0], yes)]
+        reports = [_repair_and_verify(loaded.values, where, names[0], reports[0], yes)]
     if json:
         print_json(
-            [{"ok": report.is_exact, "sentence": report.sentence, "report": _told(report)} for report in reports]
+            [
+                {"ok": report.is_exact, "sentence": report.sentence, "report": _render_document(report)}
+                for report in reports
+            ]
         )
     else:
         for report in reports:
@@ -68,7 +71,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _told(report: VerifyReport | ManifestReport) -> object:
+def _render_document(report: VerifyReport | ManifestReport) -> object:
     """A report as JSON has it."""
     if isinstance(report, VerifyReport):
         return report
@@ -96,7 +99,7 @@ def _print(report: VerifyReport | ManifestReport) -> None:
     print_lines([report.sentence, *keys, *(f"  manifest: {problem}" for problem in wrong), *report.notes])
 
 
-def _repaired(
+def _repair_and_verify(
     loaded: Settings, where: str, name: TableName, report: VerifyReport | ManifestReport, given: str | None
 ) -> VerifyReport | ManifestReport:
     """The table compared once more, after manifests were put right and what differs from the heap was corrected; its
@@ -109,7 +112,9 @@ def _repaired(
     wrong = report.manifests if isinstance(report, VerifyReport) else report.problems
     ranges = check_repairable(report) if isinstance(report, VerifyReport) else ()
     print_message(report.sentence)
-    check_name_typed(name, given, flag="--yes", warning=f"{_what(wrong, ranges)}.", refusal=f"{name} is not repaired")
+    check_name_typed(
+        name, given, flag="--yes", warning=f"{_describe_repair(wrong, ranges)}.", refusal=f"{name} is not repaired"
+    )
     if wrong:
         print_message(
             repair_table_manifests(where, name, settings=loaded, spark=lazy_spark_session(where, loaded)).sentence
@@ -119,7 +124,7 @@ def _repaired(
     return verify_any(where, name)
 
 
-def _what(wrong: tuple[EntryProblem, ...], ranges: tuple[str, ...]) -> str:
+def _describe_repair(wrong: tuple[EntryProblem, ...], ranges: tuple[str, ...]) -> str:
     told = ["manifest entries will be written again from the files"] if wrong else []
     told += ["rows below the cut-line will be corrected from the heap"] if ranges else []
     return " and ".join(told).capitalize()

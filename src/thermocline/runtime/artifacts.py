@@ -96,7 +96,7 @@ def postgres_home(version: str = POSTGRES_VERSION) -> Path:
     _make_dir(home.parent)
     with _lock(home):
         if not _is_file(home / "bin" / "postgres"):
-            _tell(f"unpacking Postgres {version}")
+            _print_progress(f"unpacking Postgres {version}")
             _unpack_postgres(jar, home)
     return home
 
@@ -115,8 +115,8 @@ def java_path() -> Path:
 
 def read_java_version(java: Path) -> int:
     """The major version that a java reports; 8 and older report 1.8, 1.7, …."""
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30)
-    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    result = subprocess.run([java, "-version"], capture_output=True, text=True, check=False, timeout=30)
+    match = re.search(r'version "(?:1\.)?(\d+)', result.stderr + result.stdout)
     if match is None:
         raise JavaMissing(f"{java} does not tell its version; Java 17 or 21 is needed.")
     return int(match.group(1))
@@ -141,7 +141,7 @@ def _fetch(wanted: Coordinate, target: Path) -> None:
 
 def _run_showing_progress(command: list[str], what: str) -> subprocess.CompletedProcess[str]:
     if not sys.stderr.isatty():
-        _tell(what)
+        _print_progress(what)
         return _run(command)
     from rich.console import Console
 
@@ -165,8 +165,8 @@ def _last_reason(output: str) -> str:
 
 def _ivy_jar() -> Path:
     spec = importlib.util.find_spec("pyspark")
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    jars = sorted(jar for place in places for jar in Path(place, "jars").glob("ivy-*.jar"))
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    jars = sorted(jar for folder in folders for jar in Path(folder, "jars").glob("ivy-*.jar"))
     if not jars:
         raise ArtifactNotFetched("pyspark, whose jars hold Ivy, is not installed.", hint="Run `uv sync`.")
     return jars[-1]
@@ -214,5 +214,5 @@ def _lock(target: Path) -> Iterator[None]:
         yield
 
 
-def _tell(sentence: str) -> None:
+def _print_progress(sentence: str) -> None:
     print(f"thermocline: {sentence}", file=sys.stderr, flush=True)

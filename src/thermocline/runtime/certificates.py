@@ -1,4 +1,4 @@
-"""A certificate that a server signs for itself: made once, kept beside its key, renewed in time."""
+"""Self-signed certificates of a server: made once, stored with their key, renewed before they expire."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def check_warehouse(location: str) -> None:
 
 
 def check_directory(directory: Path, what: str, least_free_bytes: int = LEAST_FREE_BYTES) -> None:
-    """Make the directory, write into it, and look at its free space."""
+    """Create the directory where it is missing, write a probe file, and check its free space."""
     try:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory) as probe:

@@ -13,6 +13,6 @@ _KILL_AT = "THERMOCLINE_TEST_KILL_AT"
 
 
 def fault_point(name: str) -> None:
-    """End here when the test asked for it."""
+    """Kill the process here when a test requested it."""
     if os.environ.get(_KILL_AT) == name:
         os.kill(os.getpid(), signal.SIGKILL)

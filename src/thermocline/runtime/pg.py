@@ -60,7 +60,7 @@ def connect(
         )
     except psycopg.OperationalError as problem:
         raise PostgresUnreachable(
-            f"Postgres at {_render_place(parts)} cannot be reached: {_reason(problem)}."
+            f"Postgres at {_render_endpoint(parts)} cannot be reached: {_reason(problem)}."
         ) from None
     names, values = list(SESSION_SETTINGS), list(SESSION_SETTINGS.values())
     conn.execute(
@@ -150,7 +150,7 @@ def _parse(dsn: str) -> dict[str, Any]:
         raise BadDsn from None
 
 
-def _render_place(parts: Mapping[str, Any]) -> str:
+def _render_endpoint(parts: Mapping[str, Any]) -> str:
     known = {opt.keyword.decode(): (opt.val or b"").decode() for opt in psycopg.pq.Conninfo.get_defaults()}
     host = parts.get("host") or parts.get("hostaddr") or known.get("host") or "the local socket"
     port = parts.get("port") or known.get("port") or "5432"

@@ -84,9 +84,9 @@ class PostgresServer:
         """Make the cluster; does nothing when it is made already."""
         if (self.data_dir / "PG_VERSION").exists():
             return
-        final = self._place()
+        final = self._choose_location()
         fresh = final.with_name(f"{final.name}.{secrets.token_hex(4)}.new")
-        self._own(fresh)
+        self._make_owned_directory(fresh)
         try:
             self._initdb(fresh)
             if final.exists():
@@ -135,7 +135,7 @@ class PostgresServer:
                 if "authentication failed" in reason or time.monotonic() > deadline:
                     wrong = PostgresNotStarted if "authentication failed" in reason else StackNotReadyInTime
                     raise wrong(
-                        f"The embedded Postgres on port {self.port} lets nobody in: {reason}.",
+                        f"The embedded Postgres on port {self.port} refuses connections: {reason}.",
                         hint=f"The server's log, {self.log_path}, says more.",
                     ) from problem
                 time.sleep(0.05)
@@ -163,7 +163,7 @@ class PostgresServer:
             self.data_dir.unlink()
         self.log_path.unlink(missing_ok=True)
 
-    def _place(self) -> Path:
+    def _choose_location(self) -> Path:
         """Where the cluster goes: `data_dir`, or a directory the server's user can reach, linked from there."""
         user = server_user()
         if self.data_dir.is_symlink():
@@ -178,7 +178,7 @@ class PostgresServer:
         self.data_dir.symlink_to(place)
         return place
 
-    def _own(self, directory: Path) -> None:
+    def _make_owned_directory(self, directory: Path) -> None:
         try:
             directory.mkdir(mode=0o700, parents=True)
         except OSError as problem:
@@ -259,7 +259,7 @@ def can_traverse(user: str, directory: Path) -> bool:
 
 
 def free_port() -> int:
-    """A loopback port nobody listens on now."""
+    """A loopback port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -267,7 +267,7 @@ def free_port() -> int:
 
 
 def check_port_free(port: int, host: str = "127.0.0.1") -> None:
-    """Refuse when somebody listens on the port."""
+    """Refuse when another program listens on the port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

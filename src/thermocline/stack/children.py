@@ -1,5 +1,4 @@
-"""The processes of a stack, each started in a session of its own, bound to the supervisor's life, and stopped with all
-it started."""
+"""The processes of a stack. Each has its own session and ends with the supervisor; a stop also ends what it started."""
 
 from __future__ import annotations
 
@@ -60,7 +59,7 @@ class ProgramChild:
         return self._process.pid
 
     def exit_status(self) -> int | None:
-        """None while it runs; when it ended, what it left behind (a Java process, say) is ended too."""
+        """None while it runs. When it ended, the processes that it left (Java, for example) are ended too."""
         if self._process is None:
             return None
         status = self._process.poll()

@@ -55,7 +55,7 @@ def keep_password(directory: Path, name: str) -> str:
 
 
 def forget_password(directory: Path, name: str) -> None:
-    """The next `up` makes another one."""
+    """Delete the password; the next `up` makes another one."""
     (secrets_dir(directory) / name).unlink(missing_ok=True)
 
 

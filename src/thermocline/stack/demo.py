@@ -4,7 +4,6 @@ with what is there."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -15,6 +14,7 @@ from thermocline.ops.inspect.overview import TableDetail, read_detail
 from thermocline.ops.register.registration import RegisterRequest, register
 from thermocline.ops.requests.submit import submit_request
 from thermocline.runtime import pg
+from thermocline.runtime.progress import ProgressReporter
 from thermocline.runtime.settings import Settings
 from thermocline.runtime.settings_layers import LoadedSettings
 from thermocline.stack.locate import require_dsn
@@ -27,7 +27,6 @@ OLD_MONTHS = 24
 TIERING_LAG = "90d"
 TIER_TIMEOUT_SECONDS = 300
 
-Say = Callable[[str], None]
 _QUERIES = pg.load_queries("thermocline.stack", "queries/demo.sql")
 
 
@@ -53,27 +52,33 @@ class Aggregate:
     seconds: float
 
 
-def run_demo(loaded: LoadedSettings, *, print_line: Say, tell: Say, now: datetime | None = None) -> None:
+def run_demo(
+    loaded: LoadedSettings,
+    *,
+    print_line: ProgressReporter,
+    report_progress: ProgressReporter,
+    now: datetime | None = None,
+) -> None:
     """Make, register, tier, and tell."""
     dsn, settings = require_dsn(loaded), loaded.values
     with pg.connect(dsn, autocommit=True, application_name="thermocline demo") as conn:
-        fresh = _make_table(conn, now or datetime.now(UTC), tell)
+        fresh = _make_table(conn, now or datetime.now(UTC), report_progress)
         register(
             dsn,
             RegisterRequest(table=TABLE, tiering_lag=TIERING_LAG, reclaim_lag="0"),
             settings=settings,
-            report_progress=lambda line: tell(f"  {line}"),
+            report_progress=lambda line: report_progress(f"  {line}"),
         )
         before = _aggregate(conn)
         heap_before = _scalar(conn, "heap_rows", read_detail(dsn, TABLE).overview.cut_line)
-        tell("moving old partitions to the lake (Spark starts first)")
+        report_progress("moving old partitions to the lake (Spark starts first)")
         began = time.monotonic()
         report = submit_request(
             "tier",
             dsn,
             TABLE,
             settings=settings,
-            report_progress=lambda line: tell(f"  {line}"),
+            report_progress=lambda line: report_progress(f"  {line}"),
             timeout_seconds=TIER_TIMEOUT_SECONDS,
         )
         tier_seconds = time.monotonic() - began
@@ -107,12 +112,14 @@ def _month_start(index: int) -> datetime:
     return datetime(index // 12, index % 12 + 1, 1, tzinfo=UTC)
 
 
-def _make_table(conn: pg.Connection, now: datetime, tell: Say) -> bool:
+def _make_table(conn: pg.Connection, now: datetime, report_progress: ProgressReporter) -> bool:
     if _scalar(conn, "exists"):
-        tell("public.events is there already; going on with it")
+        report_progress("public.events is there already; going on with it")
         return False
     months = plan_months(now)
-    tell(f"making public.events with {sum(month.rows for month in months):,} rows in {len(months)} partitions")
+    report_progress(
+        f"making public.events with {sum(month.rows for month in months):,} rows in {len(months)} partitions"
+    )
     with conn.transaction():
         conn.execute(_QUERIES["create_table"])
         for month in months:

@@ -1,4 +1,4 @@
-"""Up, down and status of a stack."""
+"""Start, stop and status of a stack."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from thermocline.errors import DirectoryUnusable, NoStack, StackNotReady, StackN
 from thermocline.ops.admin.init_database import GatewayAddress, init_database
 from thermocline.runtime import pg
 from thermocline.runtime.postgres_server import PostgresServer
+from thermocline.runtime.progress import ProgressReporter, no_progress
 from thermocline.runtime.settings_layers import LoadedSettings
 from thermocline.seam.foreign_server import ROOT_CERTIFICATE, GatewayTls
 from thermocline.stack.children import PostgresChild, ProgramChild, end_process
 from thermocline.stack.credentials import keep_password
 from thermocline.stack.prepare import DATABASE, SUPERUSER, check_ports, prepare_stack, process_environment
 from thermocline.stack.state import ProcessRecord, StackState, read_state, write_state
-from thermocline.stack.supervisor import Supervisor, Tell
+from thermocline.stack.supervisor import Supervisor
 
 EMBEDDED_SETTINGS = {
     "constraint_exclusion": "on",
@@ -44,30 +45,32 @@ DOWN_TIMEOUT_SECONDS = 90.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackStatus:
-    """A stack as it is now: what it remembers, with the processes looked at."""
+    """The recorded state of a stack, with each process checked."""
 
     state: StackState
     is_up: bool
 
 
-def run_stack(loaded: LoadedSettings, *, tell: Tell, on_ready: Callable[[Supervisor], None]) -> bool:
-    """Start the stack and tend it until a signal comes; False when it is up already."""
+def run_stack(
+    loaded: LoadedSettings, *, report_progress: ProgressReporter, on_ready: Callable[[Supervisor], None]
+) -> bool:
+    """Start the stack and supervise it until a signal; False when it is up already."""
     directory = loaded.values.dir
     with _try_lock(directory) as locked:
         if not locked:
             return False
-        _end_leftovers(directory, tell)
+        _end_leftovers(directory, report_progress)
         state = prepare_stack(loaded)
         check_ports(directory, state)
-        supervisor = Supervisor(directory, state, tell)
+        supervisor = Supervisor(directory, state, report_progress)
         with supervisor.signals():
             try:
-                _start_all(supervisor, loaded, tell)
+                _start_all(supervisor, loaded, report_progress)
                 supervisor.mark_up()
                 on_ready(supervisor)
                 supervisor.run()
             finally:
-                tell("stopping")
+                report_progress("stopping")
                 supervisor.stop()
     return True
 
@@ -78,7 +81,7 @@ def start_detached(loaded: LoadedSettings, arguments: Sequence[str]) -> StackSta
     with _try_lock(directory) as locked:
         if not locked:
             return wait_until_up(directory, None)
-        _end_leftovers(directory, lambda _line: None)
+        _end_leftovers(directory, no_progress)
         check_ports(directory, prepare_stack(loaded))
     log_path = directory / "logs" / "supervisor.log"
     log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,16 +132,16 @@ def stop_stack(directory: Path) -> tuple[str, ...]:
     if state.supervisor.is_alive():
         end_process(state.supervisor, timeout_seconds=DOWN_TIMEOUT_SECONDS)
         stopped.append("supervisor")
-    stopped += [name for name in _end_leftovers(directory, lambda _line: None) if name not in stopped]
+    stopped += [name for name in _end_leftovers(directory, no_progress) if name not in stopped]
     return tuple(dict.fromkeys(stopped))
 
 
 def read_status(directory: Path) -> StackStatus:
-    """The stack in this directory, every process looked at."""
+    """The stack in this directory, with every process checked."""
     state = read_state(directory)
     if state is None:
         raise NoStack(f"No stack is in {directory}.")
-    looked = tuple(
+    processes = tuple(
         record
         if record.state == "waiting to restart" or record.is_alive()
         else replace(record, pid=None, started=None, state="stopped")
@@ -146,17 +149,17 @@ def read_status(directory: Path) -> StackStatus:
     )
     alive = state.supervisor.is_alive()
     return StackStatus(
-        state=replace(state, processes=looked, phase=state.phase if alive else "down"),
+        state=replace(state, processes=processes, phase=state.phase if alive else "down"),
         is_up=alive and state.phase == "up",
     )
 
 
-def _start_all(supervisor: Supervisor, loaded: LoadedSettings, tell: Tell) -> None:
+def _start_all(supervisor: Supervisor, loaded: LoadedSettings, report_progress: ProgressReporter) -> None:
     directory, state = supervisor.directory, supervisor.state
     logs = directory / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     if state.postgres_port is not None:
-        tell(f"starting Postgres on port {state.postgres_port}")
+        report_progress(f"starting Postgres on port {state.postgres_port}")
         password = keep_password(directory, "postgres_password")
         server = PostgresServer(
             directory / "postgres",
@@ -175,15 +178,15 @@ def _start_all(supervisor: Supervisor, loaded: LoadedSettings, tell: Tell) -> No
     )
     environment = process_environment(directory)
     for name in ("gateway", "worker", "serve"):
-        tell(f"starting {name}")
+        report_progress(f"starting {name}")
         supervisor.start(ProgramChild(name, log_path=logs / f"{name}.log", environment=environment))
     supervisor.wait_for_port("gateway", state.gateway_host, state.gateway_port)
     supervisor.wait_for_port("serve", state.http_host, state.http_port)
 
 
 def _gateway_address(loaded: LoadedSettings, directory: Path, state: StackState) -> GatewayAddress:
-    """Where Postgres finds the gateway, and how it makes sure of it: ours is verified, another one's is its owner's
-    affair."""
+    """The address at which Postgres reaches the gateway, and its TLS: the stack's own certificate is verified; a
+    gateway given by gateway_addresses keeps the TLS options it has."""
     host, port = state.gateway_host, str(state.gateway_port)
     if loaded.values.gateway_addresses is not None:
         host, port = loaded.values.gateway_hosts_and_ports
@@ -202,8 +205,8 @@ def _make_database(dsn: str) -> None:
             conn.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
 
 
-def _end_leftovers(directory: Path, tell: Tell) -> list[str]:
-    """End what a supervisor that was killed left behind."""
+def _end_leftovers(directory: Path, report_progress: ProgressReporter) -> list[str]:
+    """End the processes that a killed supervisor left behind."""
     state = read_state(directory)
     if state is None or state.supervisor.is_alive():
         return []
@@ -212,7 +215,7 @@ def _end_leftovers(directory: Path, tell: Tell) -> list[str]:
         # Postgres calls a fast shutdown SIGINT; a SIGTERM would wait for its clients.
         if end_process(record, signal.SIGINT if record.name == "postgres" else signal.SIGTERM):
             ended.append(record.name)
-            tell(f"ended {record.name}, left behind by a stack that was killed")
+            report_progress(f"ended {record.name}, left behind by a stack that was killed")
     idle = tuple(ProcessRecord(name=record.name, restarts=record.restarts) for record in state.processes)
     write_state(directory, replace(state, phase="down", supervisor=ProcessRecord(name="supervisor"), processes=idle))
     return ended
@@ -242,5 +245,5 @@ def _first_error(lines: list[str]) -> str:
     return (
         errors[0].split(": ", 1)[-1]
         if errors
-        else (lines[-1] if lines else "The stack's supervisor ended without a word.")
+        else (lines[-1] if lines else "The stack's supervisor ended without a message.")
     )

@@ -10,22 +10,22 @@ from thermocline.stack.state import read_state
 
 
 def resolve_settings(loaded: LoadedSettings) -> LoadedSettings:
-    """The settings with what the stack in DIR knows; a DSN that was given wins over the stack's."""
+    """The settings with the values that the stack in DIR recorded; a DSN that was given wins over the stack's."""
     state = read_state(loaded.values.dir)
     if state is None or loaded.values.dsn is not None:
         return loaded
-    known: dict[str, str | Path] = {"dsn": state.postgres_dsn}
+    from_stack: dict[str, str | Path] = {"dsn": state.postgres_dsn}
     if loaded.values.warehouse is None:
-        known["warehouse"] = state.warehouse
+        from_stack["warehouse"] = state.warehouse
     if loaded.origins["gateway_listen"] == BUILT_IN:
-        known["gateway_listen"] = f"{state.gateway_host}:{state.gateway_port}"
+        from_stack["gateway_listen"] = f"{state.gateway_host}:{state.gateway_port}"
     if loaded.origins["http_listen"] == BUILT_IN:
-        known["http_listen"] = f"{state.http_host}:{state.http_port}"
+        from_stack["http_listen"] = f"{state.http_host}:{state.http_port}"
     if loaded.values.gateway_http_listen is None and state.gateway_http_port is not None:
-        known["gateway_http_listen"] = f"{state.gateway_http_host}:{state.gateway_http_port}"
+        from_stack["gateway_http_listen"] = f"{state.gateway_http_host}:{state.gateway_http_port}"
     if loaded.values.gateway_tls_cert is None and state.gateway_cert and state.gateway_key:
-        known |= {"gateway_tls_cert": Path(state.gateway_cert), "gateway_tls_key": Path(state.gateway_key)}
-    return loaded.with_values(f"stack {loaded.values.dir}", **known)
+        from_stack |= {"gateway_tls_cert": Path(state.gateway_cert), "gateway_tls_key": Path(state.gateway_key)}
+    return loaded.with_values(f"stack {loaded.values.dir}", **from_stack)
 
 
 def require_dsn(loaded: LoadedSettings) -> str:

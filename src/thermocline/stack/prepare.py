@@ -1,4 +1,4 @@
-"""Everything that can be refused before a process is started: directories, ports, the DSN, Java and the jars."""
+"""Check everything that can fail before a process is started: directories, ports, the DSN, Java and the jars."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ DATABASE = "thermocline"
 
 
 def prepare_stack(loaded: LoadedSettings) -> StackState:
-    """The state to start from: remembered where there is one, chosen anew where not. Starts nothing."""
+    """The state to start from: recorded where there is one, chosen anew where not. Starts nothing."""
     directory = loaded.values.dir
     check_directory(directory, "The stack's directory")
     check_warehouse(loaded.values.warehouse_location)
     artifacts.java_path()
     artifacts.spark_jar_paths(object_store=is_object_location(loaded.values.warehouse_location))
-    remembered = read_state(directory)
+    recorded = read_state(directory)
     if loaded.values.dsn is not None:
         return _choose_state(
-            loaded, remembered, role=_check_own_postgres(loaded.values.dsn, loaded.values.connect_timeout_seconds)
+            loaded, recorded, role=_check_own_postgres(loaded.values.dsn, loaded.values.connect_timeout_seconds)
         )
     artifacts.postgres_home()
-    return _choose_state(loaded, remembered, role=SUPERUSER)
+    return _choose_state(loaded, recorded, role=SUPERUSER)
 
 
 def check_ports(directory: Path, state: StackState) -> None:
-    """Refuse when somebody else took a port that this stack remembers."""
+    """Refuse when another program listens on a port that this stack recorded."""
     ports = {
         "the gateway": (state.gateway_host, state.gateway_port),
         "the HTTP API": (state.http_host, state.http_port),
@@ -57,7 +57,7 @@ def check_ports(directory: Path, state: StackState) -> None:
         except PortTaken:
             raise PortTaken(
                 (
-                    f"Port {port} on {host} is taken by another program, and {state_path(directory)} remembers it "
+                    f"Port {port} on {host} is taken by another program, and {state_path(directory)} records it "
                     f"for {what}."
                 ),
                 hint=(
@@ -67,23 +67,23 @@ def check_ports(directory: Path, state: StackState) -> None:
             ) from None
 
 
-def _choose_state(loaded: LoadedSettings, remembered: StackState | None, role: str) -> StackState:
+def _choose_state(loaded: LoadedSettings, recorded: StackState | None, role: str) -> StackState:
     settings, directory = loaded.values, loaded.values.dir
     gateway_host, gateway_port = _address(
-        loaded, "gateway_listen", (remembered.gateway_host, remembered.gateway_port) if remembered else None
+        loaded, "gateway_listen", (recorded.gateway_host, recorded.gateway_port) if recorded else None
     )
     metrics_host, metrics_port = _address(
         loaded,
         "gateway_http_listen",
-        (remembered.gateway_http_host, remembered.gateway_http_port) if remembered else None,
+        (recorded.gateway_http_host, recorded.gateway_http_port) if recorded else None,
     )
     cert, key = _keep_gateway_certificate(loaded, gateway_host)
     http_host, http_port = _address(
-        loaded, "http_listen", (remembered.http_host, remembered.http_port) if remembered else None
+        loaded, "http_listen", (recorded.http_host, recorded.http_port) if recorded else None
     )
     entries: list[PassEntry] = []
     if settings.dsn is None:
-        postgres_port = (remembered and remembered.postgres_port) or free_port()
+        postgres_port = (recorded and recorded.postgres_port) or free_port()
         password = keep_password(directory, "postgres_password")
         entries += _entries_at(
             ("127.0.0.1", postgres_port), (gateway_host, gateway_port), user=SUPERUSER, password=password
@@ -120,13 +120,13 @@ def _choose_state(loaded: LoadedSettings, remembered: StackState | None, role: s
         gateway_key=key,
         http_host=http_host,
         http_port=http_port,
-        warehouse=settings.warehouse or (remembered.warehouse if remembered else settings.warehouse_location),
+        warehouse=settings.warehouse or (recorded.warehouse if recorded else settings.warehouse_location),
         supervisor=ProcessRecord(name="supervisor"),
     )
 
 
 def _entries_at(*places: tuple[str, int], user: str, password: str) -> list[PassEntry]:
-    """At the gateway a person's password is the one that Postgres knows."""
+    """Passfile entries of a login; the gateway takes the same password as Postgres."""
     return [PassEntry(host=host, port=str(port), user=user, password=password) for host, port in places]
 
 
@@ -149,10 +149,10 @@ def _own_entry(parts: dict[str, Any], password: str) -> PassEntry:
     )
 
 
-def _address(loaded: LoadedSettings, key: str, remembered: tuple[str, int | None] | None) -> tuple[str, int]:
+def _address(loaded: LoadedSettings, key: str, recorded: tuple[str, int | None] | None) -> tuple[str, int]:
     if loaded.origins[key] != BUILT_IN:
         return split_address(getattr(loaded.values, key))
-    host, port = remembered or ("127.0.0.1", None)
+    host, port = recorded or ("127.0.0.1", None)
     return host, port or free_port()
 
 

@@ -1,6 +1,6 @@
 """What a stack remembers in DIR/stack.json: its ports, its DSNs and the processes it started.
 
-A process is remembered by pid and start time, because the kernel gives the pid of a dead process to another one.
+A process is recorded by pid and start time, because the kernel gives the pid of a dead process to another one.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def state_path(directory: Path) -> Path:
 
 
 def read_state(directory: Path) -> StackState | None:
-    """The remembered state; None where no stack was made."""
+    """The recorded state; None where no stack was made."""
     path = state_path(directory)
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
@@ -115,7 +115,7 @@ def read_state(directory: Path) -> StackState | None:
 
 
 def write_state(directory: Path, state: StackState) -> None:
-    """Replace the remembered state, whole or not at all."""
+    """Replace the recorded state, whole or not at all."""
     path = state_path(directory)
     fresh = path.with_name(f".stack.{secrets.token_hex(4)}.json")
     try:

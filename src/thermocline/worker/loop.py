@@ -1,7 +1,7 @@
-"""The worker's loop: a cycle over every registered table, requests in between, until it is told to stop.
+"""The worker's loop: a cycle over every registered table, requests in between, until a stop is requested.
 
-One failing table does not stop the others; a failure is logged once per change of its cause. When Postgres goes away it
-waits.
+One failing table does not stop the others; a failure is logged once per change of its cause. When Postgres is
+unreachable, the worker waits.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _LOG = logging.getLogger("thermocline.worker")
 _RECONNECT_SECONDS = 1.0
 _STOP_SECONDS = 5.0
 _STATISTICS_RETRY_SECONDS = 300.0
-_TIDY_RETRY_SECONDS = 600.0
+_LEFTOVERS_RETRY_SECONDS = 600.0
 
 
 class Worker:
-    """One worker process: its name, its settings, and what it last said about each table."""
+    """One worker process: its name, its settings, and the last problem that it logged of each table."""
 
     def __init__(self, dsn: str, settings: Settings) -> None:
         self.dsn = dsn
@@ -63,13 +63,13 @@ class Worker:
         self._last_problem: dict[str, str] = {}
         self._waiting_since: dict[int, float] = {}
         self._statistics_due: dict[int, float] = {}
-        self._tidy_due = 0.0
+        self._leftovers_due = 0.0
 
     def stop(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
         self.stopping.set()
 
     def run(self) -> None:
-        """Cycle until told to stop."""
+        """Run cycles until a stop is requested."""
         while not self.stopping.is_set():
             try:
                 with connect(self.dsn, autocommit=True, application_name=requests.WORKER_APPLICATION) as conn:
@@ -77,7 +77,7 @@ class Worker:
                     self._serve(conn)
                     requests.leave(conn, self.name)
             except (PostgresUnreachable, psycopg.OperationalError) as problem:
-                self._complain("postgres", str(problem))
+                self._log_problem("postgres", str(problem))
                 self.stopping.wait(_RECONNECT_SECONDS)
 
     def _serve(self, conn: Connection) -> None:
@@ -93,8 +93,8 @@ class Worker:
                 pass
 
     def run_cycle(self, conn: Connection) -> bool:
-        """One cycle over every table; whether all of them went well."""
-        well = True
+        """One cycle over every table; whether all of them succeeded."""
+        all_succeeded = True
         for table in tables.read_tables(conn):
             if self.stopping.is_set():
                 break
@@ -107,8 +107,8 @@ class Worker:
             except (ThermoclineError, psycopg.Error) as problem:
                 if isinstance(problem, psycopg.OperationalError) and conn.broken:
                     raise
-                well = False
-                self._complain(str(table.name), str(problem))
+                all_succeeded = False
+                self._log_problem(str(table.name), str(problem))
                 note_cycle(conn, table.id, str(problem), problem_code=getattr(problem, "code", None))
                 continue
             self._last_problem.pop(str(table.name), None)
@@ -117,58 +117,58 @@ class Worker:
                 _LOG.info(report.sentence, extra={"action": "tier", "table": report.table, "op_id": report.op_id})
         if swept := sweep_pins(conn):
             _LOG.info("removed %d pins that had expired", swept, extra={"action": "pins"})
-        self._watch(conn)
-        return self._tidy(conn) and well
+        self._verify_next_range(conn)
+        return self._delete_leftovers(conn) and all_succeeded
 
-    def _tidy(self, conn: Connection) -> bool:
-        """Delete what nobody took up; a copy of the database deletes nothing. What was refused is tried again after a
-        while."""
-        if time.monotonic() < self._tidy_due:
+    def _delete_leftovers(self, conn: Connection) -> bool:
+        """Delete files that no commit took and lakes that no table has; a copied database deletes nothing. A refusal is
+        tried again later."""
+        if time.monotonic() < self._leftovers_due:
             return True
         try:
             if removed := remove_stray_files(conn, grace_by_policy(conn, self.settings)):
-                _LOG.info("deleted %d files that no commit took up", removed, extra={"action": "janitor"})
+                _LOG.info("deleted %d files that no commit took", removed, extra={"action": "janitor"})
             if removed := remove_leftover_lakes(conn, self.settings.staged_grace_seconds):
                 _LOG.info("deleted %d lakes that no table has", removed, extra={"action": "janitor"})
         except ThermoclineError as refusal:
-            self._complain("janitor", str(refusal))
-            self._tidy_due = time.monotonic() + _TIDY_RETRY_SECONDS
+            self._log_problem("janitor", str(refusal))
+            self._leftovers_due = time.monotonic() + _LEFTOVERS_RETRY_SECONDS
             return False
         self._last_problem.pop("janitor", None)
         return True
 
-    def _watch(self, conn: Connection) -> None:
-        """Compare one range of one table; what differs is told, and stops nothing."""
+    def _verify_next_range(self, conn: Connection) -> None:
+        """Compare one range of one table; a difference is logged and stops nothing."""
         try:
-            watched = verify_next_range(conn, self.dsn, self.settings.verify_interval_seconds)
+            verified = verify_next_range(conn, self.dsn, self.settings.verify_interval_seconds)
         except (ThermoclineError, psycopg.Error) as problem:
             if conn.broken:
                 raise
-            self._complain("verify", str(problem))
+            self._log_problem("verify", str(problem))
             return
         self._last_problem.pop("verify", None)
-        if watched is not None and watched.verdict.problem:
-            self._complain(f"verify of {watched.table}", watched.sentence)
+        if verified is not None and verified.verdict.problem:
+            self._log_problem(f"verify of {verified.table}", verified.sentence)
 
     def _refresh_statistics(self, conn: Connection, table: RegisteredTable) -> None:
-        """Keep the planner's picture of the lake fresh; where that fails (no gateway, say) it is tried again, and
-        nothing else waits."""
+        """Refresh the planner's statistics of the lake; a failure (no gateway, for example) is tried again later and
+        delays nothing else."""
         if time.monotonic() < self._statistics_due.get(table.id, 0.0):
             return
         try:
-            seen = refresh_statistics(conn, table, self.settings)
+            statistics = refresh_statistics(conn, table, self.settings)
         except (ThermoclineError, psycopg.Error) as problem:
             if conn.broken:
                 raise
             self._statistics_due[table.id] = time.monotonic() + _STATISTICS_RETRY_SECONDS
-            self._complain(f"statistics of {table.name}", str(problem))
+            self._log_problem(f"statistics of {table.name}", str(problem))
             return
         self._last_problem.pop(f"statistics of {table.name}", None)
-        if seen is not None:
+        if statistics is not None:
             _LOG.info(
-                "%s: the planner knows of %d rows in the lake now",
+                "%s: the planner's statistics count %d rows in the lake",
                 table.name,
-                seen.rows,
+                statistics.rows,
                 extra={"action": "statistics", "table": str(table.name)},
             )
 
@@ -197,7 +197,7 @@ class Worker:
                     settings=self.settings,
                     spark=self.session,
                     worker=self.name,
-                    report_progress=self._teller(conn, request.id),
+                    report_progress=self._progress_writer(conn, request.id),
                 )
             except (ThermoclineError, psycopg.Error) as problem:
                 requests.finish_request(conn, request.id, "failed", render_failure(problem))
@@ -205,13 +205,13 @@ class Worker:
                 requests.finish_request(conn, request.id, "done", render_report(report))
                 _LOG.info(report.sentence, extra={"action": request.verb, "table": report.table, "op_id": report.op_id})
 
-    def _teller(self, conn: Connection, request_id: int) -> Callable[[str], None]:
+    def _progress_writer(self, conn: Connection, request_id: int) -> Callable[[str], None]:
         return lambda line: requests.note_progress(conn, request_id, line)
 
     def session(self) -> SparkSession:
         return self._spark()
 
-    def _complain(self, what: str, problem: str) -> None:
+    def _log_problem(self, what: str, problem: str) -> None:
         if self._last_problem.get(what) != problem:
             self._last_problem[what] = problem
             _LOG.error("%s: %s", what, problem, extra={"action": "cycle"})
