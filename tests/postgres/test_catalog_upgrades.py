@@ -10,12 +10,16 @@ import psycopg
 import pytest
 from tests.postgres.conftest import Shop
 from tests.postgres.describe_schema import describe_schema, make_version_13, read_catalog_rows
+from tests.postgres.events_table import EVENTS
 
 from thermocline.catalog import migrate, schema_objects
 from thermocline.catalog.migrate import apply_migrations, is_up_to_date, newest_version, read_migrations, read_version
 from thermocline.catalog.reference_tables import REFERENCE_TABLES, ReferenceTable
 from thermocline.catalog.schema_objects import ObjectFile, read_object_files
-from thermocline.errors import CatalogObjectInUse, CatalogTooOld, MigrationChanged
+from thermocline.catalog.tables import find_table, read_tables
+from thermocline.core.modes.mode import MODES, TIERED_KEEP_HEAP
+from thermocline.core.names import TableName
+from thermocline.errors import CatalogNotUpgraded, CatalogObjectInUse, CatalogTooOld, MigrationChanged
 from thermocline.runtime.pg import Connection, connect
 
 
@@ -32,6 +36,25 @@ def test_a_new_catalog_and_one_upgraded_from_version_13_are_the_same(shop: Shop,
     assert describe_schema(bare) == describe_schema(shop.conn)
     assert read_catalog_rows(bare) == read_catalog_rows(shop.conn)
     assert is_up_to_date(bare)
+
+
+def test_modes_and_their_properties_are_those_of_the_declaration(shop: Shop) -> None:
+    shop.run(*EVENTS)
+    shop.register(keep_heap=True)
+    found = shop.rows("select name, heap_is_complete, drops_partitions, is_built from thermocline.modes order by name")
+    declared = [(mode.name, mode.heap_is_complete, mode.drops_partitions, mode.is_built) for mode in MODES]
+    assert found == sorted(declared)
+    assert shop.rows("select mode from thermocline.tables") == [(TIERED_KEEP_HEAP.name,)]
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        shop.run("update thermocline.tables set mode = 'another'")
+
+
+def test_rows_of_a_catalog_that_was_not_upgraded_are_not_read(bare: Connection) -> None:
+    """Version 13 stored keep-heap in a column of its own: read as tiered, its partitions would be dropped."""
+    make_version_13(bare)
+    for read in (lambda: read_tables(bare), lambda: find_table(bare, TableName("public", "events"))):
+        with pytest.raises(CatalogNotUpgraded, match=r"has version 13, and this program needs \d+\."):
+            read()
 
 
 def test_a_catalog_older_than_the_baseline_is_refused(bare: Connection) -> None:

@@ -32,7 +32,7 @@ from thermocline.catalog.schema_objects import (
     record_existing_objects,
     record_objects,
 )
-from thermocline.errors import CatalogTooNew, CatalogTooOld, MigrationChanged
+from thermocline.errors import CatalogNotUpgraded, CatalogTooNew, CatalogTooOld, MigrationChanged
 from thermocline.runtime.pg import Connection
 
 _LOCK_KEY = 7_461_001_913
@@ -92,6 +92,16 @@ def check_version_known(version: int) -> None:
     if version > newest:
         raise CatalogTooNew(
             f"The catalog in this database has version {version}, and this program knows versions up to {newest}."
+        )
+
+
+def check_version_current(conn: Connection) -> None:
+    """Refuse a catalog of another version than this program's: its rows would be misread."""
+    version, newest = read_version(conn), newest_version()
+    check_version_known(version)
+    if version < newest:
+        raise CatalogNotUpgraded(
+            f"The catalog in this database has version {version}, and this program needs {newest}."
         )
 
 

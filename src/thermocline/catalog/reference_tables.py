@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from thermocline.core.modes.mode import MODES
 from thermocline.core.modes.routing import ROUTES
 from thermocline.core.types import COLUMN_TYPES, MAX_DECIMAL_PRECISION, UNFAITHFUL_TYPES
 from thermocline.runtime.pg import Connection, load_queries
@@ -45,6 +46,26 @@ REFERENCE_TABLES: tuple[ReferenceTable, ...] = (
             {"name": name, "body": body}
             for file in _TEMPLATE_FILES
             for name, body in load_queries("thermocline.seam", f"templates/{file}.sql").items()
+        ),
+    ),
+    ReferenceTable(
+        name="modes",
+        key=("name",),
+        rows=tuple(
+            {
+                "name": mode.name,
+                "heap_holds": mode.heap_holds,
+                "lake_holds": mode.lake_holds,
+                "lake_writer": mode.lake_writer,
+                "reads_from": mode.reads_from,
+                "heap_is_complete": mode.heap_is_complete,
+                "drops_partitions": mode.drops_partitions,
+                "splits_reads_at_t": mode.splits_reads_at_t,
+                "allows_lake_retention": mode.allows_lake_retention,
+                "keeps_capture": mode.keeps_capture,
+                "is_built": mode.is_built,
+            }
+            for mode in MODES
         ),
     ),
     ReferenceTable(

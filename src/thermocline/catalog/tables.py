@@ -6,11 +6,10 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from thermocline.catalog.migrate import check_version_known, read_version
+from thermocline.catalog.migrate import check_version_current
 from thermocline.core.axis import KeyType
 from thermocline.core.columns import LakeColumn
-from thermocline.core.modes.mode import Mode
-from thermocline.core.modes.options import choose_mode
+from thermocline.core.modes.mode import Mode, mode_named
 from thermocline.core.names import TableName
 from thermocline.errors import NotRegistered
 from thermocline.runtime.pg import Connection, load_queries, rows_by_name
@@ -64,6 +63,7 @@ class RegisteredTable(NewTable):
 
 
 def read_table(conn: Connection, name: TableName) -> RegisteredTable | None:
+    check_version_current(conn)
     row = rows_by_name(conn).execute(_QUERIES["table_by_name"], {"schema": name.schema, "table": name.table}).fetchone()
     return _read_registration(conn, row) if row else None
 
@@ -75,13 +75,13 @@ def find_table(conn: Connection, name: TableName) -> RegisteredTable:
             f"{name} is not registered; this database has no Thermocline catalog yet.",
             hint="Run `thermocline init` first.",
         )
-    check_version_known(read_version(conn))
     if (found := read_table(conn, name)) is None:
         raise NotRegistered(f"{name} is not registered.")
     return found
 
 
 def read_tables(conn: Connection) -> tuple[RegisteredTable, ...]:
+    check_version_current(conn)
     rows = rows_by_name(conn).execute(_QUERIES["all_tables"]).fetchall()
     return tuple(_read_registration(conn, row) for row in rows)
 
@@ -96,7 +96,7 @@ def insert_table(
             "schema": table.name.schema,
             "table": table.name.table,
             "heap_oid": table.heap_oid,
-            "mode": table.mode.option,
+            "mode": table.mode.name,
             "pk": list(table.pk),
             "tier_key": table.tier_key,
             "key_type": table.key_type.value,
@@ -111,7 +111,6 @@ def insert_table(
             "object_name": table.object_name,
             "spill_schema": table.spill.schema,
             "spill_name": table.spill.table,
-            "keep_heap": table.mode.with_keep_heap,
             "lake_retention": table.lake_retention,
             "partition_width": table.partition_width,
             "premake": table.premake,
@@ -157,7 +156,7 @@ def _read_registration(conn: Connection, row: Any) -> RegisteredTable:
         id=row.id,
         name=TableName(row.schema_name, row.table_name),
         heap_oid=row.heap_oid,
-        mode=choose_mode(row.mode, keep_heap=row.keep_heap),
+        mode=mode_named(row.mode),
         pk=tuple(row.pk),
         tier_key=row.tier_key,
         key_type=KeyType(row.key_type),

@@ -208,3 +208,10 @@ class CatalogObjectInUse(RefusedError):
 
     code = "TC229"
     hint = "Drop the objects that depend on it, run `thermocline init`, and create them again."
+
+
+class CatalogNotUpgraded(RefusedError):
+    """The catalog in the database is older than this program needs."""
+
+    code = "TC230"
+    hint = "Run `thermocline init`, which upgrades it."

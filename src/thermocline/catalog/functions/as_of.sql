@@ -10,7 +10,7 @@ begin
                         ' whole partitions and folds',
             version.heap, (select d.mode from thermocline.spanning_detail d where d.heap = version.heap)
             using errcode = 'feature_not_supported',
-            hint = 'Missing is every change in the lake, as a mirrored table or one with a change log has it. '
+            hint = 'Missing is every change in the lake: it holds whole partitions and folded corrections. '
                    'thermocline.as_of(table, moment) gives the lake''s side.';
     elsif tiers is distinct from 'lake' then
         raise exception 'tiers are ''lake'' or ''both'', not %', coalesce(quote_literal(tiers), 'null')

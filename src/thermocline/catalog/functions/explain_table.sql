@@ -56,8 +56,8 @@ begin
         end if;
     elsif not seam then
         may_be_hot := true;
-        may_be_cold := detail.keep_heap;
-        if not detail.keep_heap then
+        may_be_cold := detail.heap_is_complete;
+        if not detail.heap_is_complete then
             warnings := warnings || format('%s names the heap alone: rows below T that only the lake holds are'
                                            ' neither read nor changed; %s spans both tiers', detail.heap, detail.seam);
         end if;

@@ -16,7 +16,7 @@ begin
           select format('the foreign key %I would change rows of the heap and not of the lake', f.conname),
                  'Let it be ON DELETE/UPDATE NO ACTION or RESTRICT.'
             from pg_constraint f
-           where not t.keep_heap and c.objid = t.heap_oid and f.conrelid = t.heap_oid and f.contype = 'f'
+           where not t.heap_is_complete and c.objid = t.heap_oid and f.conrelid = t.heap_oid and f.contype = 'f'
              and f.conparentid = 0
              and (f.confdeltype in ('c', 'n', 'd') or f.confupdtype in ('c', 'n', 'd'))
           union all
@@ -24,7 +24,7 @@ begin
                         f.conrelid::regclass),
                  'Reference another table, or check the reference by a trigger that reads the seam.'
             from pg_constraint f
-           where not t.keep_heap and f.conrelid = c.objid and f.confrelid = t.heap_oid and f.contype = 'f'
+           where t.drops_partitions and f.conrelid = c.objid and f.confrelid = t.heap_oid and f.contype = 'f'
              and f.conparentid = 0
           union all
           select format('only a plain table can be a partition of it, and %s is itself partitioned or foreign',

@@ -5,10 +5,12 @@ create or replace function thermocline.seam_parts(of_table bigint, line bigint,
     language plpgsql stable set search_path = pg_catalog as $$
 declare
     t thermocline.tables;
+    mode thermocline.modes;
     parts jsonb;
     cut text;
 begin
     select * into strict t from thermocline.tables where id = of_table;
+    select * into strict mode from thermocline.modes where name = t.mode;
     cut := format('(select %s from thermocline.cutline c where c.table_id operator(pg_catalog.=) %s)',
                   thermocline.key_expression(t.key_type, 'c.t'), t.id);
     parts := jsonb_build_object(
@@ -29,7 +31,7 @@ begin
         'line', thermocline.key_literal(t.key_type, line),
         'above_floor', case when floor = -9223372036854775808 then ''
                             else format('h.%I >= %s and ', t.tier_key, thermocline.key_literal(t.key_type, floor)) end,
-        'kept', case when t.keep_heap then '$1 is not null'
+        'kept', case when mode.heap_is_complete then '$1 is not null'
                      else format('thermocline.axis(h.%I) operator(pg_catalog.>=) $1', t.tier_key) end);
     parts := parts || (select jsonb_build_object(
         'columns', string_agg(format('%I', c.name), ', ' order by c.place),
@@ -72,7 +74,7 @@ begin
         join thermocline.columns r on r.table_id = of_table and r.name = c.name);
     -- Where no row expires, none is refused; where the heap keeps its rows, no publication deletes any.
     if t.lake_retention is null then parts := parts || jsonb_build_object('refuse_expired', ''); end if;
-    if t.keep_heap then parts := parts || jsonb_build_object('skip_folded', ''); end if;
+    if mode.heap_is_complete then parts := parts || jsonb_build_object('skip_folded', ''); end if;
     return parts || (select jsonb_build_object(
         'key_columns', string_agg(format('%I', k.name), ', ' order by k.place),
         -- The tier key leads, so that one index serves both ranges and single keys.

@@ -2,11 +2,11 @@
 insert into thermocline.tables (schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, tiering_lag,
                                 reclaim_lag, lake_partition, lake_namespace, lake_name, lake_uuid, lake_location,
                                 seam_schema, object_name, spill_schema, spill_name,
-                                keep_heap, lake_retention, partition_width, premake, profile, lake_until)
+                                lake_retention, partition_width, premake, profile, lake_until)
 values (%(schema)s, %(table)s, %(heap_oid)s, %(mode)s, %(pk)s, %(tier_key)s, %(key_type)s, %(tiering_lag)s,
         %(reclaim_lag)s, %(lake_partition)s, %(lake_namespace)s, %(lake_name)s, %(lake_uuid)s, %(lake_location)s,
         %(seam_schema)s, %(object_name)s, %(spill_schema)s, %(spill_name)s,
-        %(keep_heap)s, %(lake_retention)s, %(partition_width)s, %(premake)s, %(profile)s, %(lake_until)s)
+        %(lake_retention)s, %(partition_width)s, %(premake)s, %(profile)s, %(lake_until)s)
 returning id
 
 -- name: insert_column
@@ -21,13 +21,13 @@ insert into thermocline.cutline (table_id, t, seam_line, seam_floor) values (%(t
 -- name: table_by_name
 select id, schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, tiering_lag, reclaim_lag, lake_partition,
        lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name,
-       keep_heap, lake_retention, partition_width, premake, profile, lake_until
+       lake_retention, partition_width, premake, profile, lake_until
   from thermocline.tables where schema_name = %(schema)s and table_name = %(table)s
 
 -- name: all_tables
 select id, schema_name, table_name, heap_oid, mode, pk, tier_key, key_type, tiering_lag, reclaim_lag, lake_partition,
        lake_namespace, lake_name, lake_uuid, lake_location, seam_schema, object_name, spill_schema, spill_name,
-       keep_heap, lake_retention, partition_width, premake, profile, lake_until
+       lake_retention, partition_width, premake, profile, lake_until
   from thermocline.tables order by schema_name, table_name
 
 -- name: columns
