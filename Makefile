@@ -68,7 +68,7 @@ bench: setup ## benchmarks; NAME=tiering runs one
 
 faults: setup ## the tests that kill and break things, at every combination of points, each with its own Spark
 	@THERMOCLINE_TEST_ALL_FAULTS=1 $(BIN)/pytest -m faults
-	@THERMOCLINE_TEST_ALL_FAULTS=1 $(BIN)/pytest tests/e2e/test_wild_rows.py
+	@THERMOCLINE_TEST_ALL_FAULTS=1 $(BIN)/pytest tests/e2e/test_extreme_rows.py
 
 mutants: setup ## break each guard of tests/mutants in a copy of the tree: its tests must fail; NAME=fence runs some
 	@$(BIN)/python -m tests.mutants.run $(NAME)

@@ -234,14 +234,16 @@ public class Ask {
             c.setAutoCommit(false);
             for (int round = 0; round < 7; round++) {
                 try (PreparedStatement q = c.prepareStatement(
-                        "select id, i4, f8, n, d, tz, s, u from public.wide where _snapshot = ? and id > ? order by id")) {
+                        "select id, i4, f8, n, d, tz, s, u from public.wide"
+                        + " where _snapshot = ? and id > ? order by id")) {
                     q.setFetchSize(2);
                     q.setLong(1, Long.parseLong(a[1]));
                     q.setLong(2, 0);
                     StringBuilder line = new StringBuilder();
                     try (ResultSet r = q.executeQuery()) {
                         while (r.next()) {
-                            line.append(r.getLong(1)).append(' ').append(r.getInt(2)).append(' ').append(r.getDouble(3)).append(' ')
+                            line.append(r.getLong(1)).append(' ').append(r.getInt(2)).append(' ')
+                                .append(r.getDouble(3)).append(' ')
                                 .append(r.getBigDecimal(4)).append(' ').append(r.getString(5)).append(' ')
                                 .append(r.getTimestamp(6) == null ? "null" : r.getTimestamp(6).toInstant()).append(' ')
                                 .append(r.getString(8)).append(';');

@@ -131,12 +131,13 @@ public class Ask {
             conn.createStatement().execute("set thermocline.engine = duckdb");
             conn.createStatement().execute("set timezone = 'UTC'");
             try (PreparedStatement ask = conn.prepareStatement(
-                    "select kind, count(*), avg(price), max(day) from public_all.events where shop < ? group by kind order by kind")) {
+                    "select kind, count(*), avg(price), max(day) from public_all.events"
+                    + " where shop < ? group by kind order by kind")) {
                 for (int round = 0; round < 7; round++) {
                     ask.setInt(1, round);
                     try (ResultSet rows = ask.executeQuery()) {
-                        while (rows.next()) System.out.println(rows.getString(1) + "|" + rows.getLong(2) + "|" + rows.getBigDecimal(3)
-                            + "|" + rows.getDate(4));
+                        while (rows.next()) System.out.println(rows.getString(1) + "|" + rows.getLong(2)
+                            + "|" + rows.getBigDecimal(3) + "|" + rows.getDate(4));
                     }
                 }
             }

@@ -160,7 +160,8 @@ public class Crawl {
             int seen = 0;
             for (ResultSet rows : new ResultSet[] {
                     data.getTables(null, "public", "%", null), data.getColumns(null, "public", "things", "%"),
-                    data.getPrimaryKeys(null, "public", "things"), data.getIndexInfo(null, "public", "things", false, true),
+                    data.getPrimaryKeys(null, "public", "things"),
+                    data.getIndexInfo(null, "public", "things", false, true),
                     data.getSchemas(), data.getTypeInfo(), data.getTablePrivileges(null, "public", "things")}) {
                 while (rows.next()) seen++;
                 System.out.println(rows.getMetaData().getColumnCount() + " " + seen);

@@ -37,20 +37,27 @@ create table {schema}.events (
 )"""
 
 PARTITIONS = """
-create table public.events_2026_01 partition of public.events for values from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00');
-create table public.events_2026_02 partition of public.events for values from ('2026-02-01 00:00+00') to ('2026-03-01 00:00+00');
-create table public.events_2026_03 partition of public.events for values from ('2026-03-01 00:00+00') to ('2026-04-01 00:00+00');
-create table public.events_2026_04 partition of public.events for values from ('2026-04-01 00:00+00') to ('2026-05-01 00:00+00');
+create table public.events_2026_01 partition of public.events
+    for values from ('2026-01-01 00:00+00') to ('2026-02-01 00:00+00');
+create table public.events_2026_02 partition of public.events
+    for values from ('2026-02-01 00:00+00') to ('2026-03-01 00:00+00');
+create table public.events_2026_03 partition of public.events
+    for values from ('2026-03-01 00:00+00') to ('2026-04-01 00:00+00');
+create table public.events_2026_04 partition of public.events
+    for values from ('2026-04-01 00:00+00') to ('2026-05-01 00:00+00');
 """
 
 ROWS = """
 insert into events
 select i, '2026-01-01 00:00+00'::timestamptz + i * interval '51 minutes 7.25 seconds', date '2026-01-01' + i / 28,
        timestamp '2026-01-01' + i * interval '13 minutes', time '00:00' + i * interval '7 seconds',
-       i % 7, case when i % 11 = 0 then null else i % 100 - 50 end, case when i % 5 = 0 then null else (i * 37) % 1000 end,
+       i % 7, case when i % 11 = 0 then null else i % 100 - 50 end,
+       case when i % 5 = 0 then null else (i * 37) % 1000 end,
        ((i * 7919) % 100000) / 100.0, (i % 10000) / 10000.0, i::bigint * 1000000007 * 13,
-       (array['click', 'view', 'buy', 'refund', 'Ärger', ''])[i % 6 + 1], case when i % 4 = 0 then null else 'note ' || i % 50 end,
-       case when i % 9 = 0 then null else i % 2 = 0 end, case when i % 13 = 0 then 'NaN' when i % 17 = 0 then null else i / 3.0 end,
+       (array['click', 'view', 'buy', 'refund', 'Ärger', ''])[i % 6 + 1],
+       case when i % 4 = 0 then null else 'note ' || i % 50 end,
+       case when i % 9 = 0 then null else i % 2 = 0 end,
+       case when i % 13 = 0 then 'NaN' when i % 17 = 0 then null else i / 3.0 end,
        md5(i::text)::uuid, decode(md5(i::text), 'hex'), array['a', i::text]
   from generate_series(1, 3300) i
 """
@@ -64,10 +71,12 @@ CHANGES = (
 
 BESIDE = """
 create table {schema}.shops (id integer primary key, name text not null, region text, opened date);
-insert into {schema}.shops select i, 'shop ' || i, case when i % 3 = 0 then 'north' when i % 3 = 1 then 'south' end, date '2020-01-01' + i
+insert into {schema}.shops
+select i, 'shop ' || i, case when i % 3 = 0 then 'north' when i % 3 = 1 then 'south' end, date '2020-01-01' + i
   from generate_series(0, 8) i;
 create table {schema}.rates (kind text, factor numeric(6, 3), valid boolean);
-insert into {schema}.rates values ('click', 0.125, true), ('view', 1.5, false), ('buy', 2, true), ('refund', -1, null), ('none', 9, true);
+insert into {schema}.rates values
+  ('click', 0.125, true), ('view', 1.5, false), ('buy', 2, true), ('refund', -1, null), ('none', 9, true);
 """
 
 

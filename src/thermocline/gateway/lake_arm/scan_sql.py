@@ -22,7 +22,8 @@ from thermocline.runtime.locations import without_file_scheme
 _POSITIONS = """ANTI JOIN (
     SELECT files.here, p.pos
     FROM (SELECT regexp_replace(file_path, ?, '\\1') AS said, pos FROM read_parquet(?, hive_partitioning = false)) p
-    JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS said, unnest(CAST(? AS VARCHAR[])) AS here) files ON files.said = p.said
+    JOIN (SELECT unnest(CAST(? AS VARCHAR[])) AS said, unnest(CAST(? AS VARCHAR[])) AS here) files
+        ON files.said = p.said
 ) gone ON gone.here = d.tc_file AND gone.pos = d.file_row_number"""
 
 

@@ -12,14 +12,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from thermocline.errors import WholeQueryRefused
 from thermocline.gateway import metrics
+from thermocline.gateway.sessions.describe_statement import ClientStatement, LeftToPostgres, RejectedByPostgres
 from thermocline.gateway.sessions.error_responses import render_error
-from thermocline.gateway.sessions.query_interceptor import (
-    ClientStatement,
-    LeftToPostgres,
-    QueryInterceptor,
-    RejectedByPostgres,
-    Send,
-)
+from thermocline.gateway.sessions.query_interceptor import QueryInterceptor, Send
 from thermocline.gateway.sessions.relay_link import LinkClosed, RelayLink
 from thermocline.gateway.wire import frontend_messages
 from thermocline.gateway.wire.extended_batch import ExtendedBatch, decode_prepared, read_batch
@@ -176,7 +171,7 @@ class RelaySession:
         text = candidate.sql if candidate.is_explained else sql
         statement = ClientStatement(candidate=candidate, text=text, prepared=frontend_messages.parse("", text), name="")
         try:
-            await self._send_ready(await interceptor.answer(statement))
+            await self._send_ready(await interceptor.execute(statement))
         except RejectedByPostgres as refused:
             if self._link.status == "I" and not refused.is_cancelled:
                 await self._link.forward(frame)  # nothing has happened yet: Postgres says it itself
@@ -209,7 +204,7 @@ class RelaySession:
             is_prepared_earlier=batch.is_prepared_earlier,
         )
         try:
-            await self._send_ready(await interceptor.answer(statement))
+            await self._send_ready(await interceptor.execute(statement))
         except RejectedByPostgres as refused:
             await self._refuse(refused, statement)
         except LeftToPostgres as declined:

@@ -1,4 +1,4 @@
-"""What a session tells of itself before a statement is judged: role, search path, settings, transaction."""
+"""The query that reads a session's state before a statement is run: role, search path, settings, transaction."""
 
 from __future__ import annotations
 
@@ -10,21 +10,34 @@ from thermocline.gateway.sql.query.source_tables import Role
 from thermocline.gateway.sql.values import NotProvable, parse_array
 from thermocline.gateway.whole_query.session_state import SessionState
 
-# Every name is qualified: a session's own search path must not decide what its rights are.
-PROBE = (
-    "select current_user::pg_catalog.text, pg_catalog.current_schemas(true)::pg_catalog.text,"
-    " pg_catalog.current_setting('TimeZone'), pg_catalog.current_setting('DateStyle'), "
-    "pg_catalog.current_setting('bytea_output'),"
-    " pg_catalog.current_setting('extra_float_digits'), pg_catalog.current_setting('client_encoding'),"
-    " pg_catalog.current_setting('standard_conforming_strings'), pg_catalog.current_setting('transaction_isolation'),"
-    " pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text,"
-    " pg_catalog.current_setting('thermocline.engine', true), pg_catalog.current_setting('statement_timeout'),"
-    " pg_catalog.current_setting('server_encoding'), pg_catalog.current_setting('transform_null_equals'),"
-    " pg_catalog.current_setting('array_nulls'), pg_catalog.current_setting('idle_session_timeout'),"
-    " pg_catalog.current_setting('idle_in_transaction_session_timeout'),"
-    " (select p.statement from pg_catalog.pg_prepared_statements p where p.name operator(pg_catalog.=) $1)"
-)
-"""Its parameter is the name of the prepared statement that is to be run."""
+_COLUMNS = {
+    "role": "current_user::pg_catalog.text",
+    "schemas": "pg_catalog.current_schemas(true)::pg_catalog.text",
+    "xid": "pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text",
+    "engine": "pg_catalog.current_setting('thermocline.engine', true)",
+    "prepared_text": "(select p.statement from pg_catalog.pg_prepared_statements p"
+    " where p.name operator(pg_catalog.=) $1)",
+} | {
+    name: f"pg_catalog.current_setting('{name}')"
+    for name in (
+        "TimeZone",
+        "DateStyle",
+        "bytea_output",
+        "extra_float_digits",
+        "client_encoding",
+        "server_encoding",
+        "standard_conforming_strings",
+        "transaction_isolation",
+        "statement_timeout",
+        "transform_null_equals",
+        "array_nulls",
+        "idle_session_timeout",
+        "idle_in_transaction_session_timeout",
+    )
+}
+# Every name is qualified: the session's search path must not decide which function is called.
+PROBE = f"select {', '.join(_COLUMNS.values())}"
+"""Reads the session's state; $1 is the name of the prepared statement that is to be run."""
 _UNITS = {"": 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _UTC = frozenset(
     {
@@ -45,27 +58,31 @@ _UTC = frozenset(
 
 
 def parse_probe_row(row: Sequence[bytes | None]) -> SessionState:
-    """The probe's answer."""
-    values = [None if value is None else value.decode("utf-8", "replace") for value in row]
-    said = [value or "" for value in values]
-    schemas = tuple(name for name in parse_array(said[1]) if name is not None)
+    """The session's state, from the row of the probe."""
+    found = {
+        name: None if value is None else value.decode("utf-8", "replace")
+        for name, value in zip(_COLUMNS, row, strict=True)
+    }
+    setting = {name: value or "" for name, value in found.items()}
+    schemas = tuple(name for name in parse_array(setting["schemas"]) if name is not None)
+    timeouts = [_seconds(setting[f"idle_{kind}_timeout"]) for kind in ("session", "in_transaction_session")]
     return SessionState(
-        role=Role(name=said[0], path=schemas),
-        utc=said[2].lower() in _UTC,
-        date_style=said[3],
-        bytea_output=said[4],
-        extra_float_digits=int(said[5] or 0),
-        client_encoding=said[6],
-        standard_strings=said[7] == "on",
-        isolation=said[8],
-        has_written=values[9] is not None,
-        engine=said[10] or "auto",
-        timeout_seconds=_seconds(said[11]),
-        server_encoding=said[12],
-        nulls_are_equal=said[13] == "on",
-        array_nulls=said[14] == "on",
-        idle_seconds=min((seconds for setting in said[15:17] if (seconds := _seconds(setting))), default=0.0),
-        prepared_text=values[17],
+        role=Role(name=setting["role"], path=schemas),
+        utc=setting["TimeZone"].lower() in _UTC,
+        date_style=setting["DateStyle"],
+        bytea_output=setting["bytea_output"],
+        extra_float_digits=int(setting["extra_float_digits"] or 0),
+        client_encoding=setting["client_encoding"],
+        standard_strings=setting["standard_conforming_strings"] == "on",
+        isolation=setting["transaction_isolation"],
+        has_written=found["xid"] is not None,
+        engine=setting["engine"] or "auto",
+        timeout_seconds=_seconds(setting["statement_timeout"]),
+        server_encoding=setting["server_encoding"],
+        nulls_are_equal=setting["transform_null_equals"] == "on",
+        array_nulls=setting["array_nulls"] == "on",
+        idle_seconds=min((seconds for seconds in timeouts if seconds), default=0.0),
+        prepared_text=found["prepared_text"],
     )
 
 
@@ -75,8 +92,8 @@ def _seconds(setting: str) -> float:
     return int(found[1]) * _UNITS[found[2]] if found else 0.0
 
 
-def given_of(row: Sequence[bytes | None]) -> list[TypedValue]:
-    """Constants that Postgres computed: text and type in turn."""
+def parse_constants(row: Sequence[bytes | None]) -> list[TypedValue]:
+    """Constants that Postgres computed; text and type oid alternate in the row."""
     found: list[TypedValue] = []
     for at in range(0, len(row), 2):
         kind = row[at + 1]

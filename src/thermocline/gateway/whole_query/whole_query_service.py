@@ -95,7 +95,7 @@ class WholeQuery:
         self._snapshot: PostgresSnapshot | None = None
         self._run: PlanExecution | None = None
         self._stopped = False
-        self.statement: QueryPlan | None = None
+        self.plan: QueryPlan | None = None
 
     def open(self) -> None:
         """Plans and computes up to the first rows; `NotProvable` says why Postgres has to answer instead."""
@@ -106,7 +106,7 @@ class WholeQuery:
     def explain(self) -> list[str]:
         """The plan in words; with ANALYZE, after running it."""
         self._plan()
-        if self._run is None or self.statement is None:
+        if self._run is None or self.plan is None:
             raise Cancelled
         begun, rows = time.monotonic(), 0
         if self._asked.candidate.is_analyzed:
@@ -115,7 +115,7 @@ class WholeQuery:
                 rows += batch.num_rows
         else:
             self._run.plan_only()
-        lines = _explained(self.statement, self._run)
+        lines = _explained(self.plan, self._run)
         if self._asked.candidate.is_analyzed:
             lines.append(
                 f"  actual: {rows} rows, {self._run.report.heap_rows} from the heap, {time.monotonic() - begun:.3f} s"
@@ -129,14 +129,14 @@ class WholeQuery:
 
     def arrays(self) -> list[bytes]:
         """The groups as arrays in Postgres' text form, one for each column."""
-        if self._run is None or self.statement is None:
+        if self._run is None or self.plan is None:
             raise Cancelled
         batches: list[pa.RecordBatch] = []
         while (batch := self._run.next_batch()) is not None:
             batches.append(batch)
             if sum(piece.num_rows for piece in batches) > MAX_FINISHED_ROWS:
                 raise NotProvable(f"more than {MAX_FINISHED_ROWS} groups for Postgres to finish")
-        count = len(self.statement.query.sql_types)
+        count = len(self.plan.query.sql_types)
         return [
             _array([value for batch in batches for value in to_text(batch.column(at)).to_pylist()])
             for at in range(count)
@@ -168,7 +168,7 @@ class WholeQuery:
             raise NotProvable(
                 f"the gateway's own look at Postgres failed: {str(problem).splitlines()[0][:200]}"
             ) from problem
-        self.statement = tree
+        self.plan = tree
         self._check_types(tree)
         self._run = PlanExecution(
             queries.engine, self._snapshot, tree, heap_limit_bytes=queries.catalog.candidate_limit_bytes
@@ -178,9 +178,9 @@ class WholeQuery:
         """Postgres itself said what the statement returns: whoever understands it otherwise must not answer it."""
         if self._asked.candidate.is_explained or self._snapshot is None:
             return
-        if statement.finish is not None:
+        if statement.final_step is not None:
             try:
-                types = self._snapshot.result_types(statement.finish.sql)
+                types = self._snapshot.result_types(statement.final_step.sql)
             except psycopg.Error as problem:
                 raise NotProvable(
                     f"Postgres does not take the last step: {str(problem).splitlines()[0][:200]}"
@@ -245,6 +245,6 @@ def _explained(statement: QueryPlan, run: PlanExecution) -> list[str]:
         lines.append(f"  spanning table {used.table.name}: heap at or above T, lake snapshot {tiers.s} below it")
     lines.append(f"  lake: {report.files_read} files read, {report.files_skipped} skipped, {report.lake_bytes} bytes")
     lines.append(f"  heap: {report.heap_by}")
-    if statement.finish is not None:
+    if statement.final_step is not None:
         lines.append("  finished by Postgres over the groups")
     return lines

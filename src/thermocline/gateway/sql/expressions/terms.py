@@ -14,11 +14,11 @@ from thermocline.lake.read.scan import Bound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """A provable expression. `heap` is missing where only DuckDB can compute it; `relation_numbers` are the tables it reads, by
-    number.
+    """An expression that both engines compute alike.
 
-    `bound` is what it tells about files when it stands alone as a condition; `column` names the column when it is
-    nothing more.
+    `heap` is its Postgres SQL over heap rows, `None` where only DuckDB can compute it; `relation_numbers` are the
+    relations it reads. `bound` is the bound on file statistics that it implies as a condition; `column` is its relation
+    and column when it is a plain column.
     """
 
     sql_type: SqlType

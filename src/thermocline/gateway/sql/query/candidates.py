@@ -144,8 +144,7 @@ def _is_constant(node: exp.Expr) -> bool:
 
 
 def is_setting_independent(tree: exp.Expr) -> bool:
-    """Whether its literals mean the same under every setting of zone, styles and strings; `QuerySettings` tells how untyped
-    ones are read."""
+    """Whether its literals mean the same under every setting of time zone, styles and strings."""
     return all(_is_setting_independent(node) for node in tree.walk())
 
 

@@ -32,7 +32,7 @@ class QueryPlan:
     query: CompiledQuery
     group_by: GroupBy | None
     used_tables: tuple[UsedTable, ...]
-    finish: FinalStep | None
+    final_step: FinalStep | None
 
     @property
     def has_heap_groups(self) -> bool:
@@ -55,16 +55,16 @@ def plan_query(tree: exp.Expr, setting: QuerySettings, tables: Mapping[TableKey,
     check_query_nodes(tree)
     try:
         compiler, used_tables = _compiler(setting, tables)
-        query, finish = compiler.query(tree, top=True), None
+        query, final_step = compiler.query(tree, top=True), None
     except NotProvable as first:
         compiler, used_tables = _compiler(setting, tables)
         try:
-            query, finish = plan_final_step(compiler, tree)
+            query, final_step = plan_final_step(compiler, tree)
         except NotProvable:
             raise first from None
     for used in used_tables:
         _check_rights(used)
-    return QueryPlan(query=query, group_by=compiler.group_by, used_tables=tuple(used_tables), finish=finish)
+    return QueryPlan(query=query, group_by=compiler.group_by, used_tables=tuple(used_tables), final_step=final_step)
 
 
 def _compiler(setting: QuerySettings, tables: Mapping[TableKey, SourceTable]) -> tuple[QueryCompiler, list[UsedTable]]:

@@ -185,7 +185,8 @@ def _lake_arm(used: UsedTable, tiers: Tiers, lake: LakeRows, *, delta: bool) -> 
         keys = key_columns(used, tiers)
         name = f"d{used.usage.number}"
         same = " AND ".join(
-            f"{_cast(f'{name}.p{at}', _sql_type(key))} = CAST(l.{_lake_name(used, key.name)} AS {_sql_type(key).duckdb_type})"
+            f"{_cast(f'{name}.p{at}', _sql_type(key))}"
+            f" = CAST(l.{_lake_name(used, key.name)} AS {_sql_type(key).duckdb_type})"
             for at, key in enumerate(keys)
         )
         template += f" ANTI JOIN {name} ON {same}"
