@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction
+from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.outcome import Outcome, Status
 from thermocline.core.maintenance.plan import MaintenancePlan
 from thermocline.errors import ThermoclineError
@@ -66,6 +67,10 @@ def plan_compact(request: PlanRequest) -> Planned:
     """The bins of the table. A pass that runs concurrently with others locks the partitions of its bins first."""
     operation, context = request.operation, request.context
     head = load_table(context.spark(), context.target.name)
+    try:
+        check_format(head)
+    except ThermoclineError as refusal:
+        return Planned(plan=refused_plan(operation, head, Bounds(), refusal))
     bounds = read_bounds_of(context, head)
     if context.target.lake_id is not None and not context.dry_run:
         with writer_lock(context):
@@ -75,7 +80,6 @@ def plan_compact(request: PlanRequest) -> Planned:
     if head.snapshot_id is None:
         return Planned(plan=idle_plan(operation, head, bounds, NO_SNAPSHOT))
     try:
-        check_format(head)
         order = read_order(head, context.policy)
         terms = order.clustering.terms if order.clustering is not None else ()
         files = TableFiles(order_ids=frozenset(term.field_id for term in terms))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.delete_files import (
     NO_EQUALITY_DELETES,
     NO_POSITION_DELETES,
@@ -73,6 +74,10 @@ def plan_convert_deletes(request: PlanRequest) -> Planned:
 def _plan(request: PlanRequest, make_plan: Callable[[TableSeen], DeletesPlan], nothing: str) -> Planned:
     operation, context = request.operation, request.context
     head = load_table(context.spark(), context.target.name)
+    try:
+        check_format(head)
+    except ThermoclineError as refusal:
+        return Planned(plan=refused_plan(operation, head, Bounds(), refusal))
     bounds = read_bounds_of(context, head)
     if context.target.lake_id is not None and not context.dry_run and settle_lake_ops(context):
         head = load_table(context.spark(), context.target.name)
@@ -80,7 +85,6 @@ def _plan(request: PlanRequest, make_plan: Callable[[TableSeen], DeletesPlan], n
         return Planned(plan=idle_plan(operation, head, bounds, NO_SNAPSHOT))
     files = TableFiles()
     try:
-        check_format(head)
         if operation == "rewrite_position_delete_files":
             _check_has_position_files(head)
         plan = make_plan(read_seen(files, head))
