@@ -1,4 +1,4 @@
-"""How one gateway runs: its limits, and its certificate."""
+"""Configuration of one gateway: addresses, limits and the TLS certificate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thermocline.runtime.settings import Settings, split_address
 
 @dataclass(slots=True, kw_only=True)
 class Certificate:
-    """Where the certificate and its key are, the TLS context made of them, and what logins are bound to."""
+    """Paths of certificate and key, the TLS context, and the hash that SCRAM channel binding uses."""
 
     cert: Path
     key: Path
@@ -57,7 +57,7 @@ def read_certificate(cert: Path, key: Path) -> Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayConfig:
-    """How one gateway runs."""
+    """Configuration of one gateway."""
 
     dsn: str = field(repr=False)
     host: str = "127.0.0.1"
@@ -78,7 +78,7 @@ class GatewayConfig:
 
 
 def build_config(settings: Settings) -> GatewayConfig:
-    """The configuration that the settings say."""
+    """The configuration from the settings."""
     if settings.dsn is None:
         raise NoStack
     host, port = split_address(settings.gateway_listen)

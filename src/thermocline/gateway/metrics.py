@@ -1,4 +1,4 @@
-"""What the gateway counts, for Prometheus."""
+"""Prometheus metrics of the gateway."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONNECTIONS = Gauge("thermocline_gateway_connections", "Open client connections.
 
 
 class RecentLatency(Collector):
-    """How long the last statements took, as quantiles that need no query to read."""
+    """Quantiles of the latest statements, readable without a Prometheus query."""
 
     def __init__(self, remembered: int = 2048) -> None:
         self._seconds: deque[float] = deque(maxlen=remembered)

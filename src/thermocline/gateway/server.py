@@ -1,4 +1,4 @@
-"""The gateway as a server: what all connections share, its threads, limits and signals."""
+"""The gateway server: connections, worker threads, limits, signals and shutdown."""
 
 from __future__ import annotations
 
@@ -48,8 +48,7 @@ class GatewayServer:
         self._whole_queries = WholeQueryService(
             self.config.dsn, self._engine, self._catalog, at_once=self.config.workers
         )
-        # Statements that wait for Postgres wait in threads of their own number, so the workers are never all taken by
-        # them.
+        # One more thread for each statement that may queue for Postgres: they never occupy all workers.
         threads = self.config.workers + self.config.evaluations.queued
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="gateway")
         self._health: HealthServer | None = None
@@ -61,11 +60,11 @@ class GatewayServer:
 
     @property
     def http_port(self) -> int | None:
-        """Where health and metrics are, once started."""
+        """The port of health and metrics, once started."""
         return None if self._health is None else self._health.port
 
     def why_not_ready(self) -> str | None:
-        """A sentence when no statement could be answered now; blocks."""
+        """The reason why no statement can be run now, or `None`; blocks."""
         if self._draining:
             return "The gateway is shutting down."
         try:
@@ -105,7 +104,7 @@ class GatewayServer:
         await self.drain(0 if error else self.config.drain_seconds)
 
     async def drain(self, seconds: float) -> None:
-        """Takes no new connection, lets running statements end within the time, then closes."""
+        """Stop accepting connections, let running statements end within the time, then close."""
         self._draining = True
         if self._server is not None:
             self._server.close()
@@ -148,7 +147,7 @@ class GatewayServer:
             await close_writer(writer)
 
     def admit(self, connection: ClientConnection) -> bool:
-        """Gives the connection its number and secret, unless there are too many."""
+        """Assign the cancel key of the connection; False when there are too many connections."""
         if len(self._connections) >= self.config.max_connections:
             return False
         connection.key = (self._next_pid, secrets.randbits(32))
@@ -157,7 +156,7 @@ class GatewayServer:
         return True
 
     def cancel(self, pid: int, secret: int) -> None:
-        """Stops what another connection runs, if the secret is right."""
+        """Cancel the statement of the connection with this key."""
         connection = self._connections.get((pid, secret))
         if connection is not None:
             connection.cancel()
@@ -171,7 +170,7 @@ class GatewayServer:
         return verifier if isinstance(verifier, str) else None
 
     async def read_endpoint(self) -> PostgresEndpoint:
-        """Where Postgres is."""
+        """Host, port, database and TLS of Postgres."""
         endpoint = await self.blocking(lambda: read_endpoint(self._catalog, self.config.dsn))
         if not isinstance(endpoint, PostgresEndpoint):
             raise TypeError(endpoint)
@@ -198,7 +197,7 @@ def run_gateway(settings: Settings) -> None:
 
 
 def _allow_open_files(count: int) -> None:
-    """Raises this process' soft limit of open files, as far as the hard one lets it."""
+    """Raise the soft limit of open files, up to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = count if hard == resource.RLIM_INFINITY else min(count, hard)
     if soft != resource.RLIM_INFINITY and soft < allowed:

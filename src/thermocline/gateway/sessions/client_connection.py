@@ -1,4 +1,4 @@
-"""One client's socket: log in, then messages to the session and bytes back. Everything it says is decided elsewhere."""
+"""One client connection: TLS, login, then a lake session or a relayed session."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from thermocline.gateway.wire.scram import BOUND_MECHANISM, MECHANISM, ScramExch
 log = logging.getLogger(__name__)
 
 LAKE_DATABASE = "lake"
-"""What the foreign server's login asks for; whoever asks for another database is a person."""
+"""The database name that the foreign server connects to; clients of other databases are relayed."""
 
 _READ_BYTES = 65_536
 _WRITE_BYTES = 262_144
 
 
 class GatewayServices(Protocol):
-    """What a connection needs of the server it belongs to."""
+    """What a connection needs from the server."""
 
     config: GatewayConfig
 
@@ -63,7 +63,7 @@ class GatewayServices(Protocol):
 
 
 class ClientConnection:
-    """One client's socket."""
+    """One client connection."""
 
     def __init__(self, server: GatewayServices, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.key = (0, 0)
@@ -88,7 +88,7 @@ class ClientConnection:
         self.session = LakeSession(server.lake_queries, self._send, self._control)
 
     async def serve(self) -> None:
-        """Log in, then answer until the client leaves."""
+        """Log in, then serve until the client disconnects."""
         self._main = asyncio.current_task()
         raw = self._writer.get_extra_info("socket")
         if raw is not None:
@@ -102,15 +102,15 @@ class ClientConnection:
                 return
             reading = asyncio.create_task(self._read_ahead())
             try:
-                await self._converse()
+                await self._process_messages()
             finally:
                 reading.cancel()
         except ProtocolViolation as bad:
             log.debug("protocol violation: %s", bad)
-            await self._say_goodbye("08P01", f"protocol violation: {bad}")
+            await self._send_fatal("08P01", f"protocol violation: {bad}")
 
     def close_when_idle(self) -> None:
-        """Ends the connection as soon as no statement runs."""
+        """Close the connection as soon as no statement runs."""
         self._is_closing = True
         if self._relay is not None:
             self._relay.close_when_idle()
@@ -118,7 +118,7 @@ class ClientConnection:
             self._main.cancel()
 
     def cancel(self) -> None:
-        """Stops the statement that runs now, if one does."""
+        """Cancel the running statement, if any."""
         if self._relay is None:
             self.session.cancel()
         else:
@@ -129,33 +129,33 @@ class ClientConnection:
         if startup is None:
             return False
         if self._server.config.tls_required and self._writer.get_extra_info("ssl_object") is None:
-            await self._say_goodbye("28000", "the gateway takes connections over TLS only")
+            await self._send_fatal("28000", "the gateway takes connections over TLS only")
             return False
         user = startup.parameter("user")
         if not user:
-            await self._say_goodbye("28000", "no user name given")
+            await self._send_fatal("28000", "no user name given")
             return False
         if startup.minor > 0:
             unknown = [name for name, _ in startup.parameters if name.startswith("_pq_.")]
             await self._send(wire.negotiate_protocol_version(0, unknown))
         if not self._server.admit(self):
-            await self._say_goodbye("53300", "too many connections to the gateway")
+            await self._send_fatal("53300", "too many connections to the gateway")
             return False
         try:
-            if await self._is_person(startup, user):
-                return await self._log_in_person(startup, user)
+            if await self._is_relayed(startup, user):
+                return await self._log_in_relayed(startup, user)
             await self._authenticate(user)
         except WrongCredentials:
-            await self._say_goodbye("28P01", f'password authentication failed for user "{user}"')
+            await self._send_fatal("28P01", f'password authentication failed for user "{user}"')
             return False
         except ThermoclineError as problem:
-            await self._say_goodbye("57P03", problem.message)
+            await self._send_fatal("57P03", problem.message)
             return False
         status = b"".join(wire.parameter_status(name, value) for name, value in PARAMETERS.items())
         await self._send(wire.AUTHENTICATION_OK + status + wire.backend_key_data(*self.key) + wire.ready_for_query("I"))
         return True
 
-    async def _is_person(self, startup: Startup, user: str) -> bool:
+    async def _is_relayed(self, startup: Startup, user: str) -> bool:
         if startup.parameter("database") != LAKE_DATABASE:
             return True
         return (
@@ -163,8 +163,8 @@ class ClientConnection:
             and (await self._server.read_endpoint()).database == LAKE_DATABASE
         )
 
-    async def _log_in_person(self, startup: Startup, user: str) -> bool:
-        """Postgres itself decides; from then on the session is relayed to it."""
+    async def _log_in_relayed(self, startup: Startup, user: str) -> bool:
+        """Authenticate against Postgres; the session is then relayed to it."""
         frames = ClientFrameReader()
         frames.feed(self._protocol.take_unread())
 
@@ -185,10 +185,12 @@ class ClientConnection:
             await upstream.start([(name, value) for name, value in startup.parameters if not name.startswith("_pq_.")])
             login = UpstreamLogin(upstream, pieces, visitor)
             if await login.run(self.key):
-                link = RelayLink(upstream, pieces, self._send_whole)
+                link = RelayLink(upstream, pieces, self._send_uninterrupted)
                 for frame in login.parameters:
                     link.record_parameter(frame)
-                interceptor = QueryInterceptor(self._server.whole_queries, link, self._send_whole, self._control)
+                interceptor = QueryInterceptor(
+                    self._server.whole_queries, link, self._send_uninterrupted, self._control
+                )
                 is_here = (
                     startup.parameter("database") == upstream.endpoint.database
                     and startup.parameter("replication") is None
@@ -197,7 +199,7 @@ class ClientConnection:
                     link,
                     frames,
                     lambda: self._reader.read(_READ_BYTES),
-                    self._send_whole,
+                    self._send_uninterrupted,
                     interceptor if is_here else None,
                 )
         finally:
@@ -212,7 +214,7 @@ class ClientConnection:
                 case Startup():
                     return message
                 case SslRequest():
-                    await self._answer_tls()
+                    await self._start_tls()
                 case GssEncRequest():
                     await self._send(wire.DECLINED)
                 case CancelRequest():
@@ -221,14 +223,14 @@ class ClientConnection:
                 case _:
                     return None
 
-    async def _answer_tls(self) -> None:
+    async def _start_tls(self) -> None:
         certificate = self._server.config.certificate
         if certificate is None:
             await self._send(wire.DECLINED)
             return
         if self._protocol.has_unread_bytes:
             raise ProtocolViolation("bytes after the TLS request")
-        # Whatever came in the clear behind the request must not be read as if it had come encrypted.
+        # Plain bytes sent after the request must not be read as if they were encrypted.
         transport = self._writer.transport
         if isinstance(transport, asyncio.ReadTransport):
             transport.pause_reading()
@@ -263,19 +265,19 @@ class ClientConnection:
         return message
 
     async def _read_ahead(self) -> None:
-        """Takes bytes off the socket while a statement runs, so that a client that left is noticed at once."""
+        """Read from the socket while a statement runs, so that a disconnect is noticed at once."""
         with contextlib.suppress(ConnectionError):
             while data := await self._reader.read(_READ_BYTES):
                 await self._received.put(data)
         self.session.cancel()
         await self._received.put(b"")
 
-    async def _converse(self) -> None:
+    async def _process_messages(self) -> None:
         while True:
             message = self._protocol.next_message()
             if message is None:
                 if self._is_closing:
-                    await self._say_goodbye("57P01", "the gateway is shutting down")
+                    await self._send_fatal("57P01", "the gateway is shutting down")
                     return
                 self._idle = True
                 data = await self._received.get()
@@ -294,18 +296,18 @@ class ClientConnection:
             self._writer.write(data[at : at + _WRITE_BYTES])
             await self._writer.drain()
 
-    async def _send_whole(self, data: bytes | memoryview) -> None:
-        """Sends messages that no other message may come between: Postgres notifies while DuckDB's rows are sent."""
+    async def _send_uninterrupted(self, data: bytes | memoryview) -> None:
+        """Send messages that no other may interleave: Postgres can send a notification while DuckDB's rows are sent."""
         async with self._sending:
             await self._send(data)
 
-    async def _say_goodbye(self, sqlstate: str, message: str) -> None:
+    async def _send_fatal(self, sqlstate: str, message: str) -> None:
         with contextlib.suppress(ConnectionError):
             await self._send(render_fatal(sqlstate, message))
 
 
 async def close_writer(writer: asyncio.StreamWriter) -> None:
-    """Closes a socket; a client that does not take its last bytes within a second loses them."""
+    """Close a socket; bytes that the client does not read within a second are dropped."""
     writer.close()
     try:
         async with asyncio.timeout(1):

@@ -1,4 +1,4 @@
-"""Errors as a Postgres client hears them: SQLSTATE, one sentence, a hint."""
+"""ErrorResponse messages: SQLSTATE, message, detail and hint of every error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SessionError(Exception):
 
 
 def render_error(problem: Exception) -> bytes:
-    """The ErrorResponse for whatever went wrong; what nobody foresaw is logged and named an internal error."""
+    """The ErrorResponse of an exception; an unexpected one is logged and reported as an internal error."""
     match problem:
         case SessionError():
             return _error(problem.sqlstate, str(problem))
@@ -72,7 +72,7 @@ _COPIED_COLUMN = re.compile(r"^COPY \S+, line \d+, column (.+?)(?:: |$)", re.MUL
 
 
 def _column_of(problem: psycopg.Error) -> str:
-    """The column whose value Postgres could not take, where it says so; its own words name our temporary table."""
+    """The column whose value Postgres rejected in COPY; its own message names the temporary table."""
     found = _COPIED_COLUMN.search(problem.diag.context or "")
     return f'The value is in column "{found[1]}" of the lake table.' if found else ""
 

@@ -1,7 +1,7 @@
-"""One client's session: transactions, cursors, prepared statements; statements in, messages out.
+"""The session of `postgres_fdw` and other clients of the lake: transactions, cursors, prepared statements, portals.
 
-Knows no socket: it is given messages and a way to send bytes. Work that blocks runs in the gateway's threads and can be
-stopped.
+It has no socket: it gets messages and a function that sends bytes. Blocking work runs in threads and can be
+interrupted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FIXED_SETTINGS = {
 
 
 class LakeSession:
-    """Answers one client."""
+    """Runs the statements of one client."""
 
     def __init__(self, lake_queries: LakeQueryService, send: Send, control: StatementControl) -> None:
         self._lake_queries = lake_queries
@@ -63,7 +63,7 @@ class LakeSession:
         self._memory = lake_queries.connection_memory()
 
     async def answer(self, message: FrontendMessage) -> bool:
-        """Answers one message; False when the rest up to Sync must be skipped."""
+        """Process one message; False when the rest up to Sync must be skipped."""
         match message:
             case Query():
                 await self._answer_simple(message)
@@ -83,7 +83,7 @@ class LakeSession:
         self._control.cancel()
 
     def close(self) -> None:
-        """Lets go of everything; called from a thread."""
+        """Close all cursors and portals; called from a thread."""
         self._close_cursors(self._cursors.copy())
         self._close_portals()
 
@@ -162,7 +162,7 @@ class LakeSession:
         if isinstance(statement, statements.Select):
             sql, oids = statement.sql, prepared.oids
             with self._control.statement(sql, counted=False):
-                described = await self._control.blocking(lambda: self._lake_queries.describe(sql, oids))
+                described = await self._control.run_blocking(lambda: self._lake_queries.describe(sql, oids))
             self._prepared[name] = PreparedStatement(sql=prepared.sql, oids=described.parameter_oids)
             self._put(wire.parameter_description(described.parameter_oids) + wire.row_description(described.fields))
             return
@@ -180,11 +180,11 @@ class LakeSession:
             stream = await self._open(portal)
         else:
             return None
-        return await self._control.blocking(stream.fields, stream)
+        return await self._control.run_blocking(stream.fields, stream)
 
     async def _open(self, portal: Portal) -> ResultStream:
         if portal.stream is None:
-            portal.stream = await self._control.blocking(
+            portal.stream = await self._control.run_blocking(
                 partial(open_portal, self._lake_queries, portal, self._transaction.analyzed, self._memory)
             )
         return portal.stream
@@ -223,7 +223,7 @@ class LakeSession:
                 statement.sql, constants, portal.parameters, analyzed=analyzed, memory=self._memory
             )
 
-        stream = await self._control.blocking(open_stream)
+        stream = await self._control.run_blocking(open_stream)
         self._cursors[statement.name] = Cursor(open=open_stream, stream=stream)
         self._put(wire.command_complete("DECLARE CURSOR"))
 
@@ -257,7 +257,7 @@ class LakeSession:
     async def _copy_out(self, portal: Portal) -> None:
         stream = await self._open(portal)
         try:
-            fields = await self._control.blocking(stream.fields, stream)
+            fields = await self._control.run_blocking(stream.fields, stream)
             self._put(wire.copy_out_response(len(fields)))
             sent = await self._send_rows(stream, describe=False, max_rows=None, shape=ResultFormat(is_copy=True))
         finally:
@@ -267,18 +267,18 @@ class LakeSession:
     async def _send_rows(
         self, stream: ResultStream, *, describe: bool, max_rows: int | None, shape: ResultFormat
     ) -> int:
-        """Sends up to `max_rows` rows, never holding more than one batch: the socket sets the pace."""
+        """Send up to `max_rows` rows, one batch in memory at a time: the socket sets the pace."""
         sent = 0
         if describe:
-            fields = await self._control.blocking(stream.fields, stream)
+            fields = await self._control.run_blocking(stream.fields, stream)
             self._put(wire.row_description(fields, shape.formats))
         while max_rows is None or sent < max_rows:
             piece = stream.buffered(None if max_rows is None else max_rows - sent)
             if piece is None:
-                if not await self._control.blocking(partial(stream.advance, shape), stream):
+                if not await self._control.run_blocking(partial(stream.advance, shape), stream):
                     break
                 continue
-            self._control.check()
+            self._control.check_interrupts()
             data, rows = piece
             sent += rows
             await self._flush()
@@ -371,7 +371,7 @@ class LakeSession:
             portal.stream.close()
 
     async def _sync(self) -> None:
-        """Whatever happens, a Sync is answered by ReadyForQuery, or the client waits for ever."""
+        """Always answer a Sync by ReadyForQuery; the client waits for it."""
         try:
             if self._transaction.status == "I":
                 await self._control.run_cleanup(self._close_portals)

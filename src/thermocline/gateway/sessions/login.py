@@ -1,9 +1,8 @@
-"""A person's login is Postgres' affair: the exchange is passed through, and the gateway learns no secret.
+"""Login of a relayed session: the authentication exchange is forwarded to Postgres, and the gateway learns no secret.
 
-Where both the client's and Postgres' connection are encrypted, a client that could bind its proof to the channel says
-so, and Postgres, which could too, takes the gateway for an attacker. Only then the gateway asks for the password over
-TLS and makes the proof itself. A Postgres that lets the gateway's host in without any password would let everybody in:
-such a login is refused.
+Where both connections are encrypted, channel binding would fail: client and Postgres see different certificates. Only
+then the gateway asks for the password over TLS and runs SCRAM with Postgres itself. A Postgres that asks the gateway's
+host for no password would let everybody in, so such a login is refused.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ class UpstreamLogin:
         self._waiting: list[Frame] = []
         self._asked = False
         self.parameters: list[Frame] = []
-        """What Postgres reported of the session in its greeting."""
+        """ParameterStatus messages that Postgres sent after the login."""
 
     async def run(self, key: tuple[int, int]) -> bool:
-        """True when Postgres let the client in; its greeting is passed on with the gateway's own cancel key."""
+        """True when Postgres accepted the client; the client gets the gateway's own cancel key."""
         asks_itself = self._client.encrypted and self._upstream.endpoint.tls is not None
         while True:
             frame = await self._next()
@@ -86,7 +85,7 @@ class UpstreamLogin:
                 return frame.tag == b"Z"
 
     async def _pass_on(self, code: int, frame: Frame) -> bool:
-        """Hands Postgres' question to the client and the client's answer to Postgres."""
+        """Forward Postgres' authentication request to the client and the response to Postgres."""
         if code == _SASL:
             # Channel binding ends at the gateway, so it is not offered.
             await self._client.send(wire.authentication_sasl([MECHANISM]))
@@ -107,7 +106,7 @@ class UpstreamLogin:
         return True
 
     async def _prove(self) -> bool:
-        """Asks the client for its password, over TLS, and proves it to Postgres; it is not kept."""
+        """Ask the client for its password over TLS and run SCRAM with Postgres; the password is not kept."""
         await self._client.send(wire.encode(b"R", struct.pack(">i", _CLEARTEXT)))
         answer = await self._client.read()
         if answer is None or answer.tag != b"p":

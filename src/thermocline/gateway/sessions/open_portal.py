@@ -26,7 +26,7 @@ ROW_STATEMENTS = (
 def open_portal(
     lake_queries: LakeQueryService, portal: Portal, analyzed: set[TableName], memory: ConnectionMemory
 ) -> ResultStream:
-    """The portal's rows, not yet begun. ANALYZE's questions are remembered in `analyzed`."""
+    """The portal's rows, not yet started. Tables that ANALYZE reads are added to `analyzed`."""
     match portal.statement:
         case statements.Select() | statements.CopyOut():
             constants = parse_parameters(portal.parameters, portal.oids)

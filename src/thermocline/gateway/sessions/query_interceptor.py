@@ -64,10 +64,10 @@ class QueryInterceptor:
         """The parsed statement, when it may read a spanning table and the link can be used."""
         if not self._link.is_idle or self._link.status == "E" or not self._link.is_utf8:
             return None
-        names = await self._control.blocking(self._queries.spanning_names)
+        names = await self._control.run_blocking(self._queries.spanning_names)
         if not may_read_spanning(sql, names):
             return None
-        found = await self._control.blocking(partial(parse_candidate, sql))
+        found = await self._control.run_blocking(partial(parse_candidate, sql))
         return found if isinstance(found, Candidate) else None
 
     def cancel(self) -> None:
@@ -165,14 +165,14 @@ class QueryInterceptor:
     ) -> Callable[[], Awaitable[bytes]]:
         """Compute the first rows, encoded; the returned function sends them and the rest."""
         if statement.candidate.is_explained:
-            lines = await self._control.blocking(query.explain, query)
+            lines = await self._control.run_blocking(query.explain, query)
             return partial(self._send_explain, statement, described, lines)
-        await self._control.blocking(query.open, query)
+        await self._control.run_blocking(query.open, query)
         if query.plan is not None and query.plan.final_step is not None:
-            arrays = await self._control.blocking(query.arrays, query)
+            arrays = await self._control.run_blocking(query.arrays, query)
             return partial(self._run_final_step, statement, described, query.plan.final_step.sql, arrays)
         stream = ResultStream(query.rows([Field(name="", type_oid=oid) for oid in described.request.column_oids]))
-        await self._control.blocking(partial(stream.advance, statement.shape), stream)
+        await self._control.run_blocking(partial(stream.advance, statement.shape), stream)
         return partial(self._send_stream, statement, described, stream)
 
     async def _export_snapshot(self) -> str:
@@ -219,10 +219,10 @@ class QueryInterceptor:
         while True:
             piece = stream.buffered(None)
             if piece is None:
-                if not await self._control.blocking(partial(stream.advance, shape), stream):
+                if not await self._control.run_blocking(partial(stream.advance, shape), stream):
                     return sent
                 continue
-            self._control.check()
+            self._control.check_interrupts()
             data, rows = piece
             sent += rows
             await self._send(data)

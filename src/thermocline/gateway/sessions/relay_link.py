@@ -1,8 +1,8 @@
-"""The line between one client and its own Postgres connection: what passes, and what the gateway asks there itself.
+"""The link between a client and its own Postgres connection.
 
-Everything Postgres says goes to the client as it comes, unless the gateway holds the line: then answers are collected,
-while notices, notifications and parameter changes still pass. The line is held only when it is quiet, so no answer is
-ever taken for another.
+Responses are forwarded to the client as they come, except during an exchange of the gateway's own: its responses are
+collected, while notices, notifications and parameter changes are still forwarded. An exchange starts only when Postgres
+has answered everything before it, so no response is attributed to the wrong request.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Status = Literal["I", "T", "E"]
 
 
 class LinkClosed(Exception):
-    """Postgres hung up."""
+    """Postgres closed the connection."""
 
 
 @dataclass(slots=True)
 class _Held:
-    """Answers to what the gateway asked; `passed` are the types that go to the client all the same."""
+    """Responses to the gateway's own messages; types in `passed` are forwarded to the client all the same."""
 
     passed: frozenset[bytes]
     done: asyncio.Future[None]
@@ -52,7 +52,7 @@ class RelayLink:
 
     @property
     def is_utf8(self) -> bool:
-        """Whether client, database and gateway mean the same by the bytes of a text, as Postgres itself reported."""
+        """Whether client and database encoding are UTF-8, as Postgres reported."""
         return self._parameters.get("client_encoding") == self._parameters.get("server_encoding") == "UTF8"
 
     @property
@@ -61,7 +61,7 @@ class RelayLink:
         return self._queries + self._syncs == 0
 
     async def listen(self) -> None:
-        """Passes on what Postgres says, until it hangs up."""
+        """Forward responses until Postgres closes the connection."""
         try:
             while data := await self._upstream.read():
                 out = bytearray()
@@ -73,20 +73,20 @@ class RelayLink:
                     await self._send(bytes(out))
                 self._settle()
             if self._held is not None and self._held.frames and self._held.frames[-1].tag == b"E":
-                # Why Postgres hung up: the client has to hear it, although it was said to a question of the gateway's.
+                # The reason why Postgres closed the connection came in response to the gateway's own message.
                 await self._send(self._held.frames[-1].data)
         finally:
             if self._held is not None and not self._held.done.done():
                 self._held.done.set_exception(LinkClosed())
 
     async def forward(self, *frames: Frame) -> None:
-        """Sends the client's messages on, as they are."""
+        """Forward the client's messages unchanged."""
         for frame in frames:
             self._count(frame.tag)
         await self._upstream.send(b"".join(frame.data for frame in frames))
 
     async def forward_part(self, part: FramePart) -> None:
-        """Sends a part of a large message on, as it is."""
+        """Forward a part of a large message."""
         if part.tag is not None:
             self._count(part.tag)
         await self._upstream.send(part.data)
@@ -97,7 +97,7 @@ class RelayLink:
         self._parameters[name.decode("utf-8", "replace")] = rest.rstrip(b"\0").decode("utf-8", "replace")
 
     async def exchange(self, data: bytes, passed: frozenset[bytes] = frozenset()) -> list[Frame]:
-        """Sends messages of the gateway's own, a Sync at their end, and waits for the answers."""
+        """Send messages of the gateway's own, ending in a Sync, and return the responses."""
         self._held = held = _Held(passed=passed, done=asyncio.get_running_loop().create_future())
         self._syncs += 1
         try:
@@ -165,7 +165,7 @@ class RelayLink:
 
 
 def _row_frames(rows: DataChunk) -> list[Frame]:
-    """The rows of the gateway's own small questions come whole."""
+    """Split rows into frames; rows of the gateway's own queries are never cut."""
     frames, at = [], 0
     while at < len(rows.data):
         end = at + 1 + struct.unpack_from(">i", rows.data, at + 1)[0]

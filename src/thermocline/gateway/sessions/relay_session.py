@@ -1,7 +1,7 @@
-"""A person's session: relayed to Postgres on the client's own connection, message by message, in order.
+"""A client session relayed to Postgres, message by message, on a connection of its own.
 
-Messages of the extended protocol are held until their Sync, so that a statement can be judged before Postgres begins to
-run it.
+Messages of the extended protocol are held until their Sync, so that it is decided who runs a statement before Postgres
+starts it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _READ_AHEAD = 16
 
 
 class RelaySession:
-    """One client after its login."""
+    """One relayed session, after its login."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class RelaySession:
         self._processing: asyncio.Task[None] | None = None
 
     async def converse(self) -> None:
-        """Until the client or Postgres leaves."""
+        """Serve until the client or Postgres disconnects."""
         reading = asyncio.create_task(self._read_ahead())
         self._processing = asyncio.create_task(self._process_messages())
         ends = {asyncio.create_task(self._link.listen()), self._processing}
@@ -74,20 +74,20 @@ class RelaySession:
             self._link.close()
 
     def close_when_idle(self) -> None:
-        """Ends the session as soon as nothing runs and no transaction is open."""
+        """Close the session as soon as nothing runs and no transaction is open."""
         self._is_closing = True
         if self._is_idle and self._processing is not None:
             self._processing.cancel()
 
     async def cancel(self) -> None:
-        """Stops what runs now, wherever it runs."""
+        """Cancel what runs now, in DuckDB or in Postgres."""
         if self._interceptor is not None and self._interceptor.is_computing:
             self._interceptor.cancel()
         if not self._link.is_idle:
             await self._link.cancel()
 
     async def _read_ahead(self) -> None:
-        """Takes bytes off the socket while a statement runs, so that a client that left is noticed at once."""
+        """Read from the socket while a statement runs, so that a disconnect is noticed at once."""
         with contextlib.suppress(ConnectionError):
             while data := await self._read():
                 await self._received.put(data)
@@ -143,14 +143,13 @@ class RelaySession:
                 raise ProtocolViolation(f"message type {frame.tag!r} is unknown")
 
     async def _forward_part(self, part: FramePart) -> None:
-        """A part of a message that is too large to be judged, behind what is held; so is all that follows up to its
-        Sync."""
+        """Forward what is held and a part of a large message; everything up to the next Sync is forwarded too."""
         await self._forward_held()
         self._is_passthrough = self._is_passthrough or part.tag in _EXTENDED
         await self._link.forward_part(part)
 
     async def _forward_held(self, *more: Frame) -> None:
-        """Sends on what is held."""
+        """Forward the held messages."""
         frames, self._held, self._held_bytes = [*self._held, *more], [], 0
         if frames:
             self._record_prepared(frames)
@@ -186,7 +185,7 @@ class RelaySession:
             await self._send_ready(render_error(problem))
 
     async def _batch(self) -> bool:
-        """Answers what is held; False when it has to be relayed as it is."""
+        """Run the held messages; False when they have to be forwarded."""
         interceptor = self._interceptor
         batch = read_batch(self._held, self._prepared) if interceptor is not None else None
         candidate = await interceptor.candidate(batch.sql) if interceptor is not None and batch is not None else None
@@ -217,14 +216,14 @@ class RelaySession:
         return True
 
     async def _run_in_postgres(self, batch: ExtendedBatch, declined: LeftToPostgres) -> None:
-        """The statement is prepared and bound already: Postgres runs it, and says once what it has said before."""
+        """Run a statement that is already parsed and bound in Postgres; earlier responses are sent once."""
         await self._send(b"".join(frame.data for frame in declined.client_responses))
         again = batch.close_portal + batch.bind_frame.data + batch.execute_frame.data + SYNC
         await self._link.exchange(again, _ANSWERS)
         await self._send_ready(b"")
 
     async def _is_refused(self, declined: LeftToPostgres, statement: ClientStatement) -> bool:
-        """Refuses what DuckDB was asked for by name and cannot do; tells why where EXPLAIN asked."""
+        """Report why Postgres runs the statement; True when `thermocline.engine` forbids that."""
         if declined.silent:
             return False
         metrics.WHOLE_QUERIES.labels("postgres").inc()
@@ -238,7 +237,7 @@ class RelaySession:
         return False
 
     async def _refuse(self, refused: RejectedByPostgres, statement: ClientStatement) -> None:
-        """Postgres' own error, with what it said to the client's own messages before."""
+        """Send Postgres' error, and its responses to the client's messages before it."""
         at = next((number for number, frame in enumerate(refused.frames) if frame.tag == b"E"), None)
         said = [] if at is None else [*refused.frames[: min(at, statement.response_count)], refused.frames[at]]
         await self._send_ready(b"".join(frame.data for frame in said))

@@ -1,7 +1,7 @@
-"""Work of a session that can be stopped: by a cancel request, by a client that left, by the statement timeout.
+"""Runs the blocking work of a session in threads, with cancel requests, disconnects and statement timeouts.
 
-The event loop waits for the work and for the stop at once. A stop is repeated until the work ends, so one that comes
-before the work has anything to stop is not lost. Letting go of things is never stopped.
+The event loop waits for the work and for an interrupt at once. The interrupt is repeated until the work ends, so one
+that comes before the work can be interrupted is not lost. Cleanup is never interrupted.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _SHOWN_CHARACTERS = 300
 
 
 class Interruptible(Protocol):
-    """What runs in a thread and can be told to end."""
+    """Work in a thread that can be interrupted."""
 
     def interrupt(self) -> None: ...
 
 
 class StatementControl:
-    """Runs a session's blocking work in threads."""
+    """Runs, times and interrupts the statements of one session."""
 
     def __init__(self, run_blocking: RunBlocking, *, timeout_seconds: float, slow_seconds: float) -> None:
         self._run_blocking = run_blocking
@@ -43,13 +43,13 @@ class StatementControl:
         self._deadline: float | None = None
 
     def cancel(self) -> None:
-        """Stops the statement that runs now, if one does."""
+        """Cancel the running statement, if any."""
         if self._stop is not None and not self._stop.done():
             self._stop.set_result(None)
 
     @contextmanager
     def statement(self, text: str, *, counted: bool = True) -> Iterator[None]:
-        """Within it the session runs one statement, counted and timed."""
+        """Run one statement in this context; it is counted and timed."""
         begun = time.monotonic()
         self._stop = asyncio.get_running_loop().create_future()
         self._deadline = begun + self._timeout_seconds if self._timeout_seconds else None
@@ -70,16 +70,16 @@ class StatementControl:
             if self._slow_seconds and seconds >= self._slow_seconds:
                 log.warning("slow statement, %s after %.3f s: %s", outcome, seconds, text[:_SHOWN_CHARACTERS])
 
-    def check(self) -> None:
-        """Raises when the statement was told to stop."""
+    def check_interrupts(self) -> None:
+        """Raise when the statement was cancelled or timed out."""
         if self._stop is not None and self._stop.done():
             raise Cancelled
         if self._deadline is not None and time.monotonic() >= self._deadline:
             raise _timed_out()
 
-    async def blocking(self, work: Callable[[], T], running: Interruptible | None = None) -> T:
-        """What the work returns; when the statement is stopped, `running` is interrupted and the work's end awaited."""
-        self.check()
+    async def run_blocking(self, work: Callable[[], T], running: Interruptible | None = None) -> T:
+        """Run the work in a thread. On an interrupt, call `running.interrupt` and wait for the work to end."""
+        self.check_interrupts()
         task = asyncio.ensure_future(self._run_blocking(work))
         waiting: set[asyncio.Future[object]] = {task}
         if self._stop is not None:
@@ -98,7 +98,7 @@ class StatementControl:
         raise _timed_out()
 
     async def run_cleanup(self, work: Callable[[], None]) -> None:
-        """Runs what closes things: neither cancel nor timeout ends it."""
+        """Run cleanup, which neither a cancel nor the timeout interrupts."""
         await self._run_blocking(work)
 
 

@@ -1,5 +1,4 @@
-"""What a session remembers between statements: its transaction with savepoints, its cursors, its prepared statements
-and portals."""
+"""State of a lake session between statements: transaction with savepoints, cursors, prepared statements, portals."""
 
 from __future__ import annotations
 

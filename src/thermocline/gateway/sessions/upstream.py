@@ -1,4 +1,4 @@
-"""A person's own connection to Postgres: opened where the gateway's own leads, encrypted as that one is."""
+"""The connection to Postgres of a relayed session: same server and same encryption as the gateway's own connections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CANCEL_CODE = 80_877_102
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresEndpoint:
-    """Where Postgres is, as libpq found it, and how to speak TLS to it (`None`: not at all)."""
+    """Host, port and database of Postgres, as libpq resolved them; `tls` is `None` without encryption."""
 
     host: str
     port: int
@@ -34,7 +34,7 @@ class PostgresEndpoint:
 
 
 def read_endpoint(catalog: CatalogReader, dsn: str) -> PostgresEndpoint:
-    """Asks a connection of the gateway's own; blocks."""
+    """Read from a connection of the gateway's own; blocks."""
     with catalog.connection() as conn:
         encrypted = bool(conn.pgconn.ssl_in_use)
         return PostgresEndpoint(
@@ -70,7 +70,7 @@ class UpstreamConnection:
 
     @classmethod
     async def open(cls, endpoint: PostgresEndpoint) -> UpstreamConnection:
-        """Connects, and encrypts when the gateway's own connection is."""
+        """Connect, with TLS when the gateway's own connection has it."""
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 upstream = cls(*await _connect(endpoint), endpoint)
@@ -98,14 +98,14 @@ class UpstreamConnection:
         await self._writer.drain()
 
     async def read(self) -> bytes:
-        """What arrived; empty when Postgres hung up."""
+        """Received bytes; empty when Postgres closed the connection."""
         try:
             return await self._reader.read(_READ_BYTES)
         except OSError:
             return b""
 
     async def cancel(self) -> None:
-        """Asks Postgres, on a connection of its own, to stop what this one runs."""
+        """Send a CancelRequest on a second connection."""
         if self.key is None:
             return
         with contextlib.suppress(PostgresUnreachable, OSError):
@@ -117,7 +117,7 @@ class UpstreamConnection:
                 other.close()
 
     def close(self) -> None:
-        """Says goodbye and hangs up."""
+        """Send Terminate and close."""
         with contextlib.suppress(OSError, RuntimeError):
             self._writer.write(TERMINATE)
             self._writer.close()
