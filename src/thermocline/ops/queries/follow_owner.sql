@@ -1,7 +1,9 @@
 -- name: followed
 select pg_get_userbyid(h.relowner),
-       not exists (select from pg_class c where c.oid in (select to_regclass(r) from unnest(%(relations)s::text[]) r) and c.relowner <> h.relowner)
-       and not exists (select from pg_proc p where p.pronamespace = 'thermocline_fn'::regnamespace and p.proowner <> h.relowner
+       not exists (select from pg_class c where c.oid in (select to_regclass(r) from unnest(%(relations)s::text[]) r)
+           and c.relowner <> h.relowner)
+       and not exists (select from pg_proc p where p.pronamespace = 'thermocline_fn'::regnamespace
+           and p.proowner <> h.relowner
                           and p.proname in (%(functions)s || '_capture', %(functions)s || '_route_insert'))
        and has_schema_privilege(h.relowner, 'thermocline_delta', 'usage')
        and has_table_privilege(h.relowner, 'thermocline.cutline', 'select')

@@ -4,7 +4,8 @@ select current_user,
        has_database_privilege(current_database(), 'CREATE'),
        exists (select from pg_extension where extname = 'postgres_fdw'),
        exists (select from pg_available_extensions where name = 'postgres_fdw'),
-       coalesce((select has_foreign_data_wrapper_privilege(oid, 'USAGE') from pg_foreign_data_wrapper where fdwname = 'postgres_fdw'), false)
+       coalesce((select has_foreign_data_wrapper_privilege(oid, 'USAGE') from pg_foreign_data_wrapper
+           where fdwname = 'postgres_fdw'), false)
 
 -- name: mapping_has_password
 select from pg_user_mappings where srvname = %s and usename = %s and %s = any (umoptions)
@@ -13,4 +14,5 @@ select from pg_user_mappings where srvname = %s and usename = %s and %s = any (u
 select usename::text from pg_user_mappings where srvname = %s and usename <> 'public' order by usename
 
 -- name: put_login
-insert into thermocline.gateway_logins (name, verifier) values (%s, %s) on conflict (name) do update set verifier = excluded.verifier
+insert into thermocline.gateway_logins (name, verifier) values (%s, %s)
+    on conflict (name) do update set verifier = excluded.verifier

@@ -1,10 +1,13 @@
 -- name: overview
 select c.t, c.s, c.epoch,
-       (select count(*) from thermocline.partitions p where p.table_id = t.id and p.state in ('hot', 'sealing', 'tiering')),
+       (select count(*) from thermocline.partitions p where p.table_id = t.id
+           and p.state in ('hot', 'sealing', 'tiering')),
        (select count(*) from thermocline.partitions p where p.table_id = t.id and p.state = 'tiered'),
        (select count(*) from thermocline.partitions p where p.table_id = t.id and p.state = 'dropped'),
-       (select coalesce(sum(p.rows_in_lake), 0)::bigint from thermocline.partitions p where p.table_id = t.id and p.state in ('tiered', 'dropped')),
-       (select count(*) from thermocline.op_log o where o.table_id = t.id and o.phase not in ('published', 'abandoned') and o.kind <> 'maintain')
+       (select coalesce(sum(p.rows_in_lake), 0)::bigint from thermocline.partitions p where p.table_id = t.id
+           and p.state in ('tiered', 'dropped')),
+       (select count(*) from thermocline.op_log o where o.table_id = t.id
+           and o.phase not in ('published', 'abandoned') and o.kind <> 'maintain')
   from thermocline.tables t join thermocline.cutline c on c.table_id = t.id
  where t.id = %s
 

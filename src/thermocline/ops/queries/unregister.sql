@@ -10,7 +10,8 @@ select n.nspname, c.relname
  order by 1, 2
 
 -- name: relation_exists
-select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %(schema)s and c.relname = %(table)s
+select c.oid from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = %(schema)s
+    and c.relname = %(table)s
 
 -- name: owner
 select pg_get_userbyid(c.relowner)
@@ -28,5 +29,6 @@ delete from thermocline.gateway_logins where name = %(owner)s
 
 -- name: empty_seam_schema
 select from pg_namespace n
- where n.nspname = %(schema)s and obj_description(n.oid, 'pg_namespace') = %(comment)s and pg_has_role(current_user, n.nspowner, 'USAGE')
+ where n.nspname = %(schema)s and obj_description(n.oid, 'pg_namespace') = %(comment)s
+     and pg_has_role(current_user, n.nspowner, 'USAGE')
    and not exists (select from pg_depend d where d.refclassid = 'pg_namespace'::regclass and d.refobjid = n.oid)

@@ -16,17 +16,21 @@ select thermocline.axis(min(p.{tier_key})), count(*)
 -- name: mark
 update {delta} d set _folded = pg_current_xact_id()
  where d.ctid = any (array(
-    select m.ctid from {delta} m where m._folded is null and m._version <@ {versions}::int8multirange for update of m skip locked))
+    select m.ctid from {delta} m where m._folded is null
+        and m._version <@ {versions}::int8multirange for update of m skip locked))
 
 -- name: mark_and_unspill
 with paired as materialized (
-    select m.ctid as at, s.ctid as spill_at, m._op = 0 and s.ctid is not null and record_image_eq(row({s_columns}), row({m_columns})) as goes
+    select m.ctid as at, s.ctid as spill_at, m._op = 0 and s.ctid is not null
+        and record_image_eq(row({s_columns}), row({m_columns})) as goes
       from {delta} m left join {spill} s on {s_is_m}
      where m._folded is null and m._version <@ {versions}::int8multirange),
 mine as materialized (
-    select m.ctid as at from {delta} m where m._folded is null and m._version <@ {versions}::int8multirange for update of m skip locked),
+    select m.ctid as at from {delta} m where m._folded is null
+        and m._version <@ {versions}::int8multirange for update of m skip locked),
 held as materialized (
-    select s.ctid as spill_at from {spill} s where s.ctid = any (array(select p.spill_at from paired p where p.goes)) for update skip locked),
+    select s.ctid as spill_at from {spill} s
+        where s.ctid = any (array(select p.spill_at from paired p where p.goes)) for update skip locked),
 done as materialized (
     select m.at, h.spill_at from mine m join paired p on p.at = m.at left join held h on h.spill_at = p.spill_at
      where not p.goes or h.spill_at is not null),

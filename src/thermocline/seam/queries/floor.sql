@@ -1,6 +1,7 @@
 -- name: due
 select c.t, o.published_xid::text,
-       o.changed_at > now() - make_interval(secs => %(grace_seconds)s) and exists (select from thermocline.silent_standbys)
+       o.changed_at > now() - make_interval(secs => %(grace_seconds)s)
+           and exists (select from thermocline.silent_standbys)
   from thermocline.cutline c
   cross join lateral (select l.published_xid, l.changed_at from thermocline.op_log l
                        where l.table_id = c.table_id and l.kind = 'tier' and l.phase = 'published' and l.t = c.t
@@ -11,4 +12,5 @@ select c.t, o.published_xid::text,
 select thermocline.lock_seam(%(table_id)s)
 
 -- name: apply
-select thermocline.apply_view(c.table_id, c.seam_line, floor => %(floor)s) from thermocline.cutline c where c.table_id = %(table_id)s
+select thermocline.apply_view(c.table_id, c.seam_line, floor => %(floor)s) from thermocline.cutline c
+    where c.table_id = %(table_id)s

@@ -3,7 +3,8 @@
 select exists (select 1 from pg_trigger where tgrelid = %(relid)s and tgname = %(trigger)s and tgenabled = 'A')
 
 -- name: note_capture_lost
-update thermocline.partitions set capture_lost_at = clock_timestamp() where table_id = %(table_id)s and relid = %(relid)s
+update thermocline.partitions set capture_lost_at = clock_timestamp() where table_id = %(table_id)s
+    and relid = %(relid)s
 
 -- name: capture_was_lost
 select capture_lost_at is not null from thermocline.partitions where table_id = %(table_id)s and relid = %(relid)s
@@ -22,7 +23,8 @@ select t.spill_capture_lost_at from thermocline.tables t
 select thermocline.note_spill_capture(%(table_id)s)
 
 -- name: trust_spill_capture
-update thermocline.tables set spill_capture_lost_at = null where id = %(table_id)s and spill_capture_lost_at = %(lost_at)s
+update thermocline.tables set spill_capture_lost_at = null where id = %(table_id)s
+    and spill_capture_lost_at = %(lost_at)s
 
 -- name: trust_captures
 -- A loss that the snapshot did not show has another time, and stays.

@@ -1,5 +1,6 @@
 -- name: reads_all_statistics
-select r.rolsuper or pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') from pg_roles r where r.rolname = current_user
+select r.rolsuper or pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') from pg_roles r
+    where r.rolname = current_user
 
 -- name: tiered_xid
 select tiered_xid::text from thermocline.partitions where table_id = %(table_id)s and relid = %(relid)s
@@ -14,5 +15,6 @@ select r.what from thermocline.live_snapshots r
 
 -- name: standby_without_feedback
 select r.what from thermocline.silent_standbys r, thermocline.partitions p
- where p.table_id = %(table_id)s and p.relid = %(relid)s and p.changed_at > now() - make_interval(secs => %(grace_seconds)s)
+ where p.table_id = %(table_id)s and p.relid = %(relid)s
+     and p.changed_at > now() - make_interval(secs => %(grace_seconds)s)
  limit 1

@@ -2,7 +2,8 @@
 select relid, state from thermocline.partitions where table_id = %(table_id)s and state <> 'dropped'
 
 -- name: discover
--- A sealed partition keeps the bounds of what was sealed: `broken_seal` looks for it by them while its move is undecided.
+-- A sealed partition keeps the bounds of what was sealed: `broken_seal` looks for it by them while its move is
+-- undecided.
 insert into thermocline.partitions (table_id, schema_name, name, relid, lo, hi)
 values (%(table_id)s, %(schema)s, %(name)s, %(relid)s, %(lo)s, %(hi)s)
 on conflict (table_id, relid) where state <> 'dropped' do update
@@ -13,17 +14,20 @@ on conflict (table_id, relid) where state <> 'dropped' do update
     or (partitions.state = 'hot' and (partitions.lo, partitions.hi) <> (excluded.lo, excluded.hi))
 
 -- name: forget_moved
--- Bounds change only by DETACH and ATTACH: what was copied is another range, and what the partition holds now nobody has captured. A tiered
--- one at or above T cannot be, either. Not while a move is undecided: its publication looks at the states and seals as they were.
+-- Bounds change only by DETACH and ATTACH: what was copied is another range, and what the partition holds now nobody
+-- has captured. A tiered one at or above T cannot be, either. Not while a move is undecided: its publication looks at
+-- the states and seals as they were.
 delete from thermocline.partitions p
  using thermocline.cutline c, unnest(%(relids)s::oid[], %(los)s::bigint[], %(his)s::bigint[]) found(relid, lo, hi)
- where p.table_id = %(table_id)s and c.table_id = p.table_id and p.relid = found.relid and p.state not in ('hot', 'dropped')
+ where p.table_id = %(table_id)s and c.table_id = p.table_id and p.relid = found.relid
+     and p.state not in ('hot', 'dropped')
    and ((p.lo, p.hi) <> (found.lo, found.hi) or (p.state = 'tiered' and p.lo >= c.t))
    and not exists (select from thermocline.op_log o
                     where o.table_id = p.table_id and o.kind = 'tier' and o.phase not in ('published', 'abandoned'))
 
 -- name: forget_vanished
-delete from thermocline.partitions where table_id = %(table_id)s and state <> 'dropped' and relid <> all(%(relids)s::oid[])
+delete from thermocline.partitions where table_id = %(table_id)s and state <> 'dropped'
+    and relid <> all(%(relids)s::oid[])
 returning name, state
 
 -- name: size
@@ -48,7 +52,8 @@ update thermocline.partitions set state = %(state)s where table_id = %(table_id)
 update thermocline.partitions p set seal = g.oid, seal_file = pg_relation_filenode(p.relid)
   from thermocline.tables t, pg_inherits i, pg_trigger g
  where p.table_id = %(table_id)s and p.relid = %(relid)s and t.id = p.table_id and to_regclass(%(name)s) = p.relid
-   and i.inhrelid = p.relid and i.inhparent = t.heap_oid and not i.inhdetachpending and g.tgrelid = p.relid and g.tgname = %(trigger)s
+   and i.inhrelid = p.relid and i.inhparent = t.heap_oid and not i.inhdetachpending and g.tgrelid = p.relid
+       and g.tgname = %(trigger)s
 
 -- name: is_still_it
 -- By its name another partition, with rows that nobody copied, may be meant by now; or the same one with other bounds.
@@ -57,7 +62,8 @@ select exists (select from thermocline.tables t join pg_inherits i on i.inhparen
                   and thermocline.lower_bound(i.inhrelid, t.key_type) = %(lo)s)
 
 -- name: set_tiered
-update thermocline.partitions set state = 'tiered', tiered_xid = pg_current_xact_id() where table_id = %(table_id)s and relid = %(relid)s
+update thermocline.partitions set state = 'tiered', tiered_xid = pg_current_xact_id() where table_id = %(table_id)s
+    and relid = %(relid)s
 
 -- name: set_rows
 update thermocline.partitions set rows_in_lake = %(rows)s where table_id = %(table_id)s and relid = %(relid)s

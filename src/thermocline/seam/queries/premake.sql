@@ -3,8 +3,10 @@ select thermocline.axis(max(s.{tier_key})) from {spill} s where s.{tier_key} >= 
 
 -- name: zone
 select coalesce((select split_part(c, '=', 2) from pg_db_role_setting s, unnest(s.setconfig) c
-                  where s.setdatabase = (select oid from pg_database where datname = current_database()) and s.setrole = 0
-                    and lower(split_part(c, '=', 1)) = 'timezone'), (select reset_val from pg_settings where name = 'TimeZone'))
+                  where s.setdatabase = (select oid from pg_database where datname = current_database())
+                      and s.setrole = 0
+                    and lower(split_part(c, '=', 1)) = 'timezone'),
+                        (select reset_val from pg_settings where name = 'TimeZone'))
 
 -- name: spilled
 select exists (select 1 from {spill} s where s.{tier_key} >= {lo} and s.{tier_key} < {hi})

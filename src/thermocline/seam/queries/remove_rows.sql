@@ -1,6 +1,7 @@
 -- name: referring
 select c.conrelid::regclass::text, c.conname from pg_constraint c
- where c.confrelid = %(oid)s and c.contype = 'f' and c.conparentid = 0 and c.conrelid <> %(oid)s order by c.conname limit 1
+ where c.confrelid = %(oid)s and c.contype = 'f' and c.conparentid = 0
+     and c.conrelid <> %(oid)s order by c.conname limit 1
 
 -- name: count
 select (select count(*) from {heap}), (select count(*) from {delta} d where d._folded is null)

@@ -19,4 +19,5 @@ select count(*) from only {spill} h
 -- name: and_not_filled
 -- What was filled went through the lake, which keeps neither a NaN's sign nor an array's unused bitmap of NULLs.
 and not exists (select from {filled} f where {f_is_h} and (record_image_eq(row({f_columns}), row({h_columns}))
-                                                                  or thermocline.reads_same(row({f_columns}), row({h_columns}))))
+                                                                  or thermocline.reads_same(row({f_columns}),
+                                                                      row({h_columns}))))

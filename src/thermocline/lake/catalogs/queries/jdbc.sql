@@ -1,5 +1,6 @@
 -- name: insert_table
-insert into thermocline_iceberg.iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type)
+insert into thermocline_iceberg.iceberg_tables (catalog_name, table_namespace, table_name, metadata_location,
+    iceberg_type)
 values (%(catalog)s, %(namespace)s, %(name)s, %(location)s, 'TABLE')
 
 -- name: insert_namespace
