@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from thermocline.gateway.lake_arm.scan_sql import render_scan
 from thermocline.gateway.sql.column_mapping import MappedColumn, map_column
 from thermocline.lake.read.scan import ScanPlan, plan_scan
-from thermocline.lake.read.table_metadata import LakeField, LakeFile, LakeTable, SnapshotFiles
+from thermocline.lake.read.table_metadata import LakeField, LakeTable, SnapshotFile, SnapshotFiles
 
 ID = LakeField(name="id", field_id=1, kind="long")
 KIND = LakeField(name="kind", field_id=2, kind="string")
@@ -73,8 +73,8 @@ class Model:
     """What must be left, and the files that say so."""
 
     directory: Path
-    data: list[LakeFile] = field(default_factory=list)
-    deletes: list[LakeFile] = field(default_factory=list)
+    data: list[SnapshotFile] = field(default_factory=list)
+    deletes: list[SnapshotFile] = field(default_factory=list)
     alive: list[dict[int, tuple[int, Row]]] = field(default_factory=list)
     sequence: int = 0
     numbers: itertools.count[int] = field(default_factory=itertools.count)
@@ -116,7 +116,7 @@ class Model:
 
     def _write(
         self, rows: tuple[Row, ...], columns: int, partition: tuple[object, ...], equality_ids: tuple[int, ...]
-    ) -> LakeFile:
+    ) -> SnapshotFile:
         path = self.directory / f"{next(self.numbers)}.parquet"
         arrays = [pa.array([row[0] for row in rows], pa.int64()), pa.array([row[1] for row in rows], pa.string())]
         fields = [
@@ -126,8 +126,10 @@ class Model:
         pq.write_table(pa.table(arrays[:columns], schema=pa.schema(fields[:columns])), path)
         return self._file(path, len(rows), partition, equality_ids)
 
-    def _file(self, path: Path, count: int, partition: tuple[object, ...], equality_ids: tuple[int, ...]) -> LakeFile:
-        return LakeFile(
+    def _file(
+        self, path: Path, count: int, partition: tuple[object, ...], equality_ids: tuple[int, ...]
+    ) -> SnapshotFile:
+        return SnapshotFile(
             path=f"file://{path}",
             record_count=count,
             size_bytes=1,

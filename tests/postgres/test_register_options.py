@@ -41,7 +41,8 @@ OPEN = (
     "create table public.e2 partition of public.events for values from ('2026-02-01') to (maxvalue)",
 )
 CHOICES = (
-    "select m.heap_is_complete, tiering_lag, reclaim_lag, lake_retention, partition_width, premake, lake_partition from "
+    "select m.heap_is_complete, tiering_lag, reclaim_lag, lake_retention, partition_width, premake, "
+    "lake_partition from "
     "thermocline.tables t join thermocline.modes m on m.name = t.mode"
 )
 DAY = 86_400_000_000

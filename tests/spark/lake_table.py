@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tests.maintenance_ops import run_compact
 from tests.spark.lake_database import LakeDatabase
 
-from thermocline.core.maintenance.files import TableSeen
+from thermocline.core.maintenance.files import LakeSnapshot
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.core.names import TableName
 from thermocline.core.policy.policy import Policy
@@ -89,7 +89,7 @@ class Lake:
     def head(self) -> LakeHead:
         return load_table(self.spark, self.name)
 
-    def seen(self) -> TableSeen:
+    def seen(self) -> LakeSnapshot:
         head = self.head()
         assert head.snapshot_id is not None
         return TableFiles().read(read_lake_table(head.metadata_location).metadata, head.snapshot_id)

@@ -1,5 +1,5 @@
-"""An engine that asks for something outside its plan or its bounds is refused by the runner, and nothing is committed or
-deleted, whichever operation it was asked to perform."""
+"""An engine that asks for something outside its plan or its bounds is refused by the runner, and nothing is committed
+or deleted, whichever operation it was asked to perform."""
 
 from __future__ import annotations
 

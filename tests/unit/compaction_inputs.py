@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from thermocline.core.lake_file import LiveDataFile, LiveDeleteFile
 from thermocline.core.maintenance.bins import CompactionPlan
-from thermocline.core.maintenance.files import (
-    DataSeen,
-    DeleteSeen,
-    PartitionField,
-    TableSeen,
-)
+from thermocline.core.maintenance.files import LakeSnapshot, PartitionField
 from thermocline.core.policy.policy import Policy
 
 MB = 1 << 20
@@ -29,9 +25,9 @@ REGION = {0: (PartitionField(name="region", source="region", transform="identity
 
 def data_files(
     *sizes_mb: float, partition: tuple[object, ...] = (), spec_id: int = 0, start: int = 0, **more: Any
-) -> list[DataSeen]:
+) -> list[LiveDataFile]:
     return [
-        DataSeen(
+        LiveDataFile(
             path=f"/lake/{spec_id}/{'-'.join(map(str, partition))}/{start + at}.parquet",
             size_bytes=int(size * MB),
             record_count=1000,
@@ -45,14 +41,14 @@ def data_files(
     ]
 
 
-def lake_table(data: Sequence[DataSeen], deletes: Sequence[DeleteSeen] = (), **more: Any) -> TableSeen:
+def lake_table(data: Sequence[LiveDataFile], deletes: Sequence[LiveDeleteFile] = (), **more: Any) -> LakeSnapshot:
     groups = {file.group for file in data}
     specs = more.pop("specs", {0: ()} if all(not group[1] for group in groups) else REGION)
     texts = {
         group: {field.name: str(value) for field, value in zip(specs[group[0]], group[1], strict=True)}
         for group in groups
     }
-    return TableSeen(
+    return LakeSnapshot(
         snapshot_id=1,
         sequence_number=9,
         format_version=2,
@@ -68,8 +64,8 @@ def bin_sizes(plan: CompactionPlan) -> list[list[int]]:
     return sorted(sorted((file.size_bytes // MB for file in made.files), reverse=True) for made in plan.bins)
 
 
-def delete_file(kind: Any, sequence: int, **more: Any) -> DeleteSeen:
-    return DeleteSeen(
+def delete_file(kind: Any, sequence: int, **more: Any) -> LiveDeleteFile:
+    return LiveDeleteFile(
         path=f"/lake/d{sequence}-{len(more)}.parquet",
         kind=kind,
         size_bytes=100,

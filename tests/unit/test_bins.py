@@ -19,10 +19,10 @@ from tests.unit.compaction_inputs import (
     lake_table,
 )
 
+from thermocline.core.lake_file import LiveDataFile
 from thermocline.core.maintenance.bins import DELETES_NOT_APPLIED, NOTHING, pack, plan_compaction
 from thermocline.core.maintenance.clustering import Clustering, OrderTerm, overlap_depth, parse_sort_order
 from thermocline.core.maintenance.files import (
-    DataSeen,
     DeleteIndex,
     PartitionField,
     endangered_deletes,
@@ -94,7 +94,7 @@ def test_bins_are_the_same_whatever_order_the_manifests_are_in() -> None:
     ],
 )
 def test_a_skip_says_which_threshold_decided_and_the_nearest_value(
-    made: list[DataSeen], policy: Policy, detail: str
+    made: list[LiveDataFile], policy: Policy, detail: str
 ) -> None:
     plan = plan_compaction(lake_table(made), policy, NOW)
     assert (plan.is_empty, plan.sentence) == (True, NOTHING)

@@ -22,7 +22,7 @@ from tests.unit.check_parquet import check_parquet
 from tests.unit.merge_samples import merge_small_pages, sum_by_duckdb
 from tests.unit.mixed_encodings import ICEBERG, ROWS, WRITERS, make_rows
 
-from thermocline.core.maintenance.files import DeleteSeen
+from thermocline.core.lake_file import LiveDeleteFile
 from thermocline.lake.read.table_files import read_deleted_names
 from thermocline.maintain.operations.replace_files import read_positions
 from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
@@ -102,6 +102,6 @@ def test_position_deletes_are_read_however_their_paths_are_encoded(tmp_path: Pat
     )
     pq.write_table(places, path, **how)
     assert PositionDeleteCache().of("/a", [path]).tolist() == [3, 5]
-    seen = DeleteSeen(path=path, kind="position", size_bytes=1, record_count=3, sequence_number=1)
+    seen = LiveDeleteFile(path=path, kind="position", size_bytes=1, record_count=3, sequence_number=1)
     assert {name: found.tolist() for name, found in read_positions(seen).items()} == {"/a": [3, 5], "/b": [7]}
     assert read_deleted_names(path) == {"/a": 2, "/b": 1}

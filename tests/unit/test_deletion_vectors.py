@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from thermocline.core.lake_file import LiveDataFile, LiveDeleteFile
 from thermocline.core.maintenance.debt import deleted_rows
-from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, unneeded_deletes
+from thermocline.core.maintenance.files import DeleteIndex, LakeSnapshot, unneeded_deletes
 from thermocline.parquet.deletes.deletion_vectors import write_vectors
 from thermocline.parquet.deletes.read_deleted_rows import read_deletion_vector
 from thermocline.parquet.rewrite_task import DeleteSource
@@ -62,9 +63,9 @@ def test_vectors_of_several_files_are_read_back_from_one_puffin_file(tmp_path: P
 )
 @pytest.mark.parametrize("how", ["referenced", "named", "bounds"])
 def test_a_delete_finds_its_file_in_another_spelling_and_no_other_file(path: str, said: str, how: str) -> None:
-    file = DataSeen(path=path, size_bytes=1, record_count=10, sequence_number=1)
-    other = DataSeen(path=path.replace("x.parquet", "zx.parquet"), size_bytes=1, record_count=10, sequence_number=1)
-    delete = DeleteSeen(
+    file = LiveDataFile(path=path, size_bytes=1, record_count=10, sequence_number=1)
+    other = LiveDataFile(path=path.replace("x.parquet", "zx.parquet"), size_bytes=1, record_count=10, sequence_number=1)
+    delete = LiveDeleteFile(
         path="d.parquet",
         kind="position",
         size_bytes=1,
@@ -75,7 +76,7 @@ def test_a_delete_finds_its_file_in_another_spelling_and_no_other_file(path: str
         lowest_path=said,
         highest_path=said,
     )
-    seen = TableSeen(snapshot_id=1, sequence_number=2, format_version=2, data=(file, other), deletes=(delete,))
+    seen = LakeSnapshot(snapshot_id=1, sequence_number=2, format_version=2, data=(file, other), deletes=(delete,))
     index = DeleteIndex(seen)
     assert index.of(file) == (delete,)
     assert deleted_rows(file, index.of(file)) == (0 if how == "bounds" else 3)

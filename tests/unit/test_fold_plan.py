@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thermocline.core.axis import AXIS_MIN, KeyType
+from thermocline.core.lake_file import FileBounds
 from thermocline.core.names import TableName
-from thermocline.core.plan.file_bounds import FileBounds
 from thermocline.core.plan.fold import (
     RANGE_ROWS,
     Edge,

@@ -52,7 +52,7 @@ MODULES_TO_RENAME = {
 
 CLASSES_TO_RENAME = {
     *{"Aggregate", "Candidate", "Leaving", "Mode"},
-    *{"Needs", "Prepared", "Query", "Scope", "TableSeen", "Watched"},
+    *{"Needs", "Prepared", "Query", "Scope", "Watched"},
 }
 """One name for different things."""
 

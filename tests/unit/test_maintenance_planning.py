@@ -26,8 +26,9 @@ from tests.unit.compaction_inputs import (
     lake_table,
 )
 
+from thermocline.core.lake_file import LiveDataFile
 from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction, plan_target
-from thermocline.core.maintenance.files import DataSeen, PartitionField
+from thermocline.core.maintenance.files import PartitionField
 from thermocline.core.policy.iceberg_format import ICEBERG
 from thermocline.core.policy.operations import check_operations
 from thermocline.core.policy.policy import Policy
@@ -37,7 +38,7 @@ ANY_TWO = replace(ARTEMIS, rewrite_target_bytes=128 * MB, small_file_threshold_b
 ANY_SIZES = st.lists(st.floats(0.1, 200), max_size=60)
 
 
-def after(data: Sequence[DataSeen], plan: CompactionPlan, bins: int | None = None) -> list[DataSeen]:
+def after(data: Sequence[LiveDataFile], plan: CompactionPlan, bins: int | None = None) -> list[LiveDataFile]:
     """The table once these bins are committed: outputs are as large as their inputs and younger than what was left."""
     done = plan.bins[:bins]
     gone = {file.path for made in done for file in made.files}
@@ -201,7 +202,7 @@ def test_debt_is_so_many_delete_files_or_so_large_a_share_of_rows_whatever_the_s
     large, small = data_files(900, 3)
     policy = replace(MODAK, delete_compaction_min_deletes=3, delete_ratio_threshold=0.3)
 
-    def rewritten(file: DataSeen, *rows: int) -> bool:
+    def rewritten(file: LiveDataFile, *rows: int) -> bool:
         named = [
             replace(delete_file("position", 2, referenced_file=file.path), path=f"/lake/d{at}", record_count=count)
             for at, count in enumerate(rows)
@@ -224,12 +225,12 @@ def test_debt_is_so_many_delete_files_or_so_large_a_share_of_rows_whatever_the_s
 def test_a_files_span_of_keys_grows_no_faster_than_its_rows(made: list[float]) -> None:
     """Files came in the order of their keys and of similar size, so a merged file must span more; for the rows it
     holds, it may not."""
-    data: list[DataSeen] = []
+    data: list[LiveDataFile] = []
     for at, file in enumerate(data_files(*made)):
         start = sum(found.record_count for found in data)
         data.append(replace(file, record_count=file.size_bytes, ends={1: (start, start + file.size_bytes)}, order=at))
 
-    def span_per_row(seen: Sequence[DataSeen]) -> float:
+    def span_per_row(seen: Sequence[LiveDataFile]) -> float:
         return float(median((file.ends[1][1] - file.ends[1][0]) / file.record_count for file in seen))
 
     packed = after(data, plan_compaction(lake_table(data), ANY_TWO, NOW))
@@ -238,7 +239,7 @@ def test_a_files_span_of_keys_grows_no_faster_than_its_rows(made: list[float]) -
 
 @pytest.mark.conforms("M-217")
 def test_with_steady_commits_the_table_stays_small_and_no_byte_is_rewritten_again_and_again() -> None:
-    data: list[DataSeen] = []
+    data: list[LiveDataFile] = []
     written = 0
     for commit in range(600):
         data = [*data, replace(data_files(1)[0], path=f"/in/{commit}", order=len(data))]

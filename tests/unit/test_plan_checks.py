@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from thermocline.core.lake_file import LiveDataFile, LiveDeleteFile
 from thermocline.core.maintenance.bins import Bin, CompactionPlan
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.expiry import ExpiryChange, ExpiryPlan, RefFact
-from thermocline.core.maintenance.files import DataSeen, DeleteSeen, TableSeen
+from thermocline.core.maintenance.files import LakeSnapshot
 from thermocline.core.maintenance.manifests import ManifestGroup, ManifestPlan
 from thermocline.core.maintenance.plan import Change, MaintenancePlan
 from thermocline.core.maintenance.render_plan import render_plan
@@ -22,17 +23,17 @@ from thermocline.maintain.plans.plan_checks import (
 )
 
 
-def data(path: str, rows: int = 10) -> DataSeen:
-    return DataSeen(path=path, size_bytes=100, record_count=rows, sequence_number=1)
+def data(path: str, rows: int = 10) -> LiveDataFile:
+    return LiveDataFile(path=path, size_bytes=100, record_count=rows, sequence_number=1)
 
 
-def delete(path: str, referenced: str, rows: int = 2) -> DeleteSeen:
-    return DeleteSeen(
+def delete(path: str, referenced: str, rows: int = 2) -> LiveDeleteFile:
+    return LiveDeleteFile(
         path=path, kind="position", size_bytes=10, record_count=rows, sequence_number=2, referenced_file=referenced
     )
 
 
-def made_bin(*files: DataSeen, deletes: dict[str, tuple[DeleteSeen, ...]] | None = None) -> Bin:
+def made_bin(*files: LiveDataFile, deletes: dict[str, tuple[LiveDeleteFile, ...]] | None = None) -> Bin:
     return Bin(number=0, group=(0, ()), files=files, deletes=deletes or {}, kernel="splice", target_bytes=1 << 20)
 
 
@@ -42,13 +43,13 @@ def plan_of(change: Change, operation: str = "compact", bounds: Bounds | None = 
     )
 
 
-def new(rows: int, like: DataSeen) -> NewData:
+def new(rows: int, like: LiveDataFile) -> NewData:
     return NewData(path="new.parquet", size_bytes=1, rows=rows, split_offsets=(4,), like=like)
 
 
 A, B, OTHER = data("/a"), data("/b"), data("/other")
 HIDING = delete("d", "/other")
-NOW = TableSeen(snapshot_id=1, sequence_number=2, format_version=2, data=(A, B, OTHER), deletes=(HIDING,))
+NOW = LakeSnapshot(snapshot_id=1, sequence_number=2, format_version=2, data=(A, B, OTHER), deletes=(HIDING,))
 PLAN = plan_of(CompactionPlan(seen=NOW, bins=(made_bin(A, B),)))
 
 
@@ -75,7 +76,9 @@ def test_a_bin_keeps_its_rows_but_for_deleted_ones(rows: int, is_whole: bool) ->
 
 
 def test_how_many_rows_equality_deletes_take_is_not_known() -> None:
-    unknown = DeleteSeen(path="e", kind="equality", size_bytes=1, record_count=1, sequence_number=9, equality_ids=(1,))
+    unknown = LiveDeleteFile(
+        path="e", kind="equality", size_bytes=1, record_count=1, sequence_number=9, equality_ids=(1,)
+    )
     made = made_bin(A, B, deletes={"/a": (unknown,)})
     assert [why_not_whole(made, rows) is None for rows in (0, 20, 21)] == [True, True, False]
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
-from thermocline.core.plan.file_bounds import FileBounds
+from thermocline.core.lake_file import FileBounds
 from thermocline.core.plan.retention import plan_retention, plan_retention_line
 
 

@@ -9,7 +9,7 @@ from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from thermocline.lake.read.scan import ScanPlan, thin_scan
-from thermocline.lake.read.table_metadata import LakeFile, LakeTable
+from thermocline.lake.read.table_metadata import LakeTable, SnapshotFile
 
 _METADATA = new_table_metadata(Schema(), UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, "file:///lake")
 _TABLE = LakeTable(location="", uuid="", fields=(), snapshot_ids=frozenset({1}), metadata=_METADATA)
@@ -17,7 +17,7 @@ _TABLE = LakeTable(location="", uuid="", fields=(), snapshot_ids=frozenset({1}),
 
 def _plan(files: int) -> ScanPlan:
     data = tuple(
-        LakeFile(
+        SnapshotFile(
             path=f"file:///lake/{n}.parquet",
             record_count=1000,
             size_bytes=10,

@@ -7,18 +7,18 @@ from decimal import Decimal
 import pytest
 
 from thermocline.lake.read.scan import Bound, Op, is_certain
-from thermocline.lake.read.table_metadata import LakeField, LakeFile
+from thermocline.lake.read.table_metadata import LakeField, SnapshotFile
 
 KEY = LakeField(name="ts", field_id=2, kind="timestamptz")
 
 
-def _file(lower: dict[int, bytes], upper: dict[int, bytes], *, nulls: int = 0) -> LakeFile:
-    return LakeFile(
+def _file(lower: dict[int, bytes], upper: dict[int, bytes], *, nulls: int = 0) -> SnapshotFile:
+    return SnapshotFile(
         path="f", record_count=10, size_bytes=1, sequence_number=1, lower=lower, upper=upper, null_counts={2: nulls}
     )
 
 
-def _keys(low: int, high: int, *, nulls: int = 0) -> LakeFile:
+def _keys(low: int, high: int, *, nulls: int = 0) -> SnapshotFile:
     return _file({2: low.to_bytes(8, "little", signed=True)}, {2: high.to_bytes(8, "little", signed=True)}, nulls=nulls)
 
 
@@ -46,7 +46,7 @@ def test_a_comparison_is_certain_only_when_the_outermost_bounds_satisfy_it(op: O
     [_file({}, {}), _keys(0, 1, nulls=1), _keys(0, 1, nulls=10), _file({2: bytes(4)}, {2: bytes(4)})],
     ids=["a file without bounds", "a null", "only nulls", "days, of a column that is a timestamp by now"],
 )
-def test_nothing_is_certain_of_rows_that_no_bound_speaks_of(odd: LakeFile) -> None:
+def test_nothing_is_certain_of_rows_that_no_bound_speaks_of(odd: SnapshotFile) -> None:
     for op, value in (("<", 100), ("<=", 2**63 - 1), (">=", -(2**63)), (">", -1)):
         assert not is_certain((_keys(0, 1), odd), Bound(field=KEY, op=op, values=(value,)))  # type: ignore[arg-type]
 

@@ -24,9 +24,9 @@ from tests.unit.bins import Bin, iceberg_schema, lake_field, local
 from tests.unit.compaction_inputs import NOW, lake_table
 from tests.unit.sort_values import VALUES, comparable
 
+from thermocline.core.lake_file import LiveDataFile
 from thermocline.core.maintenance.bins import CompactionPlan, plan_compaction
 from thermocline.core.maintenance.clustering import Clustering, OrderTerm
-from thermocline.core.maintenance.files import DataSeen
 from thermocline.core.policy.policy import Policy
 from thermocline.parquet.encode import output_writer as writing
 from thermocline.parquet.rewrite_task import InputFile, SortField
@@ -57,7 +57,7 @@ class Ordered:
         self.schema = pa.schema(
             [lake_field("k", arrow, KEY), lake_field("n", pa.int64(), OTHER), lake_field("body", pa.binary(), BODY)]
         )
-        self.files: list[DataSeen] = []
+        self.files: list[LiveDataFile] = []
 
     def append(self, files: int, rows: int = 200) -> None:
         for _ in range(files):
@@ -76,7 +76,7 @@ class Ordered:
     def _add(self, location: str, order_id: int) -> None:
         found = pq.read_table(local(location))
         self.files.append(
-            DataSeen(
+            LiveDataFile(
                 path=location,
                 size_bytes=Path(local(location)).stat().st_size,
                 record_count=found.num_rows,

@@ -5,11 +5,11 @@ Three rules make every op safe against kills and against writers that were presu
 1. *Claim*: a writer raises `cutline.fence` and works under that fencing token. Every later write of the journal and of
    the cut-line checks the token, so a writer that another one overtook can publish nothing.
 2. *Read the head, then write the intent*: the writer reads the lake's head before it writes the intent row, and commits
-   onto exactly that head. A successor that finds the intent first fences the lake (moves its metadata), so the commit of
-   the overtaken writer fails.
+   onto exactly that head. A successor that finds the intent first fences the lake (moves its metadata), so the commit
+   of the overtaken writer fails.
 3. *Publish*: T, S, the states of partitions, the marks in the delta, the staged files and the phase of the op change in
-   one transaction. T passes a partition only if it is still attached to the heap and its capture was uninterrupted since
-   it was sealed.
+   one transaction. T passes a partition only if it is still attached to the heap and its capture was uninterrupted
+   since it was sealed.
 """
 
 from __future__ import annotations

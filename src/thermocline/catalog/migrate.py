@@ -3,7 +3,8 @@
 The catalog has three parts, each recorded in the database with a checksum:
 
 - `tables/NNNN_name.sql`: append-only migrations of tables. Each runs once, in order. A landed one never changes.
-- `functions/`, `views/`, `triggers/`: one file per object, applied again whenever its text changed (`schema_objects.py`).
+- `functions/`, `views/`, `triggers/`: one file per object, applied again whenever its text changed
+  (`schema_objects.py`).
 - `reference_tables.py`: rows declared in Python, synchronised whenever they changed.
 
 A crash leaves the catalog at a whole version, and two programs that start at once apply it once.
@@ -42,7 +43,8 @@ create table if not exists thermocline.schema_version
     (version integer primary key, name text not null, applied_at timestamptz not null default now());
 alter table thermocline.schema_version add column if not exists sha256 text;
 create table if not exists thermocline.schema_objects
-    (kind text, name text, sha256 text not null, applied_at timestamptz not null default now(), primary key (kind, name));
+    (kind text, name text, sha256 text not null, applied_at timestamptz not null default now(),
+     primary key (kind, name));
 comment on table thermocline.schema_version is 'The migrations of tables that were applied, with their checksums.';
 comment on table thermocline.schema_objects is
     'The functions, views, triggers and reference rows as they were applied last: a checksum for each.';

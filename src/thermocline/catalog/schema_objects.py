@@ -1,7 +1,8 @@
 """Functions, views and triggers of schema `thermocline`: one file per object, applied again whenever its text changed.
 
-`functions/f.sql` holds every overload of `thermocline.f`, `views/v.sql` view `thermocline.v`, `triggers/t.g.sql` trigger
-`g` on table `thermocline.t`, and `triggers/e.sql` event trigger `e`. Comments and privileges stand in the same file.
+`functions/f.sql` holds every overload of `thermocline.f`, `views/v.sql` view `thermocline.v`, `triggers/t.g.sql`
+trigger `g` on table `thermocline.t`, and `triggers/e.sql` event trigger `e`. Comments and privileges stand in the same
+file.
 
 Files use CREATE OR REPLACE, which is safe while other sessions use the object. Postgres does not replace a function
 with another return type or a view with other columns: such an object is dropped with the objects of ours that depend on
@@ -155,7 +156,8 @@ def _replace_object(conn: Connection, file: ObjectFile) -> set[tuple[str, str]]:
 
 
 def _reset_privileges(conn: Connection, file: ObjectFile) -> None:
-    """Give PUBLIC what it has on a new object, because a replaced one keeps its privileges; the file revokes or grants."""
+    """Give PUBLIC what it has on a new object, because a replaced one keeps its privileges; the file revokes or
+    grants."""
     if file.kind == "functions":
         for overload in _read_overloads(conn, file):
             conn.execute(sql.SQL("grant execute on function {} to public").format(sql.SQL(overload.signature)))

@@ -13,7 +13,8 @@ def key_type_of(base_type: str) -> KeyType | None:
 
 
 def why_not_partitioned(strategy: str | None, key_text: str | None, columns: int, has_expression: bool) -> str | None:
-    """The reason the partitioning does not give a tier key; `key_text` is the text of pg_get_partkeydef(), such as `RANGE (ts)`."""
+    """The reason the partitioning does not give a tier key; `key_text` is the text of pg_get_partkeydef(), such as
+    `RANGE (ts)`."""
     if strategy is None:
         return "it is not partitioned"
     if strategy != "r":

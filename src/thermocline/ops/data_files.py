@@ -6,7 +6,7 @@ from __future__ import annotations
 from thermocline.core.names import TableName
 from thermocline.errors import LakeLayoutUnsupported
 from thermocline.lake.commit.compare_and_swap import LakeHead
-from thermocline.lake.read.table_metadata import LakeFile, read_lake_table
+from thermocline.lake.read.table_metadata import SnapshotFile, read_lake_table
 from thermocline.spark.kernels.fold_range import CandidateFile
 
 _PATH_FIELD_ID = 2_147_483_546
@@ -41,14 +41,14 @@ def list_files(
     )
 
 
-def _may_name(delete: LakeFile, file: LakeFile) -> bool:
+def _may_name(delete: SnapshotFile, file: SnapshotFile) -> bool:
     """Whether a file of position deletes can name rows of a data file: by its age, and by the paths it holds."""
     path = file.path.encode()
     lowest, highest = delete.lower[_PATH_FIELD_ID], delete.upper.get(_PATH_FIELD_ID)
     return file.sequence_number <= delete.sequence_number and lowest <= path and (highest is None or path <= highest)
 
 
-def _end(name: TableName, file: LakeFile, encoded: bytes | None) -> int:
+def _end(name: TableName, file: SnapshotFile, encoded: bytes | None) -> int:
     if encoded is None:
         raise LakeLayoutUnsupported(f"The lake file {file.path} of {name} has no bounds for the tier key.")
     return int.from_bytes(encoded, "little", signed=True)

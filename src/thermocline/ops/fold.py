@@ -21,10 +21,10 @@ from pyspark.sql import SparkSession
 
 from thermocline.catalog import journal, tables
 from thermocline.catalog.tables import RegisteredTable
+from thermocline.core.lake_file import FileBounds
 from thermocline.core.names import TableName
 from thermocline.core.observation import CutLine
 from thermocline.core.op import FOLD
-from thermocline.core.plan.file_bounds import FileBounds
 from thermocline.core.plan.fold import (
     MAX_ROWS,
     FoldPlan,

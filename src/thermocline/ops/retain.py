@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from thermocline.catalog import journal
 from thermocline.catalog.tables import RegisteredTable
 from thermocline.core.axis import AXIS_MIN, render_axis
+from thermocline.core.lake_file import FileBounds
 from thermocline.core.names import TableName
 from thermocline.core.op import RETAIN
-from thermocline.core.plan.file_bounds import FileBounds
 from thermocline.core.plan.jumps import render_retention_jump
 from thermocline.core.plan.retention import RetentionPlan, plan_retention
 from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, apply_row_delta, load_table
@@ -27,7 +27,7 @@ from thermocline.ops.data_files import read_files
 from thermocline.ops.resolve import adopt_head
 from thermocline.ops.runner import WrittenOp, plan_table_op, run_op
 from thermocline.ops.tier.jumps import read_next_retention_line
-from thermocline.parquet.deletes.position_deletes import DeleteFile
+from thermocline.parquet.deletes.position_deletes import WrittenDeletes
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.pg import Connection
 from thermocline.runtime.settings import Settings
@@ -126,5 +126,5 @@ def _write(work: RetentionRun, stamp: OpStamp, _: ExitStack) -> WrittenOp[Retain
     )
 
 
-def _commit(plan: RetentionPlan, deletes: tuple[DeleteFile, ...], head: LakeHead, stamp: OpStamp) -> int:
+def _commit(plan: RetentionPlan, deletes: tuple[WrittenDeletes, ...], head: LakeHead, stamp: OpStamp) -> int:
     return apply_row_delta(head, (), deletes, stamp, remove=plan.remove)

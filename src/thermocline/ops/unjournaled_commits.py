@@ -2,8 +2,9 @@
 its last commits.
 
 A restore always restarts Postgres, so each start of Postgres has its lakes compared once, before anything of ours
-writes or deletes there; `check_may_change_lakes` refuses until that was done. The newest metadata file in each table's folder is
-compared with the catalog's pointer: its current snapshot must be one that the pointer's metadata or the journal knows.
+writes or deletes there; `check_may_change_lakes` refuses until that was done. The newest metadata file in each table's
+folder is compared with the catalog's pointer: its current snapshot must be one that the pointer's metadata or the
+journal knows.
 """
 
 from __future__ import annotations

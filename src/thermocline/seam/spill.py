@@ -26,8 +26,8 @@ def apply_missing_corrections(conn: Connection, seam: SeamDefinition, t: int) ->
 def count_unaccounted(
     conn: Connection, seam: SeamDefinition, condition: sql.Composable, filled: TableName | None
 ) -> int:
-    """Rows of a range that neither the corrections held by `seam/heap/restore_rows.py` nor the table filled for the range
-    have."""
+    """Rows of a range that neither the corrections held by `seam/heap/restore_rows.py` nor the table filled for the
+    range have."""
     and_not_filled: sql.Composable = sql.SQL("")
     if filled is not None:
         and_not_filled = _QUERIES.render("and_not_filled", seam, filled=table_identifier(filled))

@@ -26,8 +26,8 @@ _CATALOGS: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkPlan:
-    """What a session is made from. `catalog` are Iceberg's catalog properties; `warehouse` is a URI or an absolute path;
-    `extra` overrides the defaults of the context."""
+    """What a session is made from. `catalog` are Iceberg's catalog properties; `warehouse` is a URI or an absolute
+    path; `extra` overrides the defaults of the context."""
 
     catalog: Mapping[str, str] = field(repr=False)
     warehouse: str

@@ -18,17 +18,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
+from thermocline.core.lake_file import Ends, LiveDataFile, LiveDeleteFile, Values
 from thermocline.core.maintenance.clustering import Clustering
 from thermocline.core.maintenance.debt import is_in_debt
-from thermocline.core.maintenance.files import (
-    DataSeen,
-    DeleteIndex,
-    DeleteSeen,
-    Ends,
-    TableSeen,
-    Values,
-    unneeded_deletes,
-)
+from thermocline.core.maintenance.files import DeleteIndex, LakeSnapshot, unneeded_deletes
 from thermocline.core.policy.policy import Policy
 from thermocline.core.policy.scope import NOT_SEALED, is_in_where, is_sealed, parse_where, why_not_where, window_end
 from thermocline.errors.maintenance import BadWhere
@@ -50,8 +43,8 @@ class Bin:
 
     number: int
     group: tuple[int, Values]
-    files: tuple[DataSeen, ...]
-    deletes: Mapping[str, tuple[DeleteSeen, ...]]
+    files: tuple[LiveDataFile, ...]
+    deletes: Mapping[str, tuple[LiveDeleteFile, ...]]
     kernel: BinKernel
     target_bytes: int
 
@@ -68,9 +61,9 @@ class Bin:
 class CompactionPlan:
     """What a pass rewrites, which delete files nothing needs, and why the rest stays."""
 
-    seen: TableSeen
+    seen: LakeSnapshot
     bins: tuple[Bin, ...] = ()
-    dangling: tuple[DeleteSeen, ...] = ()
+    dangling: tuple[LiveDeleteFile, ...] = ()
     clustering: Clustering | None = None
     sentence: str = NOTHING
     """Why there is nothing to do, when there is nothing to do."""
@@ -96,7 +89,7 @@ class _Notes:
 
 
 def plan_compaction(
-    seen: TableSeen, policy: Policy, now: datetime, clustering: Clustering | None = None
+    seen: LakeSnapshot, policy: Policy, now: datetime, clustering: Clustering | None = None
 ) -> CompactionPlan:
     """Bins of the table, with the reasons for what is left alone."""
     if seen.deletes and not policy.apply_deletes:
@@ -118,7 +111,7 @@ def plan_compaction(
     )
 
 
-def _told(notes: _Notes, seen: TableSeen, policy: Policy) -> tuple[str, ...]:
+def _told(notes: _Notes, seen: LakeSnapshot, policy: Policy) -> tuple[str, ...]:
     large = sum(1 for file in seen.data if 0 < policy.too_large_bytes < file.size_bytes)
     return (
         *notes.told(),
@@ -143,13 +136,13 @@ def _numbered(number: int, made: Bin) -> Bin:
 
 
 def _groups_in_scope(
-    seen: TableSeen, policy: Policy, now: datetime, notes: _Notes
-) -> dict[tuple[int, Values], list[DataSeen]]:
+    seen: LakeSnapshot, policy: Policy, now: datetime, notes: _Notes
+) -> dict[tuple[int, Values], list[LiveDataFile]]:
     """The files of each partition that the policy's `where` and sealed windows let in."""
     conditions = parse_where(policy.where)
     if reason := why_not_where(seen, conditions):
         raise BadWhere(reason)
-    groups: dict[tuple[int, Values], list[DataSeen]] = defaultdict(list)
+    groups: dict[tuple[int, Values], list[LiveDataFile]] = defaultdict(list)
     for file in seen.data:
         groups[file.group].append(file)
     if policy.sealed_after_ms >= 0 and groups and not any(window_end(seen, group) for group in groups):
@@ -169,7 +162,7 @@ def _groups_in_scope(
     return kept
 
 
-def render_group(seen: TableSeen, group: tuple[int, Values]) -> str:
+def render_group(seen: LakeSnapshot, group: tuple[int, Values]) -> str:
     """A partition as people know it: `region=us`, and its spec when there are several."""
     texts = ", ".join(f"{name}={text}" for name, text in seen.partition_texts.get(group, {}).items())
     return (texts or "the table") + (f" (spec {group[0]})" if len(seen.specs) > 1 else "")
@@ -178,7 +171,7 @@ def render_group(seen: TableSeen, group: tuple[int, Values]) -> str:
 class _Planning:
     """One plan under way."""
 
-    def __init__(self, seen: TableSeen, policy: Policy, clustering: Clustering | None, notes: _Notes) -> None:
+    def __init__(self, seen: LakeSnapshot, policy: Policy, clustering: Clustering | None, notes: _Notes) -> None:
         self.sentence = NOTHING
         self._seen, self._policy, self._clustering, self._notes = seen, policy, clustering, notes
         index = DeleteIndex(seen)
@@ -188,19 +181,19 @@ class _Planning:
     def _limit(self) -> int:
         return self._policy.small_file_threshold_bytes or self._policy.rewrite_target_bytes
 
-    def _of(self, file: DataSeen) -> tuple[DeleteSeen, ...]:
+    def _of(self, file: LiveDataFile) -> tuple[LiveDeleteFile, ...]:
         return self._deletes.get(file.path, ())
 
-    def _is_debt(self, file: DataSeen) -> bool:
+    def _is_debt(self, file: LiveDataFile) -> bool:
         return self._policy.delete_compaction_enabled and is_in_debt(file, self._of(file), self._policy)
 
-    def _is_small(self, file: DataSeen) -> bool:
+    def _is_small(self, file: LiveDataFile) -> bool:
         """Small enough to be merged; one under deletes only where deletes may be compacted too."""
         if not self._policy.rewrite_enabled or (self._of(file) and not self._policy.delete_compaction_enabled):
             return False
         return file.size_bytes < self._limit
 
-    def _readable(self, group: tuple[int, Values], files: Sequence[DataSeen]) -> list[DataSeen]:
+    def _readable(self, group: tuple[int, Values], files: Sequence[LiveDataFile]) -> list[LiveDataFile]:
         odd = [file for file in files if file.format != "parquet"]
         if odd:
             self._notes.add(
@@ -209,7 +202,7 @@ class _Planning:
             )
         return [file for file in files if file.format == "parquet"]
 
-    def plan_packed(self, groups: Mapping[tuple[int, Values], Sequence[DataSeen]]) -> list[Bin]:
+    def plan_packed(self, groups: Mapping[tuple[int, Values], Sequence[LiveDataFile]]) -> list[Bin]:
         """Bin-pack every partition."""
         readable = {group: self._readable(group, files) for group, files in groups.items()}
         small = {group: [file for file in files if self._is_small(file)] for group, files in readable.items()}
@@ -222,7 +215,7 @@ class _Planning:
             made += [self._bin(group, chosen) for chosen in self._pack(group, debt, clean)]
         return made
 
-    def _enough(self, small: Mapping[tuple[int, Values], Sequence[DataSeen]]) -> set[tuple[int, Values]]:
+    def _enough(self, small: Mapping[tuple[int, Values], Sequence[LiveDataFile]]) -> set[tuple[int, Values]]:
         """The partitions with enough small files, and the reason why others have not."""
         least, policy = self._policy.rewrite_min_input_files, self._policy
         counts = {group: len(files) for group, files in small.items()}
@@ -239,8 +232,8 @@ class _Planning:
         return {group for group, count in counts.items() if count >= max(least, 2)}
 
     def _pack(
-        self, group: tuple[int, Values], debt: Sequence[DataSeen], clean: Sequence[DataSeen]
-    ) -> list[list[DataSeen]]:
+        self, group: tuple[int, Values], debt: Sequence[LiveDataFile], clean: Sequence[LiveDataFile]
+    ) -> list[list[LiveDataFile]]:
         """Bins of one partition, such that planning anew with their outputs in place would find nothing."""
         least = 2 if self._policy.min_input_scope == "table" else max(2, self._policy.rewrite_min_input_files)
         inputs = {file.path: [file] for file in (*debt, *clean)}
@@ -267,18 +260,18 @@ class _Planning:
                 self._notes.add(f"{render_group(self._seen, group)}: {len(files)} files left over, needs {least}")
         return [*done, *(files for files in inputs.values() if len(files) > 1)]
 
-    def _output(self, files: Sequence[DataSeen]) -> DataSeen:
+    def _output(self, files: Sequence[LiveDataFile]) -> LiveDataFile:
         """What a bin becomes, as the next plan would see it: younger than what was left, in the order of the oldest
         input."""
         first = min(files, key=lambda file: (file.order, file.path))
         order = len(self._seen.data) + first.order
         return replace(first, path=f"output of {first.path}", size_bytes=_bytes(files), order=order)
 
-    def _bins_of(self, files: Sequence[DataSeen], owed: set[str], least: int) -> list[list[DataSeen]]:
+    def _bins_of(self, files: Sequence[LiveDataFile], owed: set[str], least: int) -> list[list[LiveDataFile]]:
         """In the order of writing where files become half as many and hardly more than largest first would leave."""
         in_order, by_size = (self._settled(files, owed, packer) for packer in (pack_in_order, pack))
 
-        def files_left(bins: Sequence[Sequence[DataSeen]]) -> int:
+        def files_left(bins: Sequence[Sequence[LiveDataFile]]) -> int:
             return sum(1 if len(made) >= least else len(made) for made in bins)
 
         most, fewest = files_left(in_order), files_left(by_size)
@@ -287,12 +280,12 @@ class _Planning:
 
     def _settled(
         self,
-        files: Sequence[DataSeen],
+        files: Sequence[LiveDataFile],
         owed: set[str],
-        packer: Callable[[Sequence[DataSeen], int], list[list[DataSeen]]],
-    ) -> list[list[DataSeen]]:
+        packer: Callable[[Sequence[LiveDataFile], int], list[list[LiveDataFile]]],
+    ) -> list[list[LiveDataFile]]:
         """Bins without clean files that outweigh the rest of theirs; such a file has a bin of its own."""
-        left, alone = list(files), list[DataSeen]()
+        left, alone = list(files), list[LiveDataFile]()
         while True:
             bins = packer(left, self._policy.rewrite_target_bytes)
             heavy = [file for made in bins if (file := _outweighing(made, owed)) is not None]
@@ -302,7 +295,7 @@ class _Planning:
             gone = {file.path for file in heavy}
             left = [file for file in left if file.path not in gone]
 
-    def plan_clustered(self, groups: Mapping[tuple[int, Values], Sequence[DataSeen]]) -> list[Bin]:
+    def plan_clustered(self, groups: Mapping[tuple[int, Values], Sequence[LiveDataFile]]) -> list[Bin]:
         """One bin per partition, of the files that are out of order."""
         readable = {group: self._readable(group, files) for group, files in groups.items()}
         small = {
@@ -320,10 +313,12 @@ class _Planning:
             self._notes.add(f"smallest bin: {min(found.size_bytes for found in made):,} bytes, cap {cap:,} bytes")
         return within
 
-    def _ordered(self, file: DataSeen) -> bool:
+    def _ordered(self, file: LiveDataFile) -> bool:
         return self._clustering is not None and self._clustering.holds(file)
 
-    def _out_of_order(self, group: tuple[int, Values], files: Sequence[DataSeen], enough: bool) -> list[DataSeen]:
+    def _out_of_order(
+        self, group: tuple[int, Values], files: Sequence[LiveDataFile], enough: bool
+    ) -> list[LiveDataFile]:
         """What to put in order: files nobody ordered when they are many, overlap or are in debt; all when look-ups open
         too many.
 
@@ -350,7 +345,7 @@ class _Planning:
             self._notes.add(f"{render_group(self._seen, group)}: {note}")
         return debt
 
-    def _after(self, files: Sequence[DataSeen], chosen: Sequence[DataSeen]) -> list[DataSeen]:
+    def _after(self, files: Sequence[LiveDataFile], chosen: Sequence[LiveDataFile]) -> list[LiveDataFile]:
         """The partition as the next plan would see it, with one output in place of the chosen files."""
         assert self._clustering is not None
         gone = {file.path for file in chosen}
@@ -360,7 +355,7 @@ class _Planning:
         output = replace(chosen[0], path=f"{self._clustering.output_prefix('output', 0)}-0.parquet", ends=ends)
         return [*(file for file in files if file.path not in gone), output]
 
-    def _bin(self, group: tuple[int, Values], files: Sequence[DataSeen]) -> Bin:
+    def _bin(self, group: tuple[int, Values], files: Sequence[LiveDataFile]) -> Bin:
         ordered = tuple(sorted(files, key=lambda file: (file.order, file.path)))
         deletes = {file.path: found for file in ordered if (found := self._of(file))}
         kernel: BinKernel = (
@@ -383,7 +378,7 @@ def _hull(found: Sequence[Ends]) -> Ends:
     return min(low for low, _ in found), max(high for _, high in found)
 
 
-def _bytes(files: Sequence[DataSeen]) -> int:
+def _bytes(files: Sequence[LiveDataFile]) -> int:
     return sum(file.size_bytes for file in files)
 
 
@@ -395,12 +390,12 @@ def plan_target(size_bytes: int, policy: Policy) -> int:
     return int(size_bytes / round(size_bytes / target) * 1.02) + 1
 
 
-def pack(files: Sequence[DataSeen], target_bytes: int) -> list[list[DataSeen]]:
+def pack(files: Sequence[LiveDataFile], target_bytes: int) -> list[list[LiveDataFile]]:
     """First fit, largest class first; a file at or above the target has a bin of its own."""
     width = max(1, target_bytes // CLASSES)
     ordered = sorted(files, key=lambda file: (-(file.size_bytes // width), file.order, file.path))
     smallest = min((file.size_bytes for file in files), default=0)
-    bins: list[list[DataSeen]] = []
+    bins: list[list[LiveDataFile]] = []
     room: list[int] = []
     open_bins: list[int] = []
     for file in ordered:
@@ -417,11 +412,11 @@ def pack(files: Sequence[DataSeen], target_bytes: int) -> list[list[DataSeen]]:
     return bins
 
 
-def pack_in_order(files: Sequence[DataSeen], target_bytes: int) -> list[list[DataSeen]]:
+def pack_in_order(files: Sequence[LiveDataFile], target_bytes: int) -> list[list[LiveDataFile]]:
     """Neighbours in the order of writing share a bin until it is full; a file at or above the target has a bin of its
     own."""
-    bins: list[list[DataSeen]] = []
-    alone: list[list[DataSeen]] = []
+    bins: list[list[LiveDataFile]] = []
+    alone: list[list[LiveDataFile]] = []
     room = 0
     for file in sorted(files, key=lambda file: (file.order, file.path)):
         if file.size_bytes >= target_bytes:
@@ -435,7 +430,7 @@ def pack_in_order(files: Sequence[DataSeen], target_bytes: int) -> list[list[Dat
     return [*bins, *alone]
 
 
-def _outweighing(files: Sequence[DataSeen], owed: set[str]) -> DataSeen | None:
+def _outweighing(files: Sequence[LiveDataFile], owed: set[str]) -> LiveDataFile | None:
     """The clean file of a bin that is more than twice the rest: rewriting it would gain too little."""
     largest = max(files, key=lambda file: file.size_bytes)
     rest = _bytes(files) - largest.size_bytes

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from thermocline.core.maintenance.files import DataSeen, Ends
+from thermocline.core.lake_file import Ends, LiveDataFile
 from thermocline.errors.maintenance import SortOrderUnreadable
 
 _KEEPS_ORDER = re.compile(r"identity|year|month|day|hour|truncate\[\d+\]")
@@ -71,21 +71,21 @@ class Clustering:
         in the order."""
         return f"{self.mark}-{pass_id}-{number}"
 
-    def holds(self, file: DataSeen) -> bool:
+    def holds(self, file: LiveDataFile) -> bool:
         """Whether a file was written in this order, by whomever."""
         return self.wrote(file) or (self.kind == "sort" and self.order_id > 0 and file.sort_order_id == self.order_id)
 
-    def wrote(self, file: DataSeen) -> bool:
+    def wrote(self, file: LiveDataFile) -> bool:
         """Whether a pass of ours put the file in this order, beside all others of its bin."""
         return _name(file).startswith(f"{self.mark}-")
 
-    def is_otherwise(self, file: DataSeen) -> bool:
+    def is_otherwise(self, file: LiveDataFile) -> bool:
         """Whether a file was put in another order: its rows are in the wrong one then, even where files do not
         overlap."""
         is_marked = _MARK.match(_name(file)) is not None and not self.wrote(file)
         return is_marked or (file.sort_order_id > 0 and not self.holds(file))
 
-    def depth(self, files: Sequence[DataSeen]) -> float:
+    def depth(self, files: Sequence[LiveDataFile]) -> float:
         """How many files a look-up by this order's keys opens.
 
         Bounds say less than the order: text is cut, NULL and NaN have none, and those of a column say nothing of its
@@ -97,7 +97,7 @@ class Clustering:
         return overlap_depth(files, keys[:1] if self.kind == "sort" else keys, runs)
 
 
-def _name(file: DataSeen) -> str:
+def _name(file: LiveDataFile) -> str:
     return file.path.rsplit("/", 1)[-1]
 
 
@@ -117,7 +117,7 @@ def parse_sort_order(text: str, field_ids: Mapping[str, int]) -> tuple[OrderTerm
     return tuple(terms)
 
 
-def overlap_depth(files: Sequence[DataSeen], field_ids: Sequence[int], runs: Sequence[str] = ()) -> float:
+def overlap_depth(files: Sequence[LiveDataFile], field_ids: Sequence[int], runs: Sequence[str] = ()) -> float:
     """The mean number of runs whose ranges meet a file's own, its own run counted, in all the columns given; a file is
     a run by default.
 

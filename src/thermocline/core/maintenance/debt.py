@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from thermocline.core.maintenance.files import DataSeen, DeleteSeen, names_file
+from thermocline.core.lake_file import LiveDataFile, LiveDeleteFile
+from thermocline.core.maintenance.files import names_file
 from thermocline.core.policy.policy import Policy
 
 
-def deleted_rows(file: DataSeen, deletes: Sequence[DeleteSeen]) -> int:
+def deleted_rows(file: LiveDataFile, deletes: Sequence[LiveDeleteFile]) -> int:
     """How many rows of the file are known to be deleted by place; what equality deletes take cannot be known without
     reading."""
     return min(sum(_rows_of(delete, file.path) for delete in deletes), file.record_count)
 
 
-def _rows_of(delete: DeleteSeen, path: str) -> int:
+def _rows_of(delete: LiveDeleteFile, path: str) -> int:
     if delete.kind == "equality":
         return 0
     if delete.referenced_file is not None:
@@ -22,7 +23,7 @@ def _rows_of(delete: DeleteSeen, path: str) -> int:
     return next((rows for said, rows in (delete.paths or {}).items() if names_file(said, path)), 0)
 
 
-def most_deleted_rows(file: DataSeen, deletes: Sequence[DeleteSeen]) -> int | None:
+def most_deleted_rows(file: LiveDataFile, deletes: Sequence[LiveDeleteFile]) -> int | None:
     """How many rows of the file these deletes hide at most; None where an equality delete may hide any number."""
     if any(delete.kind == "equality" for delete in deletes):
         return None
@@ -35,7 +36,7 @@ def most_deleted_rows(file: DataSeen, deletes: Sequence[DeleteSeen]) -> int | No
     return min(sum(known), file.record_count)
 
 
-def is_in_debt(file: DataSeen, deletes: Sequence[DeleteSeen], policy: Policy) -> bool:
+def is_in_debt(file: LiveDataFile, deletes: Sequence[LiveDeleteFile], policy: Policy) -> bool:
     """Whether the file has as many delete files, or as large a share of deleted rows, as the policy allows at most."""
     if not deletes:
         return False

@@ -9,8 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from thermocline.core.lake_file import LiveDataFile, LiveDeleteFile, Values
 from thermocline.core.maintenance.bins import render_group
-from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, Values, plain_path
+from thermocline.core.maintenance.files import DeleteIndex, LakeSnapshot, plain_path
 from thermocline.core.policy.policy import Policy
 
 NO_POSITION_DELETES = "no position delete files eligible for rewrite"
@@ -27,30 +28,30 @@ class DeleteBin:
 
     number: int
     group: tuple[int, Values]
-    deletes: tuple[DeleteSeen, ...]
-    data: tuple[DataSeen, ...]
-    applies: Mapping[str, tuple[DeleteSeen, ...]]
+    deletes: tuple[LiveDeleteFile, ...]
+    data: tuple[LiveDataFile, ...]
+    applies: Mapping[str, tuple[LiveDeleteFile, ...]]
     files_at_most: int = 1
     """Up to so many data files, each gets a file of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeletesPlan:
-    seen: TableSeen
+    seen: LakeSnapshot
     bins: tuple[DeleteBin, ...] = ()
     groups: int = 0
     skipped: int = 0
     details: tuple[str, ...] = ()
 
 
-def plan_merges(seen: TableSeen, policy: Policy) -> DeletesPlan:
+def plan_merges(seen: LakeSnapshot, policy: Policy) -> DeletesPlan:
     """Small files of position deletes, merged per partition."""
-    small: dict[tuple[int, Values], list[DeleteSeen]] = defaultdict(list)
+    small: dict[tuple[int, Values], list[LiveDeleteFile]] = defaultdict(list)
     for delete in seen.deletes:
         if delete.kind == "position" and delete.format == "parquet" and delete.size_bytes < policy.delete_target_bytes:
             small[delete.spec_id, delete.partition].append(delete)
     index = DeleteIndex(seen)
-    of_group: dict[tuple[int, Values], list[DataSeen]] = defaultdict(list)
+    of_group: dict[tuple[int, Values], list[LiveDataFile]] = defaultdict(list)
     for file in seen.data:
         of_group[file.group].append(file)
     bins: list[DeleteBin] = []
@@ -73,9 +74,9 @@ def plan_merges(seen: TableSeen, policy: Policy) -> DeletesPlan:
     return DeletesPlan(seen=seen, bins=_numbered(bins), groups=groups, skipped=skipped, details=tuple(details))
 
 
-def _parts(deletes: Sequence[DeleteSeen], policy: Policy) -> Iterator[list[DeleteSeen]]:
+def _parts(deletes: Sequence[LiveDeleteFile], policy: Policy) -> Iterator[list[LiveDeleteFile]]:
     """Files in runs that one task can hold; those of one data file beside each other."""
-    part: list[DeleteSeen] = []
+    part: list[LiveDeleteFile] = []
     for delete in sorted(
         deletes, key=lambda found: (found.referenced_file or found.lowest_path or "", found.sequence_number, found.path)
     ):
@@ -90,8 +91,8 @@ def _parts(deletes: Sequence[DeleteSeen], policy: Policy) -> Iterator[list[Delet
 
 
 def _merge(
-    deletes: Sequence[DeleteSeen],
-    data: Sequence[DataSeen],
+    deletes: Sequence[LiveDeleteFile],
+    data: Sequence[LiveDataFile],
     index: DeleteIndex,
     policy: Policy,
     group: tuple[int, Values],
@@ -110,7 +111,7 @@ def _merge(
     )
 
 
-def plan_conversions(seen: TableSeen) -> DeletesPlan:
+def plan_conversions(seen: LakeSnapshot) -> DeletesPlan:
     """Every equality delete, looked for in each data file it may hide rows of.
 
     From format version 3 on a data file has one deletion vector, so what is deleted in it by position already comes
@@ -119,7 +120,7 @@ def plan_conversions(seen: TableSeen) -> DeletesPlan:
     equality = {delete.key for delete in seen.deletes if delete.kind == "equality"}
     if not equality:
         return DeletesPlan(seen=seen)
-    index, of_group = DeleteIndex(seen), defaultdict[tuple[int, Values], list[DataSeen]](list)
+    index, of_group = DeleteIndex(seen), defaultdict[tuple[int, Values], list[LiveDataFile]](list)
     applies = {}
     for file in seen.data:
         found = index.of(file)
@@ -140,8 +141,8 @@ def plan_conversions(seen: TableSeen) -> DeletesPlan:
     return DeletesPlan(seen=seen, bins=_numbered(bins), groups=len(of_group))
 
 
-def _data_parts(files: Sequence[DataSeen]) -> Iterator[list[DataSeen]]:
-    part: list[DataSeen] = []
+def _data_parts(files: Sequence[LiveDataFile]) -> Iterator[list[LiveDataFile]]:
+    part: list[LiveDataFile] = []
     for file in files:
         if part and sum(found.record_count for found in part) + file.record_count > _MOST_ROWS:
             yield part
@@ -155,7 +156,7 @@ def _numbered(bins: Sequence[DeleteBin]) -> tuple[DeleteBin, ...]:
     return tuple(replace(made, number=number) for number, made in enumerate(bins))
 
 
-def still_applying(seen: TableSeen, deletes: Sequence[DeleteSeen], converted: set[str]) -> set[tuple[str, int]]:
+def still_applying(seen: LakeSnapshot, deletes: Sequence[LiveDeleteFile], converted: set[str]) -> set[tuple[str, int]]:
     """Which of these deletes may hide rows of data files that were not looked into, and so have to stay."""
     index, wanted = DeleteIndex(seen), {delete.key for delete in deletes}
     looked = {plain_path(path) for path in converted}

@@ -12,70 +12,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
 
-Values = tuple[object, ...]
-Ends = tuple[Any, Any]
-"""Lowest and highest value of a column in a file, comparable with those of other files; None where unknown."""
-DeleteKind = Literal["position", "equality", "vector"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DataSeen:
-    """A live data file. `ends` and `null_counts` are given for the columns that planning compares."""
-
-    path: str
-    size_bytes: int
-    record_count: int
-    sequence_number: int
-    spec_id: int = 0
-    partition: Values = ()
-    format: str = "parquet"
-    sort_order_id: int = 0
-    added_ms: int | None = None
-    """When the snapshot that added the file was made, if that is still known."""
-    order: int = 0
-    """The file's place in the order the table was written in."""
-    first_row_id: int | None = None
-    manifest: str = ""
-    ends: Mapping[int, Ends] = field(default_factory=dict)
-    null_counts: Mapping[int, int] = field(default_factory=dict)
-    value_counts: Mapping[int, int] = field(default_factory=dict)
-    nan_counts: Mapping[int, int] | None = None
-
-    @property
-    def group(self) -> tuple[int, Values]:
-        return self.spec_id, self.partition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DeleteSeen:
-    """A live delete file. `paths` are the data files a position delete names with how often, when that was read."""
-
-    path: str
-    kind: DeleteKind
-    size_bytes: int
-    record_count: int
-    sequence_number: int
-    spec_id: int = 0
-    partition: Values = ()
-    equality_ids: tuple[int, ...] = ()
-    referenced_file: str | None = None
-    lowest_path: str | None = None
-    highest_path: str | None = None
-    paths: Mapping[str, int] | None = None
-    offset: int = 0
-    length: int = 0
-    format: str = "parquet"
-    manifest: str = ""
-    ends: Mapping[int, Ends] = field(default_factory=dict)
-    null_counts: Mapping[int, int] = field(default_factory=dict)
-    value_counts: Mapping[int, int] = field(default_factory=dict)
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """What tells one delete from another: several deletion vectors lie in one file."""
-        return self.path, self.offset
+from thermocline.core.lake_file import LiveDataFile, LiveDeleteFile, Values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +26,14 @@ class PartitionField:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TableSeen:
+class LakeSnapshot:
     """One snapshot of a table. `partition_texts` are partition values as people write them, by group and field name."""
 
     snapshot_id: int
     sequence_number: int
     format_version: int
-    data: tuple[DataSeen, ...]
-    deletes: tuple[DeleteSeen, ...] = ()
+    data: tuple[LiveDataFile, ...]
+    deletes: tuple[LiveDeleteFile, ...] = ()
     specs: Mapping[int, tuple[PartitionField, ...]] = field(default_factory=dict)
     default_spec_id: int = 0
     partition_texts: Mapping[tuple[int, Values], Mapping[str, str]] = field(default_factory=dict)
@@ -107,16 +45,16 @@ class TableSeen:
 class DeleteIndex:
     """Which delete files may hide rows of a data file."""
 
-    def __init__(self, seen: TableSeen) -> None:
-        self._globals: list[DeleteSeen] = []
-        self._equality: dict[tuple[int, Values], list[DeleteSeen]] = defaultdict(list)
-        self._by_path: dict[str, list[DeleteSeen]] = defaultdict(list)
-        self._ranges: dict[tuple[int, Values], list[DeleteSeen]] = defaultdict(list)
+    def __init__(self, seen: LakeSnapshot) -> None:
+        self._globals: list[LiveDeleteFile] = []
+        self._equality: dict[tuple[int, Values], list[LiveDeleteFile]] = defaultdict(list)
+        self._by_path: dict[str, list[LiveDeleteFile]] = defaultdict(list)
+        self._ranges: dict[tuple[int, Values], list[LiveDeleteFile]] = defaultdict(list)
         self._data = seen.data
         for delete in seen.deletes:
             self._add(delete, seen.is_partitioned(delete.spec_id))
 
-    def _add(self, delete: DeleteSeen, partitioned: bool) -> None:
+    def _add(self, delete: LiveDeleteFile, partitioned: bool) -> None:
         if delete.kind == "equality":
             (self._equality[delete.spec_id, delete.partition] if partitioned else self._globals).append(delete)
         elif delete.referenced_file is not None:
@@ -127,12 +65,12 @@ class DeleteIndex:
         else:
             self._ranges[delete.spec_id, delete.partition].append(delete)
 
-    def _name(self, delete: DeleteSeen, path: str) -> None:
+    def _name(self, delete: LiveDeleteFile, path: str) -> None:
         named = [file.path for file in self._data if names_file(path, file.path)] if is_relative(path) else [path]
         for found in named:
             self._by_path[plain_path(found)].append(delete)
 
-    def of(self, file: DataSeen) -> tuple[DeleteSeen, ...]:
+    def of(self, file: LiveDataFile) -> tuple[LiveDeleteFile, ...]:
         """The deletes of a data file, oldest first."""
         named = [d for d in self._by_path.get(plain_path(file.path), ()) if file.sequence_number <= d.sequence_number]
         near = [
@@ -153,7 +91,7 @@ class DeleteIndex:
         )
 
 
-def is_same_entry(now: DataSeen, then: DataSeen) -> bool:
+def is_same_entry(now: LiveDataFile, then: LiveDataFile) -> bool:
     """Whether a data file is in the table as it was: one that left and came back is younger, and older deletes no
     longer reach it.
 
@@ -181,7 +119,7 @@ def names_file(said: str, path: str) -> bool:
     return plain_path(path).endswith(f"/{said}") if is_relative(said) else plain_path(said) == plain_path(path)
 
 
-def _may_name(delete: DeleteSeen, path: str) -> bool:
+def _may_name(delete: LiveDeleteFile, path: str) -> bool:
     said = plain_path(path)
     low, high = delete.lowest_path, delete.highest_path
     if is_relative(low or "/") or is_relative(high or "/"):
@@ -189,12 +127,12 @@ def _may_name(delete: DeleteSeen, path: str) -> bool:
     return (low is None or plain_path(low) <= said) and (high is None or said <= plain_path(high))
 
 
-def _may_equal(delete: DeleteSeen, file: DataSeen) -> bool:
+def _may_equal(delete: LiveDeleteFile, file: LiveDataFile) -> bool:
     """Whether some row of the file can have the delete's key: the columns' ranges meet, or both have NULLs."""
     return all(_column_may_meet(delete, file, field_id) for field_id in delete.equality_ids)
 
 
-def _column_may_meet(delete: DeleteSeen, file: DataSeen, field_id: int) -> bool:
+def _column_may_meet(delete: LiveDeleteFile, file: LiveDataFile, field_id: int) -> bool:
     if _may_have_null(delete, field_id) and _may_have_null(file, field_id):
         return True
     if _is_all_null(delete, field_id) or _is_all_null(file, field_id):
@@ -206,18 +144,18 @@ def _column_may_meet(delete: DeleteSeen, file: DataSeen, field_id: int) -> bool:
     return bool(low <= highest and lowest <= high)
 
 
-def _may_have_null(file: DataSeen | DeleteSeen, field_id: int) -> bool:
+def _may_have_null(file: LiveDataFile | LiveDeleteFile, field_id: int) -> bool:
     return file.null_counts.get(field_id, 1) > 0
 
 
-def _is_all_null(file: DataSeen | DeleteSeen, field_id: int) -> bool:
+def _is_all_null(file: LiveDataFile | LiveDeleteFile, field_id: int) -> bool:
     values, nulls = file.value_counts.get(field_id), file.null_counts.get(field_id)
     return values is not None and nulls is not None and 0 < values == nulls
 
 
 def unneeded_deletes(
-    seen: TableSeen, gone: Iterable[str] = (), later: Sequence[DataSeen] = ()
-) -> tuple[DeleteSeen, ...]:
+    seen: LakeSnapshot, gone: Iterable[str] = (), later: Sequence[LiveDataFile] = ()
+) -> tuple[LiveDeleteFile, ...]:
     """The delete files that can hide no row of any data file, after `gone` files left and `later` ones came.
 
     A global equality delete is needed as long as any older data file may hold its keys, whatever that file's spec.
@@ -230,8 +168,8 @@ def unneeded_deletes(
 
 
 def endangered_deletes(
-    seen: TableSeen, gone: Iterable[str], unneeded: Iterable[DeleteSeen], last_sequence: int
-) -> tuple[DeleteSeen, ...]:
+    seen: LakeSnapshot, gone: Iterable[str], unneeded: Iterable[LiveDeleteFile], last_sequence: int
+) -> tuple[LiveDeleteFile, ...]:
     """Equality deletes that are needed and that Iceberg would drop all the same when `gone` files are replaced by files
     that keep an age.
 

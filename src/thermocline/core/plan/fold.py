@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from thermocline.core.axis import KeyType, render_axis
+from thermocline.core.lake_file import FileBounds
 from thermocline.core.names import TableName
-from thermocline.core.plan.file_bounds import FileBounds
 
 RANGE_ROWS = 100_000
 MAX_ROWS = 1_000_000

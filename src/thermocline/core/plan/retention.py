@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN
-from thermocline.core.plan.file_bounds import FileBounds
+from thermocline.core.lake_file import FileBounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from thermocline.core.maintenance.files import PartitionField, TableSeen, Values
+from thermocline.core.lake_file import Values
+from thermocline.core.maintenance.files import LakeSnapshot, PartitionField
 from thermocline.errors.maintenance import BadWhere
 
 NOT_SEALED = "window not sealed"
@@ -69,7 +70,7 @@ def _parse_values(literals: str, text: str) -> frozenset[str]:
     return frozenset(values)
 
 
-def why_not_where(seen: TableSeen, conditions: tuple[Condition, ...]) -> str | None:
+def why_not_where(seen: LakeSnapshot, conditions: tuple[Condition, ...]) -> str | None:
     """Why the table cannot be limited by these conditions."""
     fields = seen.specs.get(seen.default_spec_id, ())
     if conditions and not any(field.transform != "void" for field in fields):
@@ -87,7 +88,7 @@ def _names(field: PartitionField) -> tuple[str, ...]:
     return (field.name, field.source) if field.transform in ("identity", "day") else (field.name,)
 
 
-def is_in_where(seen: TableSeen, group: tuple[int, Values], conditions: tuple[Condition, ...]) -> bool:
+def is_in_where(seen: LakeSnapshot, group: tuple[int, Values], conditions: tuple[Condition, ...]) -> bool:
     """Whether a partition satisfies every condition; a spec without the column does not."""
     texts = seen.partition_texts.get(group, {})
     fields = seen.specs.get(group[0], ())
@@ -98,7 +99,7 @@ def _satisfies(fields: tuple[PartitionField, ...], texts: Mapping[str, str], con
     return any(texts.get(field.name) in condition.values for field in fields if condition.column in _names(field))
 
 
-def window_end(seen: TableSeen, group: tuple[int, Values]) -> datetime | None:
+def window_end(seen: LakeSnapshot, group: tuple[int, Values]) -> datetime | None:
     """When the time window of a partition ended, or will end; None for a partition that is no window of time."""
     fields = seen.specs.get(group[0], ())
     ends = [
@@ -130,7 +131,7 @@ def _end_of(transform: str, value: object) -> datetime | None:
 
 
 def is_sealed(
-    seen: TableSeen, group: tuple[int, Values], newest_ms: int | None, sealed_after_ms: int, now: datetime
+    seen: LakeSnapshot, group: tuple[int, Values], newest_ms: int | None, sealed_after_ms: int, now: datetime
 ) -> bool:
     """Whether a window ended long enough ago, and so did the last commit into it; a partition that is no window is
     always sealed."""

@@ -7,8 +7,8 @@ natively: its name and OID, the lake type it is held as, and its use as a tier k
 
 A new type is one declaration. Each engine derives its own mapping from it: Arrow in `parquet/values/arrow_types.py`,
 row hashes in `parquet/values/row_checksum.py`, DuckDB in `gateway/sql/expressions/sql_types.py`, the wire in
-`gateway/wire/binary_format.py`, SQL functions from the table `thermocline.column_types`. `tests/unit/test_type_table.py`
-compares every declaration with the engines.
+`gateway/wire/binary_format.py`, SQL functions from the table `thermocline.column_types`.
+`tests/unit/test_type_table.py` compares every declaration with the engines.
 """
 
 from __future__ import annotations

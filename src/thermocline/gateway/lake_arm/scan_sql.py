@@ -16,7 +16,7 @@ from thermocline.gateway.sql.column_mapping import MappedColumn
 from thermocline.gateway.sql.fragments import Fragment
 from thermocline.lake.read.scan import ScanPlan
 from thermocline.lake.read.storage import FILE_URI_PATTERN, readable_path
-from thermocline.lake.read.table_metadata import LakeFile
+from thermocline.lake.read.table_metadata import SnapshotFile
 from thermocline.runtime.locations import without_file_scheme
 
 _POSITIONS = """ANTI JOIN (
@@ -68,7 +68,7 @@ def _missing(column: MappedColumn) -> str:
 
 def _equality_joins(plan: ScanPlan, columns: Sequence[MappedColumn], paths: list[str]) -> list[Fragment]:
     """One anti join for each set of compared columns, and one more for those that know no partition."""
-    groups: dict[tuple[tuple[int, ...], bool], list[LakeFile]] = defaultdict(list)
+    groups: dict[tuple[tuple[int, ...], bool], list[SnapshotFile]] = defaultdict(list)
     for delete in plan.deletes:
         if delete.equality_ids:
             groups[delete.equality_ids, bool(delete.partition)].append(delete)
@@ -86,7 +86,7 @@ def _equality_joins(plan: ScanPlan, columns: Sequence[MappedColumn], paths: list
     return joins
 
 
-def _numbered(files: Sequence[LakeFile]) -> dict[tuple[object, ...], int]:
+def _numbered(files: Sequence[SnapshotFile]) -> dict[tuple[object, ...], int]:
     return {partition: number for number, partition in enumerate(dict.fromkeys(file.partition for file in files))}
 
 
@@ -101,7 +101,12 @@ def _compared(ids: tuple[int, ...], columns: Sequence[MappedColumn], plan: ScanP
 
 
 def _equality_join(
-    name: str, deletes: list[LakeFile], keys: list[MappedColumn], places: dict[tuple[object, ...], int], *, within: bool
+    name: str,
+    deletes: list[SnapshotFile],
+    keys: list[MappedColumn],
+    places: dict[tuple[object, ...], int],
+    *,
+    within: bool,
 ) -> Fragment:
     listed = ", ".join(f"e.{key.sql}" for key in keys)
     same = " AND ".join(f"{name}.{key.sql} IS NOT DISTINCT FROM d.{key.sql}" for key in keys)

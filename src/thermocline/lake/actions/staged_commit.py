@@ -2,8 +2,8 @@
 
 An action of Iceberg commits by itself. Here it is given a table over the operations of a transaction: what it commits
 becomes the transaction's pending metadata, the catalog is untouched, and the pending metadata is put on exactly the
-head that was looked at, or dropped. An action that reads its own commit from a task cannot run this way, because pending
-metadata has no file.
+head that was looked at, or dropped. An action that reads its own commit from a task cannot run this way, because
+pending metadata has no file.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from thermocline.lake.commit.flush import flush_commit, flush_manifests
 from thermocline.lake.commit.java_metrics import java_metrics
 from thermocline.lake.commit.java_values import java_class, list_of_longs
 from thermocline.lake.commit.staged_metadata import remove_staged_metadata
-from thermocline.parquet.deletes.position_deletes import DeleteFile
+from thermocline.parquet.deletes.position_deletes import WrittenDeletes
 from thermocline.parquet.encode.lake_writer import WrittenFile
 from thermocline.parquet.footer.file_metrics import (
     FooterFacts,
@@ -162,7 +162,7 @@ def append_range(head: LakeHead, files: Sequence[WrittenFile], stamp: OpStamp, c
 def apply_row_delta(
     head: LakeHead,
     files: Sequence[WrittenFile],
-    deletes: Sequence[DeleteFile],
+    deletes: Sequence[WrittenDeletes],
     stamp: OpStamp,
     *,
     remove: Sequence[str] = (),
@@ -363,7 +363,7 @@ def check_rows(path: str, facts: FooterFacts, rows: int) -> None:
         raise CommitInconsistent(f"The lake file {path} has {facts.rows} rows, and {rows} were written.")
 
 
-def _delete_files(head: LakeHead, deletes: Sequence[DeleteFile]) -> list[Any]:
+def _delete_files(head: LakeHead, deletes: Sequence[WrittenDeletes]) -> list[Any]:
     jvm: Any = head.spark._jvm
     iceberg = jvm.org.apache.iceberg
     builder_of, spec, parquet = iceberg.FileMetadata.deleteFileBuilder, head.table.spec(), iceberg.FileFormat.PARQUET

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from thermocline.core.maintenance.files import DataSeen, DeleteSeen
+from thermocline.core.lake_file import LiveDataFile, LiveDeleteFile
 from thermocline.core.metrics_modes import MetricsMode, current_schema, plan_metrics_modes
 from thermocline.errors import CommitInconsistent
 from thermocline.lake.commit.compare_and_swap import LakeHead, OpStamp, check_rows, commit_snapshot, find_op
@@ -49,13 +49,13 @@ class NewData:
     size_bytes: int
     rows: int
     split_offsets: tuple[int, ...]
-    like: DataSeen
+    like: LiveDataFile
     sort_order_id: int = 0
     nan_counts: Mapping[int, int] | None = None
     """NaN counts of float columns, which footers do not have; None where they are not known."""
     float_ends: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     """Bounds of float columns, where rows were encoded."""
-    copied: tuple[DataSeen, ...] = ()
+    copied: tuple[LiveDataFile, ...] = ()
     """The files whose row groups were copied into this one: all of their rows and no others."""
 
 
@@ -67,7 +67,7 @@ class NewDelete:
     path: str
     size_bytes: int
     rows: int
-    like: DataSeen | DeleteSeen
+    like: LiveDataFile | LiveDeleteFile
     referenced_file: str | None = None
     offset: int = 0
     length: int = 0
@@ -78,7 +78,7 @@ class CarriedDelete:
     """A copy of a delete file at another path, which replaces the original and keeps its sequence number."""
 
     path: str
-    original: DeleteSeen
+    original: LiveDeleteFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +104,9 @@ class Rewrite:
     """The files that one commit removes and adds. New data files get `sequence_number`, so that later equality deletes
     apply to them."""
 
-    removed: Sequence[DataSeen] = ()
+    removed: Sequence[LiveDataFile] = ()
     added: Sequence[NewData] = ()
-    dropped: Sequence[DeleteSeen] = ()
+    dropped: Sequence[LiveDeleteFile] = ()
     new_deletes: Sequence[NewDelete] = ()
     carried: Sequence[CarriedDelete] = ()
     sequence_number: int | None = None
@@ -125,15 +125,15 @@ def rewrite_files(head: LakeHead, rewrite: Rewrite, stamp: OpStamp) -> int:
     if (done := find_op(head, stamp.op_id)) is not None:
         return done
     jvm: Any = head.spark._jvm
-    likes: list[DataSeen | DeleteSeen] = [
+    likes: list[LiveDataFile | LiveDeleteFile] = [
         *(file.like for file in rewrite.added),
         *(file.like for file in rewrite.new_deletes),
     ]
     data = _picked_or_pick(
-        head, [*rewrite.removed, *(like for like in likes if isinstance(like, DataSeen))], rewrite.picked
+        head, [*rewrite.removed, *(like for like in likes if isinstance(like, LiveDataFile))], rewrite.picked
     )
     leaving = [*rewrite.dropped, *(copy.original for copy in rewrite.carried)]
-    deletes = _pick(head, [*leaving, *(like for like in likes if isinstance(like, DeleteSeen))], deletes=True)
+    deletes = _pick(head, [*leaving, *(like for like in likes if isinstance(like, LiveDeleteFile))], deletes=True)
     gone = _among(head, data, {file.path for file in rewrite.removed})
     dropped = _among_deletes(head, deletes, leaving)
     found = _by_location(head, data)
@@ -175,20 +175,20 @@ def carried_summary(head: LakeHead) -> dict[str, str]:
     return {key: value for summary in summaries for key, value in summary.items() if not _ITS_OWN.fullmatch(key)}
 
 
-def read_data_entries(head: LakeHead, files: Sequence[DataSeen]) -> ManifestEntries:
+def read_data_entries(head: LakeHead, files: Sequence[LiveDataFile]) -> ManifestEntries:
     """Read the entries that a rewrite will need."""
     return ManifestEntries(
         files=frozenset((file.manifest, file.path) for file in files), entries=_pick(head, files, deletes=False)
     )
 
 
-def _picked_or_pick(head: LakeHead, files: Sequence[DataSeen], picked: ManifestEntries | None) -> Any:
+def _picked_or_pick(head: LakeHead, files: Sequence[LiveDataFile], picked: ManifestEntries | None) -> Any:
     if picked is not None and all((file.manifest, file.path) in picked.files for file in files):
         return picked.entries
     return _pick(head, files, deletes=False)
 
 
-def _pick(head: LakeHead, files: Iterable[DataSeen | DeleteSeen], *, deletes: bool) -> Any:
+def _pick(head: LakeHead, files: Iterable[LiveDataFile | LiveDeleteFile], *, deletes: bool) -> Any:
     """The table's own entries of these files, as a Java collection."""
     jvm: Any = head.spark._jvm
     wanted: dict[str, set[str]] = defaultdict(set)
@@ -237,7 +237,7 @@ def _by_location(head: LakeHead, files: Any) -> Any:
     return index_by(head.spark._jvm, files, _location_function(head))
 
 
-def _among_deletes(head: LakeHead, files: Any, wanted: Sequence[DeleteSeen]) -> Any:
+def _among_deletes(head: LakeHead, files: Any, wanted: Sequence[LiveDeleteFile]) -> Any:
     keys = {delete.key for delete in wanted}
     if all(delete.kind != "vector" for delete in wanted):
         return _among(head, files, {delete.path for delete in wanted})
@@ -250,9 +250,9 @@ def _among_deletes(head: LakeHead, files: Any, wanted: Sequence[DeleteSeen]) -> 
     return chosen
 
 
-def _partition_of(data: Any, deletes: Any, like: DataSeen | DeleteSeen) -> Any:
+def _partition_of(data: Any, deletes: Any, like: LiveDataFile | LiveDeleteFile) -> Any:
     """The partition of a file as an Iceberg object."""
-    if isinstance(like, DataSeen):
+    if isinstance(like, LiveDataFile):
         return data.get(like.path).partition()
     return next(file.partition() for file in deletes if str(file.location()) == like.path)
 

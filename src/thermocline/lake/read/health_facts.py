@@ -6,14 +6,14 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 
+from thermocline.core.lake_file import LiveDataFile
 from thermocline.core.maintenance.clustering import overlap_depth
-from thermocline.core.maintenance.files import DataSeen
 from thermocline.core.maintenance.health import HealthFacts
 from thermocline.core.op_stamp import OP_KEY
 from thermocline.core.types import LAKE_TYPES, POSTGRES_TYPES
 from thermocline.errors import LakeFileUnreadable
 from thermocline.lake.read.storage import LakeReader
-from thermocline.lake.read.table_metadata import LakeFile, read_lake_table
+from thermocline.lake.read.table_metadata import SnapshotFile, read_lake_table
 
 _INTEGER_KINDS = frozenset(kind for kind in POSTGRES_TYPES if LAKE_TYPES[kind].is_integral)
 _BYTES_KINDS = frozenset(kind for kind in POSTGRES_TYPES if LAKE_TYPES[kind].is_bytes)
@@ -113,9 +113,9 @@ def _clustering_column(metadata: TableMetadata, key_column: str | None) -> tuple
     return None
 
 
-def _ranged(file: LakeFile, field_id: int, kind: str, _name: str) -> DataSeen:
+def _ranged(file: SnapshotFile, field_id: int, kind: str, _name: str) -> LiveDataFile:
     low, high = (_decoded(bounds.get(field_id), kind) for bounds in (file.lower, file.upper))
-    return DataSeen(
+    return LiveDataFile(
         path=file.path,
         size_bytes=file.size_bytes,
         record_count=file.record_count,

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from thermocline.core.column_bounds import decode_bound
 from thermocline.core.types import LAKE_TYPES, POSTGRES_TYPES, PrimitiveType
-from thermocline.lake.read.table_metadata import LakeField, LakeFile, LakeTable, SnapshotFiles
+from thermocline.lake.read.table_metadata import LakeField, LakeTable, SnapshotFile, SnapshotFiles
 
 Op = Literal["=", "<", "<=", ">", ">=", "is null", "is not null"]
 BoundValue = int | Decimal | bytes
@@ -51,8 +51,8 @@ class ScanPlan:
 
     table: LakeTable
     snapshot_id: int
-    data: tuple[LakeFile, ...]
-    deletes: tuple[LakeFile, ...]
+    data: tuple[SnapshotFile, ...]
+    deletes: tuple[SnapshotFile, ...]
     files_skipped: int
     bytes_skipped: int = 0
 
@@ -82,7 +82,7 @@ def plan_scan(table: LakeTable, snapshot_id: int, bounds: tuple[Bound, ...]) -> 
     )
 
 
-def is_certain(data: Sequence[LakeFile], bound: Bound) -> bool:
+def is_certain(data: Sequence[SnapshotFile], bound: Bound) -> bool:
     """Whether the files' bounds prove that every row satisfies this conjunct, so that rows need not be tested."""
     field_id = bound.field.field_id
     if bound.field.kind not in _INT_KINDS or any(file.null_counts.get(field_id) != 0 for file in data):
@@ -131,7 +131,7 @@ _FEWEST_SAMPLED_FILES = 50
 _PATH_FIELD_ID = 2_147_483_546
 
 
-def _applicable(deletes: tuple[LakeFile, ...], data: tuple[LakeFile, ...]) -> tuple[LakeFile, ...]:
+def _applicable(deletes: tuple[SnapshotFile, ...], data: tuple[SnapshotFile, ...]) -> tuple[SnapshotFile, ...]:
     """The delete files that can delete a row of these data files. The join makes the result exact."""
     if not deletes or not data:
         return ()
@@ -141,12 +141,12 @@ def _applicable(deletes: tuple[LakeFile, ...], data: tuple[LakeFile, ...]) -> tu
     return tuple(delete for delete in deletes if _may_apply(delete, oldest, paths, partitions))
 
 
-def may_apply(delete: LakeFile, data: tuple[LakeFile, ...]) -> bool:
+def may_apply(delete: SnapshotFile, data: tuple[SnapshotFile, ...]) -> bool:
     """Whether a delete file can delete a row of these data files."""
     return bool(_applicable((delete,), data))
 
 
-def _may_apply(delete: LakeFile, oldest: int, paths: list[bytes], partitions: set[tuple[object, ...]]) -> bool:
+def _may_apply(delete: SnapshotFile, oldest: int, paths: list[bytes], partitions: set[tuple[object, ...]]) -> bool:
     """The sequence rule (strict for equality deletes), the partition, and for position deletes the paths it names."""
     if delete.equality_ids:
         return oldest < delete.sequence_number and (not delete.partition or delete.partition in partitions)
@@ -184,7 +184,7 @@ def _int(kind: PrimitiveType, encoded: bytes | None, otherwise: int) -> int:
     return found if isinstance(found, int) else otherwise
 
 
-def _is_all_null(file: LakeFile, field_id: int) -> bool:
+def _is_all_null(file: SnapshotFile, field_id: int) -> bool:
     return file.null_counts.get(field_id) == file.record_count
 
 
@@ -216,7 +216,7 @@ def _may_match_int(ends: _Ends, op: Op, value: int) -> Mask:
     return np.ones(len(ends.lower), dtype=bool)
 
 
-def _may_match(file: LakeFile, bound: Bound) -> bool:
+def _may_match(file: SnapshotFile, bound: Bound) -> bool:
     field_id = bound.field.field_id
     if bound.op == "is null":
         return file.null_counts.get(field_id) != 0

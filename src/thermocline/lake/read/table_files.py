@@ -43,7 +43,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from thermocline.core.maintenance.files import DataSeen, DeleteKind, DeleteSeen, Ends, PartitionField, TableSeen, Values
+from thermocline.core.lake_file import DeleteKind, Ends, LiveDataFile, LiveDeleteFile, Values
+from thermocline.core.maintenance.files import LakeSnapshot, PartitionField
 from thermocline.errors import LakeFileUnreadable
 from thermocline.lake.read.storage import LakeReader
 from thermocline.parquet.footer.dictionary_columns import open_with_dictionaries
@@ -102,7 +103,7 @@ class TableFiles:
     _compared: set[int] = field(default_factory=set)
     _spent: int = 0
 
-    def read(self, metadata: TableMetadata, snapshot_id: int) -> TableSeen:
+    def read(self, metadata: TableMetadata, snapshot_id: int) -> LakeSnapshot:
         """Every live file of one snapshot."""
         snapshot = metadata.snapshot_by_id(snapshot_id)
         if snapshot is None:
@@ -133,7 +134,7 @@ class TableFiles:
         times = {found.snapshot_id: found.timestamp_ms for found in metadata.snapshots}
         ordered = sorted(range(len(of_data)), key=lambda at: (of_data[at].sequence_number, at))
         data = tuple(_data(of_data[at], order, times, types) for order, at in enumerate(ordered))
-        return TableSeen(
+        return LakeSnapshot(
             snapshot_id=snapshot_id,
             sequence_number=snapshot.sequence_number or 0,
             format_version=metadata.format_version,
@@ -161,7 +162,7 @@ class TableFiles:
         self._manifests[key] = found
         return found
 
-    def _delete(self, entry: _Entry, types: Mapping[int, IcebergType]) -> DeleteSeen:
+    def _delete(self, entry: _Entry, types: Mapping[int, IcebergType]) -> LiveDeleteFile:
         values = entry.values
         is_vector = str(values["file_format"]).upper() == "PUFFIN"
         kind: DeleteKind = "vector" if is_vector else _KINDS[values["content"]]
@@ -171,7 +172,7 @@ class TableFiles:
         )
         paths = self._read_names(entry) if kind == "position" and referenced is None else None
         equality_ids = tuple(sorted(values["equality_ids"] or ())) if kind == "equality" else ()
-        return DeleteSeen(
+        return LiveDeleteFile(
             path=values["file_path"],
             kind=kind,
             size_bytes=values["file_size_in_bytes"],
@@ -289,9 +290,9 @@ def _kept(by_id: Mapping[int, Any] | None, wanted: frozenset[int] | None) -> dic
     return {field_id: value for field_id, value in (by_id or {}).items() if wanted is None or field_id in wanted}
 
 
-def _data(entry: _Entry, order: int, times: Mapping[int, int], types: Mapping[int, IcebergType]) -> DataSeen:
+def _data(entry: _Entry, order: int, times: Mapping[int, int], types: Mapping[int, IcebergType]) -> LiveDataFile:
     values = entry.values
-    return DataSeen(
+    return LiveDataFile(
         path=values["file_path"],
         size_bytes=values["file_size_in_bytes"],
         record_count=values["record_count"],

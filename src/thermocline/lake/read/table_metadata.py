@@ -15,6 +15,7 @@ from pyiceberg.serializers import FromInputFile
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import BinaryType, DecimalType, FixedType, IcebergType, NestedField
 
+from thermocline.core.lake_file import LakeFile
 from thermocline.errors import LakeFileUnreadable
 from thermocline.errors.maintenance import FormatVersionUnsupported, LakeTypeUnknown
 from thermocline.lake.read.storage import LakeReader, absolute_path
@@ -37,13 +38,9 @@ class LakeField:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LakeFile:
+class SnapshotFile(LakeFile):
     """A data or delete file as its manifest describes it; bounds stay encoded until they are compared."""
 
-    path: str
-    record_count: int
-    size_bytes: int
-    sequence_number: int
     lower: dict[int, bytes]
     upper: dict[int, bytes]
     null_counts: dict[int, int]
@@ -62,8 +59,8 @@ class SnapshotFiles:
     """All live files of one snapshot."""
 
     snapshot_id: int
-    data: tuple[LakeFile, ...]
-    deletes: tuple[LakeFile, ...]
+    data: tuple[SnapshotFile, ...]
+    deletes: tuple[SnapshotFile, ...]
 
     @cached_property
     def data_bytes(self) -> int:
@@ -176,8 +173,8 @@ def _read_snapshot_files(location: str, snapshot_id: int) -> SnapshotFiles:
     snapshot = read_lake_table(location).metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise KeyError(snapshot_id)
-    data: list[LakeFile] = []
-    deletes: list[LakeFile] = []
+    data: list[SnapshotFile] = []
+    deletes: list[SnapshotFile] = []
     try:
         reader = LakeReader(read_lake_table(location).metadata.location)
         for manifest in snapshot.manifests(reader):
@@ -190,11 +187,11 @@ def _read_snapshot_files(location: str, snapshot_id: int) -> SnapshotFiles:
     return SnapshotFiles(snapshot_id=snapshot_id, data=tuple(data), deletes=tuple(deletes))
 
 
-_MANIFESTS: dict[str, tuple[LakeFile, ...]] = {}
+_MANIFESTS: dict[str, tuple[SnapshotFile, ...]] = {}
 _MAX_CACHED_MANIFESTS = 4096
 
 
-def _read_manifest(manifest: ManifestFile, reader: LakeReader) -> tuple[LakeFile, ...]:
+def _read_manifest(manifest: ManifestFile, reader: LakeReader) -> tuple[SnapshotFile, ...]:
     path = absolute_path(manifest.manifest_path, reader.base)
     known = _MANIFESTS.get(path)
     if known is None:
@@ -207,9 +204,9 @@ def _read_manifest(manifest: ManifestFile, reader: LakeReader) -> tuple[LakeFile
     return known
 
 
-def _lake_file(file: DataFile, sequence_number: int, spec_id: int) -> LakeFile:
+def _lake_file(file: DataFile, sequence_number: int, spec_id: int) -> SnapshotFile:
     values = tuple(file.partition[at] for at in range(len(file.partition)))
-    return LakeFile(
+    return SnapshotFile(
         path=file.file_path,
         record_count=file.record_count,
         size_bytes=file.file_size_in_bytes,

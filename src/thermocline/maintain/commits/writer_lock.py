@@ -1,5 +1,5 @@
-"""The writer lock of a table: held for the short time of a commit, and waited for while tiering, folding or another pass
-holds it."""
+"""The writer lock of a table: held for the short time of a commit, and waited for while tiering, folding or another
+pass holds it."""
 
 from __future__ import annotations
 

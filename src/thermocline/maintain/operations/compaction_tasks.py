@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from thermocline.core.lake_file import LiveDataFile, LiveDeleteFile, Values
 from thermocline.core.maintenance.bins import Bin, CompactionPlan
 from thermocline.core.maintenance.clustering import Clustering, OrderTerm, parse_sort_order
 from thermocline.core.maintenance.delete_files import DeletesPlan
-from thermocline.core.maintenance.files import DataSeen, DeleteSeen, TableSeen, Values, is_relative
+from thermocline.core.maintenance.files import LakeSnapshot, is_relative
 from thermocline.core.plan.schema_change import iceberg_default
 from thermocline.core.policy.policy import Policy
 from thermocline.errors import LakeLayoutUnsupported
@@ -52,13 +53,13 @@ def format_version(head: LakeHead) -> int:
     return int(head.metadata.get("format-version", 1))
 
 
-def _check_paths(seen: TableSeen) -> None:
+def _check_paths(seen: LakeSnapshot) -> None:
     """Refuse a table whose metadata names files by relative paths: it can be read here, but Iceberg's library cannot
     open them.
 
     And one that holds a file twice, whose rows count twice: Iceberg takes files away by their path, both at once.
     """
-    files: tuple[DataSeen | DeleteSeen, ...] = (*seen.data, *seen.deletes)
+    files: tuple[LiveDataFile | LiveDeleteFile, ...] = (*seen.data, *seen.deletes)
     odd = next((path for file in files for path in (file.manifest, file.path) if is_relative(path)), None)
     if odd is not None:
         raise LakeLayoutUnsupported(f"The table names {odd} by a relative path, so nothing of it can be rewritten.")
@@ -67,7 +68,7 @@ def _check_paths(seen: TableSeen) -> None:
         raise LakeLayoutUnsupported(f"The table holds {twice} twice, so nothing of it can be rewritten.")
 
 
-def read_seen(files: TableFiles, head: LakeHead) -> TableSeen:
+def read_seen(files: TableFiles, head: LakeHead) -> LakeSnapshot:
     """The live files of the head; the table has a snapshot."""
     assert head.snapshot_id is not None
     seen = files.read(read_lake_table(head.metadata_location).metadata, head.snapshot_id)
@@ -208,12 +209,14 @@ def plan_delete_tasks(context: PassContext, head: LakeHead, plan: DeletesPlan) -
     ]
 
 
-def _deletes_of(files: Sequence[DataSeen], applies: Mapping[str, tuple[DeleteSeen, ...]]) -> list[DeleteSeen]:
+def _deletes_of(
+    files: Sequence[LiveDataFile], applies: Mapping[str, tuple[LiveDeleteFile, ...]]
+) -> list[LiveDeleteFile]:
     """Each delete of the files once."""
     return list({delete.key: delete for file in files for delete in applies.get(file.path, ())}.values())
 
 
-def _inputs(files: Sequence[DataSeen], applies: Mapping[str, tuple[DeleteSeen, ...]]) -> tuple[InputFile, ...]:
+def _inputs(files: Sequence[LiveDataFile], applies: Mapping[str, tuple[LiveDeleteFile, ...]]) -> tuple[InputFile, ...]:
     places = {delete.key: at for at, delete in enumerate(_deletes_of(files, applies))}
     return tuple(
         InputFile(
@@ -228,7 +231,7 @@ def _inputs(files: Sequence[DataSeen], applies: Mapping[str, tuple[DeleteSeen, .
     )
 
 
-def delete_source(delete: DeleteSeen) -> DeleteSource:
+def delete_source(delete: LiveDeleteFile) -> DeleteSource:
     return DeleteSource(
         path=delete.path,
         kind=delete.kind,
@@ -241,7 +244,7 @@ def delete_source(delete: DeleteSeen) -> DeleteSource:
     )
 
 
-def _folder(seen: TableSeen, made: Bin) -> str:
+def _folder(seen: LakeSnapshot, made: Bin) -> str:
     """The partition as a folder, in characters that no reader of URIs takes for something else."""
     texts = seen.partition_texts.get(made.group, {})
     return "".join("/" + re.sub(r"[^\w.=+-]", "_", f"{name}={text}") for name, text in texts.items())

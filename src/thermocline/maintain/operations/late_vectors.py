@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from thermocline.core.maintenance.files import DataSeen, DeleteSeen
+from thermocline.core.lake_file import LiveDataFile, LiveDeleteFile
 from thermocline.lake.commit.rewrite_files import NewDelete
 from thermocline.maintain.operations.compaction_tasks import delete_source
 from thermocline.parquet.deletes.deletion_vectors import DeletionVectorFile, write_vectors
@@ -15,11 +15,11 @@ from thermocline.parquet.deletes.read_deleted_rows import read_deletion_vector
 from thermocline.parquet.deletes.row_map import Positions
 
 
-def positions_in(vector: DeleteSeen) -> Positions:
+def positions_in(vector: LiveDeleteFile) -> Positions:
     return read_deletion_vector(delete_source(vector), lambda _, __: None)
 
 
-def holds_all(later: DeleteSeen, earlier: DeleteSeen) -> bool:
+def holds_all(later: LiveDeleteFile, earlier: LiveDeleteFile) -> bool:
     """Whether a vector that took another's place deletes all that the other did; it does unless rows were brought
     back."""
     return later.referenced_file == earlier.referenced_file and bool(
@@ -28,7 +28,10 @@ def holds_all(later: DeleteSeen, earlier: DeleteSeen) -> bool:
 
 
 def write_moved(
-    path: str, positions: Mapping[str, list[Positions]], likes: Mapping[str, DataSeen], register: Callable[[str], None]
+    path: str,
+    positions: Mapping[str, list[Positions]],
+    likes: Mapping[str, LiveDataFile],
+    register: Callable[[str], None],
 ) -> list[NewDelete]:
     """A vector for each data file that rows went from; `likes` are files of the same partitions that are in the table
     now."""
@@ -40,7 +43,7 @@ def write_moved(
     )
 
 
-def new_vectors(made: DeletionVectorFile, likes: Mapping[str, DataSeen]) -> list[NewDelete]:
+def new_vectors(made: DeletionVectorFile, likes: Mapping[str, LiveDataFile]) -> list[NewDelete]:
     """The vectors of a file as the commit adds them."""
     return [
         NewDelete(

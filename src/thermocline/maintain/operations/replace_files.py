@@ -17,12 +17,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from thermocline.core.lake_file import LiveDataFile, LiveDeleteFile
 from thermocline.core.maintenance.bins import Bin, CompactionPlan
 from thermocline.core.maintenance.files import (
-    DataSeen,
     DeleteIndex,
-    DeleteSeen,
-    TableSeen,
+    LakeSnapshot,
     endangered_deletes,
     is_relative,
     is_same_entry,
@@ -114,7 +113,7 @@ class Replacing:
     def context(self) -> PassContext:
         return self.applier.context
 
-    def commit(self, finished: Sequence[Finished], dangling: Sequence[DeleteSeen] = ()) -> None:
+    def commit(self, finished: Sequence[Finished], dangling: Sequence[LiveDeleteFile] = ()) -> None:
         """One commit of what is finished; on a lost race again, with the same files."""
         left = sorted(
             finished, key=lambda found: found.bin.files[0].order
@@ -172,11 +171,11 @@ class Replacing:
         self.deletes_dropped += len(prepared.rewrite.dropped) - len(prepared.moved)
         self.deletes_moved += len(prepared.moved)
 
-    def _prepare(self, head: LakeHead, finished: Sequence[Finished], dangling: Sequence[DeleteSeen]) -> Prepared:
+    def _prepare(self, head: LakeHead, finished: Sequence[Finished], dangling: Sequence[LiveDeleteFile]) -> Prepared:
         seen = read_seen(self.files, head)
         live, index = {file.path: file for file in seen.data}, DeleteIndex(seen)
         kept: list[Finished] = []
-        late: dict[tuple[str, int], DeleteSeen] = {}
+        late: dict[tuple[str, int], LiveDeleteFile] = {}
         for found in finished:
             rows = sum(output.rows for output in found.result.outputs)
             arrived = why_not_whole(found.bin, rows) or _late_deletes(
@@ -210,7 +209,7 @@ class Replacing:
         """What could not be picked is looked for again by the commit, which says why it cannot."""
         return self.picking.result() if self.picking is not None and self.picking.exception() is None else None
 
-    def _carry(self, head: LakeHead, delete: DeleteSeen) -> CarriedDelete:
+    def _carry(self, head: LakeHead, delete: LiveDeleteFile) -> CarriedDelete:
         """A copy of a delete file, which Iceberg cannot drop in the commit that adds it."""
         path = f"{head.location.rstrip('/')}/data/{self.staging.pass_id}-{uuid.uuid4().hex[:8]}-carried.{delete.format}"
         self.staging.registrar(self.context.conn)(path)
@@ -218,7 +217,7 @@ class Replacing:
         return CarriedDelete(path=path, original=delete)
 
     def _move(
-        self, head: LakeHead, seen: TableSeen, finished: Sequence[Finished], late: Sequence[DeleteSeen]
+        self, head: LakeHead, seen: LakeSnapshot, finished: Sequence[Finished], late: Sequence[LiveDeleteFile]
     ) -> list[NewDelete]:
         """The deletes that arrived meanwhile, with rows of replaced files where they are now."""
         if not late:
@@ -258,12 +257,12 @@ class Replacing:
         return made
 
     def _move_vectors(
-        self, head: LakeHead, seen: TableSeen, finished: Sequence[Finished], late: Sequence[DeleteSeen]
+        self, head: LakeHead, seen: LakeSnapshot, finished: Sequence[Finished], late: Sequence[LiveDeleteFile]
     ) -> list[NewDelete]:
         """The same for a table of version 3, which has one deletion vector for each file."""
         moves = {plain_path(file.path): (found, maps) for found in finished for file, maps in _maps_of(found)}
         positions: dict[str, list[Positions]] = {}
-        live, likes = {file.path: file for file in seen.data}, dict[str, DataSeen]()
+        live, likes = {file.path: file for file in seen.data}, dict[str, LiveDataFile]()
         for vector in late:
             found, maps = moves[plain_path(vector.referenced_file or "")]
             for part in map_deleted_rows(maps, positions_in(vector)):
@@ -279,12 +278,12 @@ class Prepared:
 
     rewrite: Rewrite
     finished: tuple[Finished, ...]
-    moved: tuple[DeleteSeen, ...]
+    moved: tuple[LiveDeleteFile, ...]
 
 
 def _late_deletes(
-    found: Finished, live: dict[str, DataSeen], index: DeleteIndex, planned: int
-) -> list[DeleteSeen] | str:
+    found: Finished, live: dict[str, LiveDataFile], index: DeleteIndex, planned: int
+) -> list[LiveDeleteFile] | str:
     """Position deletes on the bin's inputs that its kernel did not know; or why the bin cannot be committed any
     more."""
     late = []
@@ -306,7 +305,7 @@ def _late_deletes(
     return late
 
 
-def _replaced_keys(found: Finished, file: DataSeen, now: Sequence[DeleteSeen]) -> set[tuple[str, int]]:
+def _replaced_keys(found: Finished, file: LiveDataFile, now: Sequence[LiveDeleteFile]) -> set[tuple[str, int]]:
     """Deletes the bin knows whose place another took that deletes the same: a copy made by an earlier commit, or a
     larger vector."""
     vectors, known = [delete for delete in now if delete.kind == "vector"], found.bin.deletes.get(file.path, ())
@@ -315,7 +314,7 @@ def _replaced_keys(found: Finished, file: DataSeen, now: Sequence[DeleteSeen]) -
     return copied | grown
 
 
-def _is_copy(delete: DeleteSeen, others: Sequence[DeleteSeen]) -> bool:
+def _is_copy(delete: LiveDeleteFile, others: Sequence[LiveDeleteFile]) -> bool:
     """Whether an equality delete is among others under whatever name: a commit may have carried it on by a copy."""
     told = (delete.kind, delete.sequence_number, delete.equality_ids, delete.record_count)
     return delete.kind == "equality" and told in {
@@ -323,7 +322,7 @@ def _is_copy(delete: DeleteSeen, others: Sequence[DeleteSeen]) -> bool:
     }
 
 
-def _maps_of(found: Finished) -> list[tuple[DataSeen, list[RowMap]]]:
+def _maps_of(found: Finished) -> list[tuple[LiveDataFile, list[RowMap]]]:
     """Each input of a bin with where its rows went."""
     by_path: dict[str, list[RowMap]] = defaultdict(list)
     for part in found.result.row_maps:
@@ -331,7 +330,7 @@ def _maps_of(found: Finished) -> list[tuple[DataSeen, list[RowMap]]]:
     return [(file, by_path[plain_path(file.path)]) for file in found.bin.files]
 
 
-def read_positions(delete: DeleteSeen) -> dict[str, Positions]:
+def read_positions(delete: LiveDeleteFile) -> dict[str, Positions]:
     """Rows that a file of position deletes names, by data file."""
     filesystem, inner = open_location(delete.path)
     with filesystem.open_input_file(inner) as source:
@@ -348,9 +347,9 @@ def read_positions(delete: DeleteSeen) -> dict[str, Positions]:
     return {path: np.concatenate(parts) for path, parts in found.items()}
 
 
-def _as_seen(found: Finished, sequence_number: int, path: str) -> DataSeen:
+def _as_seen(found: Finished, sequence_number: int, path: str) -> LiveDataFile:
     like = found.bin.files[0]
-    return DataSeen(
+    return LiveDataFile(
         path=path,
         size_bytes=0,
         record_count=0,
@@ -360,7 +359,7 @@ def _as_seen(found: Finished, sequence_number: int, path: str) -> DataSeen:
     )
 
 
-def _new_data(found: Finished, live: dict[str, DataSeen], plan: CompactionPlan) -> list[NewData]:
+def _new_data(found: Finished, live: dict[str, LiveDataFile], plan: CompactionPlan) -> list[NewData]:
     order_id = plan.clustering.order_id if plan.clustering is not None and found.result.kernel == "sort" else 0
     if len(found.bin.files) == 1 and found.result.kernel in _IN_ORDER:
         order_id = found.bin.files[0].sort_order_id  # rows of one file, in the order they were in
@@ -381,7 +380,7 @@ def _new_data(found: Finished, live: dict[str, DataSeen], plan: CompactionPlan) 
     ]
 
 
-def _copied_inputs(found: Finished, live: dict[str, DataSeen], output: int) -> tuple[DataSeen, ...]:
+def _copied_inputs(found: Finished, live: dict[str, LiveDataFile], output: int) -> tuple[LiveDataFile, ...]:
     """The inputs that were copied undecoded into an output; none where rows were decoded."""
     if found.result.kernel not in _COPIED:
         return ()
@@ -389,7 +388,7 @@ def _copied_inputs(found: Finished, live: dict[str, DataSeen], output: int) -> t
     return tuple(live[file.path] for file in found.bin.files if file.path in paths)
 
 
-def _copied_nan_counts(inputs: Sequence[DataSeen]) -> Counter[int] | None:
+def _copied_nan_counts(inputs: Sequence[LiveDataFile]) -> Counter[int] | None:
     """What the inputs that were copied into an output say together; None when one of them says nothing."""
     total: Counter[int] = Counter()
     counted: Set[int] | None = None

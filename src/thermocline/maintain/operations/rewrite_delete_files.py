@@ -1,7 +1,8 @@
 """Delete files written anew: small position deletes merged, equality deletes turned into position deletes. No data file
 is touched.
 
-observe → plan → Spark tasks that read the deletes and, for equality, the key columns → one commit that swaps delete files
+observe → plan → Spark tasks that read the deletes and, for equality, the key columns → one commit that swaps delete
+files
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from thermocline.core.lake_file import LiveDataFile, LiveDeleteFile
 from thermocline.core.maintenance.bounds import Bounds
 from thermocline.core.maintenance.delete_files import (
     NO_EQUALITY_DELETES,
@@ -22,7 +24,7 @@ from thermocline.core.maintenance.delete_files import (
     plan_merges,
     still_applying,
 )
-from thermocline.core.maintenance.files import DataSeen, DeleteIndex, DeleteSeen, TableSeen, is_same_entry, plain_path
+from thermocline.core.maintenance.files import DeleteIndex, LakeSnapshot, is_same_entry, plain_path
 from thermocline.core.maintenance.outcome import Outcome
 from thermocline.core.maintenance.plan import MaintenancePlan
 from thermocline.errors import LostRace, ThermoclineError
@@ -57,7 +59,7 @@ class _Written:
     result: DeletesResult
 
 
-Choose = Callable[[TableSeen, Sequence[_Written]], tuple[list[DeleteSeen], list[_Written]]]
+Choose = Callable[[LakeSnapshot, Sequence[_Written]], tuple[list[LiveDeleteFile], list[_Written]]]
 """On the head of the moment: the delete files that leave, and the bins whose files come."""
 
 
@@ -71,7 +73,7 @@ def plan_convert_deletes(request: PlanRequest) -> Planned:
     return _plan(request, plan_conversions, NO_EQUALITY_DELETES)
 
 
-def _plan(request: PlanRequest, make_plan: Callable[[TableSeen], DeletesPlan], nothing: str) -> Planned:
+def _plan(request: PlanRequest, make_plan: Callable[[LakeSnapshot], DeletesPlan], nothing: str) -> Planned:
     operation, context = request.operation, request.context
     head = load_table(context.spark(), context.target.name)
     try:
@@ -177,7 +179,7 @@ def _commit(
     files: TableFiles,
     written: Sequence[_Written],
     choose: Choose,
-) -> tuple[list[DeleteSeen], list[_Written], str | None]:
+) -> tuple[list[LiveDeleteFile], list[_Written], str | None]:
     """Swap the delete files in one commit; on a lost race again, with the files already written."""
     context = applier.context
     for attempt in range(max(context.policy.max_commit_retries, 1)):
@@ -199,14 +201,14 @@ def _commit(
     return [], [], USED_UP
 
 
-def _choose_merged(seen: TableSeen, written: Sequence[_Written]) -> tuple[list[DeleteSeen], list[_Written]]:
+def _choose_merged(seen: LakeSnapshot, written: Sequence[_Written]) -> tuple[list[LiveDeleteFile], list[_Written]]:
     """Bins whose delete files are all still there."""
     live = {delete.key: delete for delete in seen.deletes}
     kept = [found for found in written if _is_all_there(found, seen)]
     return [live[delete.key] for found in kept for delete in found.bin.deletes], kept
 
 
-def _choose_converted(seen: TableSeen, written: Sequence[_Written]) -> tuple[list[DeleteSeen], list[_Written]]:
+def _choose_converted(seen: LakeSnapshot, written: Sequence[_Written]) -> tuple[list[LiveDeleteFile], list[_Written]]:
     """The equality deletes that no data file needs any more once the position deletes are there."""
     live = {delete.key: delete for delete in seen.deletes}
     index = DeleteIndex(seen)
@@ -229,7 +231,7 @@ def _choose_converted(seen: TableSeen, written: Sequence[_Written]) -> tuple[lis
     return [delete for key, delete in planned.items() if key not in stay], kept
 
 
-def _is_all_there(found: _Written, seen: TableSeen) -> bool:
+def _is_all_there(found: _Written, seen: LakeSnapshot) -> bool:
     """Whether no delete of a bin was taken back, and no data file left and came back: what was written would delete
     living rows."""
     deletes, data = {delete.key for delete in seen.deletes}, {file.path: file for file in seen.data}
@@ -238,11 +240,11 @@ def _is_all_there(found: _Written, seen: TableSeen) -> bool:
     )
 
 
-def _is_as_it_was(found: _Written, seen: TableSeen, index: DeleteIndex) -> bool:
+def _is_as_it_was(found: _Written, seen: LakeSnapshot, index: DeleteIndex) -> bool:
     """Whether every data file of a bin is there and has the deletes by position that its new vector was made with."""
     live = {file.path: file for file in seen.data}
 
-    def by_position(deletes: Sequence[DeleteSeen]) -> set[tuple[str, int]]:
+    def by_position(deletes: Sequence[LiveDeleteFile]) -> set[tuple[str, int]]:
         return {delete.key for delete in deletes if delete.kind != "equality"}
 
     return all(
@@ -251,11 +253,11 @@ def _is_as_it_was(found: _Written, seen: TableSeen, index: DeleteIndex) -> bool:
     )
 
 
-def _new_deletes(found: _Written, seen: TableSeen) -> list[NewDelete]:
+def _new_deletes(found: _Written, seen: LakeSnapshot) -> list[NewDelete]:
     """The bin's files, in the partition of a file that is in the table now."""
     data = {file.path: file for file in seen.data}
     deletes = {delete.key: delete for delete in seen.deletes}
-    likes: list[DataSeen | DeleteSeen] = [data[file.path] for file in found.bin.data if file.path in data]
+    likes: list[LiveDataFile | LiveDeleteFile] = [data[file.path] for file in found.bin.data if file.path in data]
     likes += [
         deletes[delete.key] for delete in found.bin.deletes if delete.key in deletes and delete.kind == "position"
     ]
@@ -276,7 +278,7 @@ def _new_deletes(found: _Written, seen: TableSeen) -> list[NewDelete]:
 
 
 def _counters(
-    plan: DeletesPlan, dropped: Sequence[DeleteSeen], kept: Sequence[_Written], started: float
+    plan: DeletesPlan, dropped: Sequence[LiveDeleteFile], kept: Sequence[_Written], started: float
 ) -> dict[str, int]:
     return {
         "delete_files_rewritten": len(dropped),

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from thermocline.catalog.maintenance.passes import partition_lock
+from thermocline.core.lake_file import Values
 from thermocline.core.maintenance.bins import CompactionPlan, render_group
-from thermocline.core.maintenance.files import Values
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.plans.safety import owner_of
 

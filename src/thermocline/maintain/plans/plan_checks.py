@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from thermocline.core.lake_file import LiveDataFile
 from thermocline.core.maintenance.bins import Bin, CompactionPlan
 from thermocline.core.maintenance.debt import most_deleted_rows
 from thermocline.core.maintenance.delete_files import DeletesPlan, still_applying
 from thermocline.core.maintenance.expiry import MAIN, ExpiryChange, RefFact
-from thermocline.core.maintenance.files import DataSeen, DeleteIndex, TableSeen, is_same_entry, unneeded_deletes
+from thermocline.core.maintenance.files import DeleteIndex, LakeSnapshot, is_same_entry, unneeded_deletes
 from thermocline.core.maintenance.manifests import ManifestPlan
 from thermocline.core.maintenance.plan import MaintenancePlan
 from thermocline.errors.maintenance import OutsideThePlan
 from thermocline.lake.commit.rewrite_files import Rewrite
 
 
-def check_rewrite(plan: MaintenancePlan, now: TableSeen, rewrite: Rewrite) -> None:
+def check_rewrite(plan: MaintenancePlan, now: LakeSnapshot, rewrite: Rewrite) -> None:
     """Refuse a replacement of files that the plan does not name, that loses or adds rows, or that drops deletes which
     still hide rows. `now` is the version the replacement is committed on."""
     match plan.change:
@@ -69,7 +70,7 @@ def why_not_whole(made: Bin, rows: int) -> str | None:
 
 
 def _check_dropped(
-    plan: MaintenancePlan, now: TableSeen, rewrite: Rewrite, planned: Collection[tuple[str, int]]
+    plan: MaintenancePlan, now: LakeSnapshot, rewrite: Rewrite, planned: Collection[tuple[str, int]]
 ) -> None:
     """A delete file may go when the plan names it, when it hides no row any more, or when its positions were moved to
     the files that took the place of its data files."""
@@ -89,7 +90,7 @@ def _check_dropped(
             raise refuse(plan, f"drops the delete file {delete.path}, which still hides rows")
 
 
-def _check_converted(plan: MaintenancePlan, deletes: DeletesPlan, now: TableSeen, rewrite: Rewrite) -> None:
+def _check_converted(plan: MaintenancePlan, deletes: DeletesPlan, now: LakeSnapshot, rewrite: Rewrite) -> None:
     """An equality delete may go when every data file that it applies to was converted."""
     converted = {file.path for made in deletes.bins for file in made.data}
     equality = [delete for delete in rewrite.dropped if delete.kind == "equality"]
@@ -97,8 +98,8 @@ def _check_converted(plan: MaintenancePlan, deletes: DeletesPlan, now: TableSeen
         raise refuse(plan, "drops an equality delete that applies to data files which were not converted")
 
 
-def _as_data(path: str, like: DataSeen, sequence_number: int) -> DataSeen:
-    return DataSeen(
+def _as_data(path: str, like: LiveDataFile, sequence_number: int) -> LiveDataFile:
+    return LiveDataFile(
         path=path,
         size_bytes=0,
         record_count=0,

@@ -3,9 +3,9 @@ each partition.
 
 Up to the line at which it was left the lake is complete, but for partitions that the heap kept: while nobody was
 registered the heap was written alone, so of those the heap has the truth. The new cut-line starts below the lowest of
-them; everything above is read from the heap at once, and tiering (`ops/tier/adopted_lake.py`) compares each with what the
-lake has of it, and copies only those that differ. Partitions that were made below that line since are carried into the
-delta, as any partition made below the cut-line is.
+them; everything above is read from the heap at once, and tiering (`ops/tier/adopted_lake.py`) compares each with what
+the lake has of it, and copies only those that differ. Partitions that were made below that line since are carried into
+the delta, as any partition made below the cut-line is.
 """
 
 from __future__ import annotations

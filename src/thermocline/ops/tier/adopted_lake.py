@@ -17,7 +17,7 @@ from thermocline.core.observation import PartitionObservation
 from thermocline.core.plan.tier import TierPlan, limit_move
 from thermocline.lake.commit.compare_and_swap import LakeHead
 from thermocline.ops.data_files import read_files
-from thermocline.parquet.deletes.position_deletes import DeleteFile
+from thermocline.parquet.deletes.position_deletes import WrittenDeletes
 from thermocline.parquet.values.row_checksum import RowSum
 from thermocline.seam.heap.exported_snapshot import ExportedSnapshot
 from thermocline.spark.jobs.copy import CopyResult, plan_block_ranges
@@ -36,7 +36,7 @@ class RemovedRows:
     """What leaves the lake in the commit: whole files, and rows of others by position."""
 
     remove: tuple[str, ...] = ()
-    deletes: tuple[DeleteFile, ...] = ()
+    deletes: tuple[WrittenDeletes, ...] = ()
 
     @property
     def is_nothing(self) -> bool:
@@ -116,7 +116,7 @@ def write_removals(
     exactly."""
     files = read_files(head, _tier_key_id(registered))
     remove: dict[str, None] = {}
-    deletes: list[DeleteFile] = []
+    deletes: list[WrittenDeletes] = []
     for number, (low, high) in enumerate(_between(*lines, held)):
         whole = [file for file in files if low <= file.lower_key and file.upper_key < high]
         across = [file for file in files if file not in whole and file.lower_key < high and file.upper_key >= low]

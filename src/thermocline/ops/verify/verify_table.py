@@ -33,7 +33,7 @@ from thermocline.core.verification import (
 from thermocline.errors import LakeLayoutUnsupported
 from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.read.scan import may_apply
-from thermocline.lake.read.table_metadata import LakeFile, read_lake_table
+from thermocline.lake.read.table_metadata import SnapshotFile, read_lake_table
 from thermocline.ops.spanning_table import SpanningTable, read_spanning
 from thermocline.ops.verify.check_manifests import check_manifests
 from thermocline.parquet.deletes.position_deletes import PositionDeleteCache
@@ -185,7 +185,7 @@ def _check_manifests(work: _VerifyRun) -> tuple[EntryProblem, ...]:
     return () if location is None else check_manifests(str(registered.name), location, work.cut.s).report.problems
 
 
-def _may_hold(file: LakeFile, field_id: int, part: CheckedRange) -> bool:
+def _may_hold(file: SnapshotFile, field_id: int, part: CheckedRange) -> bool:
     """Whether a file's bounds leave room for a key of the range."""
     lower, upper = file.lower.get(field_id), file.upper.get(field_id)
     if lower is None or upper is None:
@@ -196,7 +196,7 @@ def _may_hold(file: LakeFile, field_id: int, part: CheckedRange) -> bool:
     )
 
 
-def _read_files(data: tuple[LakeFile, ...], deletes: tuple[LakeFile, ...], shape: LakeShape) -> _Lake:
+def _read_files(data: tuple[SnapshotFile, ...], deletes: tuple[SnapshotFile, ...], shape: LakeShape) -> _Lake:
     known, read, problems = PositionDeleteCache(), {}, []
     for file in data:
         applied = [delete.path for delete in deletes if may_apply(delete, (file,))]

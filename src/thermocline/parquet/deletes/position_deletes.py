@@ -26,7 +26,7 @@ _SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteFile:
+class WrittenDeletes:
     """One finished position delete file: what the commit needs to know of it."""
 
     path: str
@@ -50,7 +50,7 @@ def write_deletes(
     partition: PartitionValue | None,
     positions: Mapping[str, Rows],
     register: Callable[[str], None],
-) -> DeleteFile:
+) -> WrittenDeletes:
     """Write one file for the rows of one lake partition, sorted by path and position as the format requires."""
     filesystem, root = open_location(target.directory)
     folder = f"data/{partition.path}" if partition else "data"
@@ -81,7 +81,7 @@ def write_deletes(
         size = filesystem.get_file_info(f"{root}/{name}").size
     except OSError as problem:
         raise not_written(path, problem) from problem
-    return DeleteFile(path=path, rows=table.num_rows, size_bytes=size, partition=partition, data_files=tuple(paths))
+    return WrittenDeletes(path=path, rows=table.num_rows, size_bytes=size, partition=partition, data_files=tuple(paths))
 
 
 class PositionDeleteCache:

@@ -22,7 +22,7 @@ from thermocline.parquet.deletes.equality_deletes import (
     plan_keys,
     read_key_set,
 )
-from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, write_deletes
+from thermocline.parquet.deletes.position_deletes import DeleteTarget, WrittenDeletes, write_deletes
 from thermocline.parquet.deletes.read_deleted_rows import read_deleted_rows
 from thermocline.parquet.deletes.row_map import Positions
 from thermocline.parquet.rewrite_task import BinTask
@@ -34,7 +34,7 @@ class DeletesResult:
     """The position delete files that replace the task's deletes."""
 
     number: int
-    files: tuple[DeleteFile, ...] = ()
+    files: tuple[WrittenDeletes, ...] = ()
     vectors: DeletionVectorFile | None = None
     """Deletion vectors, which replace delete files from format version 3 on."""
 

@@ -8,13 +8,13 @@ from itertools import pairwise
 
 from pyspark.sql import SparkSession
 
-from thermocline.parquet.deletes.position_deletes import DeleteFile
+from thermocline.parquet.deletes.position_deletes import WrittenDeletes
 from thermocline.spark.jobs.tasks import run_tasks
 from thermocline.spark.kernels.expire_rows import ExpireTask, expire_rows
 from thermocline.spark.kernels.fold_range import CandidateFile
 
 
-def delete_rows(spark: SparkSession, whole: ExpireTask) -> tuple[DeleteFile, ...]:
+def delete_rows(spark: SparkSession, whole: ExpireTask) -> tuple[WrittenDeletes, ...]:
     """Split the task's files over the cores, adjacent files together, and collect the delete files that were
     written."""
     if not whole.files:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pyspark.sql import SparkSession
 
 from thermocline.errors import SparkTaskFailed
-from thermocline.parquet.deletes.position_deletes import DeleteFile
+from thermocline.parquet.deletes.position_deletes import WrittenDeletes
 from thermocline.parquet.encode.lake_writer import WrittenFile
 from thermocline.parquet.values.row_checksum import RowSum
 from thermocline.spark.jobs.tasks import run_tasks
@@ -22,7 +22,7 @@ class FoldResult:
     """New row images, position deletes of old ones, the versions that were read, and the checksums of both sides."""
 
     files: tuple[WrittenFile, ...]
-    deletes: tuple[DeleteFile, ...]
+    deletes: tuple[WrittenDeletes, ...]
     heap: RowSum
     lake: RowSum
     versions: npt.NDArray[np.int64]

@@ -196,9 +196,15 @@ class _ValueRange:
         if statistics.has_null_count and statistics.null_count != self.nulls:
             return f"that {statistics.null_count} of its values are NULL, and {self.nulls} are"
         if statistics.has_min_max and self.nans:
-            return f"that its values lie between {statistics.min!r} and {statistics.max!r}, and {self.nans} of them are NaN"
+            return (
+                f"that its values lie between {statistics.min!r} and {statistics.max!r}, and {self.nans} of them "
+                "are NaN"
+            )
         if statistics.has_min_max and statistics.logical_type.type == "UUID":
-            return f"that its values lie between {statistics.min!r} and {statistics.max!r}, which readers of UUIDs take differently"
+            return (
+                f"that its values lie between {statistics.min!r} and {statistics.max!r}, which readers of UUIDs "
+                "take differently"
+            )
         if not statistics.has_min_max or self.low is None:
             return None
         low, high = _align_zone(statistics.min, self.low), _align_zone(statistics.max, self.high)

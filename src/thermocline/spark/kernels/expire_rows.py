@@ -12,7 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from thermocline.core.columns import LakeColumn
-from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, PositionDeleteCache, write_deletes
+from thermocline.parquet.deletes.position_deletes import (
+    DeleteTarget,
+    PositionDeleteCache,
+    WrittenDeletes,
+    write_deletes,
+)
 from thermocline.parquet.values.arrow_types import arrow_type
 from thermocline.parquet.values.key_index import Rows
 from thermocline.parquet.values.partition_values import LakePartition, PartitionValue, partition_of_key
@@ -39,7 +44,7 @@ class ExpireTask:
     compression_level: int = COMPRESSION_LEVEL
 
 
-def expire_rows(task: ExpireTask, attempt: int) -> tuple[DeleteFile, ...]:
+def expire_rows(task: ExpireTask, attempt: int) -> tuple[WrittenDeletes, ...]:
     """Write the deletes of one task, one file per lake partition. `attempt` is part of the file names, so that a retry
     has its own."""
     known = PositionDeleteCache()

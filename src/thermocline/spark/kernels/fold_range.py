@@ -19,7 +19,12 @@ from psycopg import sql
 
 from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
-from thermocline.parquet.deletes.position_deletes import DeleteFile, DeleteTarget, PositionDeleteCache, write_deletes
+from thermocline.parquet.deletes.position_deletes import (
+    DeleteTarget,
+    PositionDeleteCache,
+    WrittenDeletes,
+    write_deletes,
+)
 from thermocline.parquet.encode.lake_writer import FileTarget, LakeWriter, WrittenFile, open_location
 from thermocline.parquet.values.arrow_types import arrow_schema, arrow_type, lake_array
 from thermocline.parquet.values.key_index import KeyIndex, Rows, normalise_key_column
@@ -85,7 +90,7 @@ class FoldedRange:
 
     number: int
     files: tuple[WrittenFile, ...]
-    deletes: tuple[DeleteFile, ...]
+    deletes: tuple[WrittenDeletes, ...]
     heap: RowSum
     lake: RowSum
     versions: bytes
@@ -226,7 +231,7 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
 
 def _write_deletes(
     task: FoldTask, attempt: int, found: dict[CandidateFile, Rows], register: Callable[[str], None]
-) -> tuple[DeleteFile, ...]:
+) -> tuple[WrittenDeletes, ...]:
     target = DeleteTarget(
         directory=task.directory, stem=f"{task.stem}-{attempt}", compression_level=task.compression_level
     )
