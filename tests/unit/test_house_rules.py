@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from thermocline.core.modes.mode import MODES
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "thermocline"
 TESTS = ROOT / "tests"
@@ -150,3 +152,36 @@ def test_lines_of_sql_have_at_most_120_columns() -> None:
         if len(line) > SQL_COLUMNS
     ]
     assert long == []
+
+
+def test_modes_are_named_in_their_own_package_only() -> None:
+    """Code asks a mode for its properties. `tiered` alone is also the state of a partition, so it is not looked for."""
+    names = {mode.name for mode in MODES} - {"tiered"}
+    in_python = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if SOURCE / "core" / "modes" not in path.parents
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in names
+    ]
+    in_sql = [
+        f"{path.relative_to(SOURCE)}:{number}"
+        for path in sorted(SOURCE.rglob("*.sql"))
+        if path.parent != SOURCE / "catalog" / "tables"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(r"keep_heap|'(tiered )?keep-heap'|'mirrored", line)
+    ]
+    assert in_python + in_sql == []
+
+
+def test_kinds_of_iceberg_catalogs_are_named_in_their_own_package_only() -> None:
+    """The migrations that made the JDBC catalog's tables, and the one view over them, are the catalog schema's own."""
+    allowed = {"catalog/tables/0013_baseline.sql", "catalog/views/lake_pointers.sql"}
+    found = [
+        str(path.relative_to(SOURCE))
+        for path in sorted(SOURCE.rglob("*"))
+        if path.suffix in (".py", ".sql")
+        and SOURCE / "lake" / "catalogs" not in path.parents
+        and re.search(r"jdbc|iceberg_tables", path.read_text(encoding="utf-8"), re.IGNORECASE)
+    ]
+    assert set(found) <= allowed
