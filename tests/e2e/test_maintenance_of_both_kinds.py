@@ -10,7 +10,7 @@ from tests.twin import Spanning
 
 from thermocline.catalog.maintenance.policies import apply_policy
 from thermocline.core.names import TableName
-from thermocline.core.policy.resolve import change_policy, parse_changes
+from thermocline.core.policy.policy_layers import change_policy, parse_changes
 from thermocline.maintain.lake_tables import add_table, read_list
 from thermocline.maintain.run_pass import PassReport, PassRequest, run_pass
 from thermocline.maintain.targets import find_target

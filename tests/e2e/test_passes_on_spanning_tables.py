@@ -11,7 +11,7 @@ from tests.twin import Spanning
 from thermocline.catalog.maintenance.policies import apply_policy
 from thermocline.catalog.safety import Owner
 from thermocline.catalog.tables import read_table
-from thermocline.core.policy.resolve import change_policy, parse_changes
+from thermocline.core.policy.policy_layers import change_policy, parse_changes
 from thermocline.maintain.lake_health import read_health
 from thermocline.maintain.run_pass import PassReport, PassRequest, run_pass
 from thermocline.runtime.pg import connect

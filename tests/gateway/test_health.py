@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from thermocline.errors import GatewayNotStarted
-from thermocline.gateway.health import HealthServer
+from thermocline.gateway.health_server import HealthServer
 
 pytestmark = pytest.mark.gateway
 BUSY_SECONDS = 1.0

@@ -23,7 +23,7 @@ from thermocline.catalog.safety import Owner
 from thermocline.core.columns import LakeColumn
 from thermocline.core.names import TableName
 from thermocline.core.policy.operations import ALL_DISABLED
-from thermocline.core.policy.resolve import change_policy, parse_changes
+from thermocline.core.policy.policy_layers import change_policy, parse_changes
 from thermocline.errors import WaitedTooLong
 from thermocline.errors.maintenance import FolderInUse
 from thermocline.lake.catalogs.current_catalog import lake_catalog

@@ -26,7 +26,7 @@ from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.maintenance.plan import FormatChange, MaintenancePlan
 from thermocline.core.names import TableName
 from thermocline.core.policy.operations import ALL_DISABLED
-from thermocline.core.policy.resolve import change_policy, parse_changes
+from thermocline.core.policy.policy_layers import change_policy, parse_changes
 from thermocline.errors import Paused
 from thermocline.errors.maintenance import EngineUnknown, LakeTableNotMaintained, PassRunning
 from thermocline.lake.catalogs.current_catalog import lake_catalog

@@ -18,7 +18,7 @@ from thermocline.catalog.maintenance import forced_passes as queue
 from thermocline.catalog.maintenance.policies import apply_policy
 from thermocline.catalog.safety import Owner
 from thermocline.core.maintenance.pacing import UNPACED
-from thermocline.core.policy.resolve import change_policy, parse_changes
+from thermocline.core.policy.policy_layers import change_policy, parse_changes
 from thermocline.maintain.pass_requests import wish_to_data
 from thermocline.maintain.run_pass import PassRequest
 from thermocline.parquet.rewrite_task import BinTask

@@ -29,8 +29,8 @@ from thermocline.core.maintenance.files import (
     is_same_entry,
     unneeded_deletes,
 )
+from thermocline.core.policy.partition_scope import parse_where
 from thermocline.core.policy.policy import Policy
-from thermocline.core.policy.scope import parse_where
 from thermocline.errors.maintenance import BadWhere, SortOrderUnreadable
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thermocline.core.modes.mode import MODES, TIERED, TIERED_KEEP_HEAP, Mode, mode_named
-from thermocline.core.modes.options import choose_mode, render_mode_help
+from thermocline.core.modes.registration_options import choose_mode, render_mode_help
 from thermocline.core.modes.routing import ROUTES, Operation, Path, Side
 from thermocline.errors import ModeNotImplemented
 

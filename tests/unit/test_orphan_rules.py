@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from thermocline.core.maintenance.orphans import ListedFile, judge_age
-from thermocline.core.policy.resolve import parse_changes
+from thermocline.core.policy.policy_layers import parse_changes
 from thermocline.errors.maintenance import BadPolicyValue
 
 pytestmark = pytest.mark.unit

@@ -10,7 +10,7 @@ import pytest
 
 from thermocline.core.policy.key_types import DAY_MS
 from thermocline.core.policy.policy import HOUR_MS
-from thermocline.core.policy.resolve import (
+from thermocline.core.policy.policy_layers import (
     EXPIRY_OFF,
     NOTHING,
     PolicyChanges,

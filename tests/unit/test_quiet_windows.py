@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
+from thermocline.core.policy.policy_layers import NOTHING, PolicyChanges, PolicyLayers, resolve_policy
 from thermocline.core.policy.quiet_windows import parse_quiet_windows, quiet_until
-from thermocline.core.policy.resolve import NOTHING, PolicyChanges, PolicyLayers, resolve_policy
 from thermocline.errors.maintenance import BadQuietWindow
 from thermocline.maintain.latency import LatencyProbe
 from thermocline.maintain.pacing import Pacing

@@ -120,7 +120,7 @@ def policy(
     json: JsonOption = False,
 ) -> None:
     """Show or change the maintenance policy of a table, each value with its origin."""
-    from thermocline.core.policy.resolve import PolicyChanges, parse_changes
+    from thermocline.core.policy.policy_layers import PolicyChanges, parse_changes
     from thermocline.core.policy.s3_tables import parse_s3_tables
     from thermocline.maintain.format.plugins import load_formats
     from thermocline.maintain.policies import PolicyRequest, policy_of

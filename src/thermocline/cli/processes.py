@@ -57,7 +57,7 @@ def serve(
     json: JsonOption = False,
 ) -> None:
     """Serve /healthz, /readyz and /metrics over HTTP."""
-    from thermocline.api.server import run_serve
+    from thermocline.api.http_server import run_serve
 
     loaded = read_settings(dir=directory, dsn=dsn, http_listen=listen, log_format="json" if json else None)
     require_dsn(loaded)

@@ -19,7 +19,7 @@ from thermocline.cli.options import (
     setting_option,
 )
 from thermocline.cli.output import print_json, print_lines, progress_printer
-from thermocline.core.modes.options import DEFAULT_OPTION, render_heap_retention_help, render_mode_help
+from thermocline.core.modes.registration_options import DEFAULT_OPTION, render_heap_retention_help, render_mode_help
 from thermocline.core.names import parse_column_names, parse_table_name
 from thermocline.stack.locate import require_dsn
 

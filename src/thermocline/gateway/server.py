@@ -20,7 +20,7 @@ import psycopg
 from thermocline.errors import GatewayNotStarted, ThermoclineError
 from thermocline.gateway import metrics
 from thermocline.gateway.config import Certificate, GatewayConfig, build_config
-from thermocline.gateway.health import HealthServer
+from thermocline.gateway.health_server import HealthServer
 from thermocline.gateway.lake_arm.catalog_reader import CatalogReader
 from thermocline.gateway.lake_arm.duckdb_engine import DuckDbEngine
 from thermocline.gateway.lake_arm.lake_query_service import LakeQueryService

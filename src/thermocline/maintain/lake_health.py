@@ -24,7 +24,7 @@ from thermocline.catalog.maintenance.passes import OperationStatus, PassLine, re
 from thermocline.core.maintenance.health import render_warnings
 from thermocline.core.names import TableName
 from thermocline.core.policy.iceberg_format import ICEBERG
-from thermocline.core.policy.resolve import policy_record
+from thermocline.core.policy.policy_layers import policy_record
 from thermocline.errors import ThermoclineError
 from thermocline.maintain.format.plugins import plugin_named
 from thermocline.maintain.targets import find_target, read_resolved_policy, target_of

@@ -12,7 +12,7 @@ from thermocline.catalog.tables import insert_event
 from thermocline.core.names import parse_table_name
 from thermocline.core.policy.iceberg_format import ICEBERG
 from thermocline.core.policy.operations import check_operations
-from thermocline.core.policy.resolve import (
+from thermocline.core.policy.policy_layers import (
     NOTHING,
     PolicyChanges,
     PolicyLayers,

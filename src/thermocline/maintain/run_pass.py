@@ -34,7 +34,7 @@ from thermocline.core.names import TableName
 from thermocline.core.policy.formats import Format
 from thermocline.core.policy.iceberg_format import ICEBERG
 from thermocline.core.policy.operations import DISABLED, check_operations, is_enabled, plan_operations
-from thermocline.core.policy.resolve import policy_record
+from thermocline.core.policy.policy_layers import policy_record
 from thermocline.errors import Paused, ThermoclineError
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.engines.engine import MaintenanceEngine

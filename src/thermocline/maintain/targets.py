@@ -9,7 +9,13 @@ from thermocline.catalog.maintenance.policies import NamespaceScope, read_policy
 from thermocline.catalog.safety import Owner
 from thermocline.core.names import TableName
 from thermocline.core.policy.iceberg_format import ICEBERG
-from thermocline.core.policy.resolve import PolicyChanges, PolicyLayers, ResolvedPolicy, parse_changes, resolve_policy
+from thermocline.core.policy.policy_layers import (
+    PolicyChanges,
+    PolicyLayers,
+    ResolvedPolicy,
+    parse_changes,
+    resolve_policy,
+)
 from thermocline.errors.maintenance import LakeTableNotMaintained
 from thermocline.maintain.context import LakeTarget
 from thermocline.maintain.format.formats import Target

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from thermocline.core.policy.formats import GROUP
-from thermocline.core.policy.resolve import parse_changes
+from thermocline.core.policy.policy_layers import parse_changes
 from thermocline.errors import UsageError
 from thermocline.errors.maintenance import PolicyKeyUnknown
 from thermocline.runtime import PREFIX

@@ -45,7 +45,7 @@ class Month:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate:
+class DemoAnswer:
     """What a report would ask, and how long the answer took."""
 
     answer: tuple[object, ...]
@@ -134,11 +134,11 @@ def _make_table(conn: pg.Connection, now: datetime, report_progress: ProgressRep
     return True
 
 
-def _aggregate(conn: pg.Connection) -> Aggregate:
+def _aggregate(conn: pg.Connection) -> DemoAnswer:
     began = time.monotonic()
     row = conn.execute(_QUERIES["aggregate"]).fetchone()
     assert row is not None
-    return Aggregate(answer=row, seconds=time.monotonic() - began)
+    return DemoAnswer(answer=row, seconds=time.monotonic() - began)
 
 
 def _scalar(conn: pg.Connection, query: str, *parameters: object) -> int:
@@ -162,7 +162,7 @@ def _render_tiering(detail: TableDetail, moved_bytes: int, seconds: float) -> li
     ]
 
 
-def _render_tiers(conn: pg.Connection, line: str, before: Aggregate) -> list[str]:
+def _render_tiers(conn: pg.Connection, line: str, before: DemoAnswer) -> list[str]:
     first, after = _aggregate(conn), _aggregate(conn)
     rows, amount, customers, oldest, newest = after.answer
     warm, cold = _scalar(conn, "heap_rows", line), _scalar(conn, "cold_rows", line)
@@ -179,7 +179,7 @@ def _render_tiers(conn: pg.Connection, line: str, before: Aggregate) -> list[str
     ]
 
 
-def _ms(aggregate: Aggregate) -> str:
+def _ms(aggregate: DemoAnswer) -> str:
     return f"{aggregate.seconds * 1000:.0f} ms"
 
 

@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 
 from thermocline.catalog.safety import Owner
 from thermocline.core.names import LAKE_CATALOG
-from thermocline.core.policy.resolve import NOTHING, PolicyChanges, policy_from_json, policy_to_json
+from thermocline.core.policy.policy_layers import NOTHING, PolicyChanges, policy_from_json, policy_to_json
 from thermocline.runtime.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/policies.sql")

@@ -22,8 +22,15 @@ from thermocline.core.lake_file import Ends, LiveDataFile, LiveDeleteFile, Value
 from thermocline.core.maintenance.clustering import Clustering
 from thermocline.core.maintenance.debt import is_in_debt
 from thermocline.core.maintenance.files import DeleteIndex, LakeSnapshot, unneeded_deletes
+from thermocline.core.policy.partition_scope import (
+    NOT_SEALED,
+    is_in_where,
+    is_sealed,
+    parse_where,
+    why_not_where,
+    window_end,
+)
 from thermocline.core.policy.policy import Policy
-from thermocline.core.policy.scope import NOT_SEALED, is_in_where, is_sealed, parse_where, why_not_where, window_end
 from thermocline.errors.maintenance import BadWhere
 
 NOTHING = "no files eligible for compaction"

@@ -14,7 +14,7 @@ from typing import Any
 
 from thermocline.core.maintenance.bins import CompactionPlan
 from thermocline.core.maintenance.bounds import Bounds
-from thermocline.core.maintenance.delete_files import DeletesPlan
+from thermocline.core.maintenance.delete_plans import DeletesPlan
 from thermocline.core.maintenance.expiry import ExpiryChange
 from thermocline.core.maintenance.manifests import ManifestPlan
 from thermocline.core.maintenance.orphans import MetadataPlan, SweepPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from thermocline.core.maintenance.bins import CompactionPlan, render_group
-from thermocline.core.maintenance.delete_files import DeletesPlan
+from thermocline.core.maintenance.delete_plans import DeletesPlan
 from thermocline.core.maintenance.expiry import ExpiryChange
 from thermocline.core.maintenance.manifests import ManifestPlan
 from thermocline.core.maintenance.orphans import MetadataPlan, SweepPlan

@@ -13,7 +13,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class RecoveryCandidate:
     """A readable metadata file. Order of preference: the one the catalog points at, later ones from the newest down,
     then the predecessor of the first."""
 
@@ -30,7 +30,7 @@ class RecoveryTarget:
 
 
 def plan_target(
-    candidates: Sequence[Candidate], wanted: Sequence[int | None], complete: Collection[int]
+    candidates: Sequence[RecoveryCandidate], wanted: Sequence[int | None], complete: Collection[int]
 ) -> RecoveryTarget | None:
     """The first wanted snapshot whose files all exist, in the first metadata file that contains it; None when no
     snapshot qualifies."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from thermocline.core.policy.key_types import Value
 from thermocline.core.policy.keys import parse_value
-from thermocline.core.policy.resolve import PolicyChanges
+from thermocline.core.policy.policy_layers import PolicyChanges
 from thermocline.errors.maintenance import BadPolicyValue
 
 _SWITCHES: Mapping[str, tuple[str, ...]] = {

@@ -12,7 +12,7 @@ from typing import Any
 from thermocline.core.lake_file import LiveDataFile, LiveDeleteFile, Values
 from thermocline.core.maintenance.bins import Bin, CompactionPlan
 from thermocline.core.maintenance.clustering import Clustering, OrderTerm, parse_sort_order
-from thermocline.core.maintenance.delete_files import DeletesPlan
+from thermocline.core.maintenance.delete_plans import DeletesPlan
 from thermocline.core.maintenance.files import LakeSnapshot, is_relative
 from thermocline.core.plan.schema_change import iceberg_default
 from thermocline.core.policy.policy import Policy

@@ -14,7 +14,7 @@ from functools import partial
 
 from thermocline.core.lake_file import LiveDataFile, LiveDeleteFile
 from thermocline.core.maintenance.bounds import Bounds
-from thermocline.core.maintenance.delete_files import (
+from thermocline.core.maintenance.delete_plans import (
     NO_EQUALITY_DELETES,
     NO_POSITION_DELETES,
     VECTORS_SINCE,

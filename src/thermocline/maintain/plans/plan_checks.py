@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from thermocline.core.lake_file import LiveDataFile
 from thermocline.core.maintenance.bins import Bin, CompactionPlan
 from thermocline.core.maintenance.debt import most_deleted_rows
-from thermocline.core.maintenance.delete_files import DeletesPlan, still_applying
+from thermocline.core.maintenance.delete_plans import DeletesPlan, still_applying
 from thermocline.core.maintenance.expiry import MAIN, ExpiryChange, RefFact
 from thermocline.core.maintenance.files import DeleteIndex, LakeSnapshot, is_same_entry, unneeded_deletes
 from thermocline.core.maintenance.manifests import ManifestPlan

@@ -23,7 +23,7 @@ from thermocline.catalog import database_identity, journal, pauses, safety
 from thermocline.catalog.maintenance import lake_ops
 from thermocline.catalog.maintenance.lake_tables import Maintained, read_maintained
 from thermocline.catalog.tables import insert_event
-from thermocline.core.plan.recovery import Candidate, RecoveryTarget, plan_metadata, plan_target
+from thermocline.core.plan.recovery import RecoveryCandidate, RecoveryTarget, plan_metadata, plan_target
 from thermocline.errors import CopiedDatabase, LakeFileUnreadable, LostRace
 from thermocline.lake.catalogs.current_catalog import lake_catalog
 from thermocline.lake.commit.evolve_schema import write_metadata
@@ -125,7 +125,7 @@ def _recover(conn: Connection, table: Maintained, *, dry_run: bool) -> TableReco
         missing = _find_missing(seen, [snapshot for snapshot in seen.wanted if snapshot is not None])
         complete = {snapshot for snapshot, gone in missing.items() if not gone}
         candidates = [
-            Candidate(location=location, snapshots=frozenset(snapshots_of(told)))
+            RecoveryCandidate(location=location, snapshots=frozenset(snapshots_of(told)))
             for location, told in seen.told.items()
         ]
         target = plan_target(candidates, seen.wanted, complete)

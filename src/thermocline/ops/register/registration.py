@@ -27,7 +27,7 @@ from thermocline.core.axis import parse_duration, render_axis
 from thermocline.core.names import TableName
 from thermocline.core.observation import PartitionObservation
 from thermocline.core.partition_layout import parse_layout
-from thermocline.core.policy.resolve import PolicyChanges, change_policy, parse_preset
+from thermocline.core.policy.policy_layers import PolicyChanges, change_policy, parse_preset
 from thermocline.errors import (
     AlreadyRegistered,
     ChangedDuringRegistration,

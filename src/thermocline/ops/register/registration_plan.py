@@ -10,12 +10,12 @@ from thermocline.catalog.profiles import StorageProfile, find_profile
 from thermocline.core.axis import AXIS_MAX, AXIS_MIN, KeyType, parse_duration, render_axis
 from thermocline.core.columns import HeapColumn, LakeColumn, plan_lake_columns, why_not_held
 from thermocline.core.modes.mode import Mode
-from thermocline.core.modes.options import DEFAULT_OPTION, choose_mode
+from thermocline.core.modes.registration_options import DEFAULT_OPTION, choose_mode
 from thermocline.core.names import MAX_IDENTIFIER_BYTES, TableName, joined_name, suffixed
 from thermocline.core.partition_layout import parse_layout, plan_layout
 from thermocline.core.plan.tier import render_gap
 from thermocline.core.policy.keys import Preset
-from thermocline.core.policy.resolve import parse_preset
+from thermocline.core.policy.policy_layers import parse_preset
 from thermocline.core.tier_key import key_type_of, why_not_partitioned
 from thermocline.errors import (
     BadDuration,
