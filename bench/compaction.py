@@ -1,6 +1,6 @@
 """Compaction, whole passes: look, plan, rewrite in Spark tasks, commit by compare-and-swap, journal.
 
-The yardstick is Iceberg's own `run_rewrite_data_files` on the same table, in the same Spark session, warm, at the same
+The yardstick is Iceberg's own `rewrite_data_files` on the same table, in the same Spark session, warm, at the same
 codec and level: the table is rolled back between the runs, ours and theirs in turns, and both must leave the same rows.
 MB/s of what lay in the table before. Each run begins alike: what the run before wrote is deleted and on disk, and the
 memory that a run's output needs in the page cache was in use a moment ago. (A virtual machine gets memory that it has

@@ -1,4 +1,4 @@
-"""Iceberg's own maintenance: the actions behind `CALL system.run_rewrite_data_files` and the other procedures, run on a
+"""Iceberg's own maintenance: the actions behind `CALL system.rewrite_data_files` and the other procedures, run on a
 staged table."""
 
 from __future__ import annotations

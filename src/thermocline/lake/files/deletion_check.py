@@ -1,7 +1,7 @@
 """The one comparison of files that are about to be deleted with files that are needed.
 
-    needed: every path that the table, its readers and the journal name → NeededFiles.need candidate: a listed or noted
-    file                                    → NeededFiles.judge → Deletable, kept, or a refusal of all
+    needed: every path that the table, its readers and the journal name → NeededFiles.need
+    candidate: a listed or noted file → NeededFiles.judge → Deletable, kept, or a refusal of all
 
 Invariant: a `Deletable` is made here alone, and only for a file that is none of the needed ones under any reading of
 their paths: another canonical path, another inode, another loose form, and no base name of a metadata file or of a file

@@ -1,6 +1,6 @@
 """The seam to a format of lake tables: where its tables are, who runs its operations, how well a table is.
 
-What a format is called, which keys and operations it has and what it counts is data (`core.maintenance.formats`); this
+What a format is called, which keys and operations it has and what it counts is data (`core.policy.formats`); this
 is what it does.
 """
 

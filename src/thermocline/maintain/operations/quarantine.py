@@ -1,8 +1,9 @@
 """Orphans moved aside instead of deleted: they can come back until their time is over.
 
-    note where it goes → move → note that it went          a kill in between leaves the file in its place, in
-    quarantine, or in both note what is wanted back → move each → forget its note  what is wanted back is never deleted,
-    however often the restore is killed
+    note where it goes → move → note that it went
+        a kill in between leaves the file in its place, in quarantine, or in both
+    note what is wanted back → move each → forget its note
+        what is wanted back is never deleted, however often the restore is killed
 
 Invariant: a noted file is whole in at least one of its two places until its time is over and nobody wants it. Each note
 is locked while its file is touched, so a pass that deletes and a restore never meet on one file.

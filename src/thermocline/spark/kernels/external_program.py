@@ -1,8 +1,8 @@
 """Bins rewritten by a program outside: it is given a bin as JSON on its standard input and answers with JSON on its
 standard output.
 
-    {"version": 1, "bin": 3, "inputs": [{"path": …, "size_bytes": …, "record_count": …}, …], "schema": {…}, "may_write":
-    [path, …],
+    {"version": 1, "bin": 3, "inputs": [{"path": …, "size_bytes": …, "record_count": …}, …], "schema": {…},
+     "may_write": [path, …],
      "target_bytes": …, "compression": "zstd", "compression_level": 1, "sort": [{"field_id": …, …}],
      "bounds": {"floor_snapshot": …, "floor_holder": …, "protected_snapshots": {…}, "protected_files": …}}
     → {"outputs": [{"path": …}, …]}

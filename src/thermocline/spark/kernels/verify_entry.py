@@ -3,7 +3,7 @@
 Where every chunk of a column has statistics, the footer is compared. Where one has none, and for NaN, which no footer
 counts, the values are read in batches. Only what the manifest claims is checked. An entry is also wrong when it is true
 but makes some reader skip rows: an upper bound where there is NaN, and bounds of UUIDs that hold in only one of two
-orders (decision 0036).
+orders (decision 0025).
 """
 
 from __future__ import annotations
