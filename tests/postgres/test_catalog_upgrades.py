@@ -238,3 +238,36 @@ def test_a_failed_upgrade_changes_nothing(shop: Shop, files: Files) -> None:
     with pytest.raises(psycopg.errors.UndefinedColumn):
         apply_migrations(shop.conn)
     assert describe_schema(shop.conn) == before
+
+
+EVENT_TRIGGERS = ("alter_start", "alter_end", "type_end", "guard", "partition_end")
+
+
+@pytest.fixture
+def unwatched(shop: Shop) -> Shop:
+    """A registered table, and no event trigger that follows what is done to it."""
+    shop.run(*EVENTS)
+    shop.register()
+    for name in EVENT_TRIGGERS:
+        shop.run(f"alter event trigger thermocline_{name} disable")
+    return shop
+
+
+def test_an_upgrade_does_not_render_functions_for_columns_that_were_not_followed(unwatched: Shop) -> None:
+    """They would pass their own check, and lose the values of the new column."""
+    unwatched.run("alter table public.events add column extra text", "select thermocline.rebuild_functions()")
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="not followed yet"):
+        unwatched.run("insert into public.events (id, ts, extra) values (1, '1999-01-01', 'kept')")
+
+
+def test_a_table_whose_functions_cannot_be_rendered_does_not_stop_an_upgrade(unwatched: Shop) -> None:
+    unwatched.run("alter table public.events drop constraint events_pkey", "select thermocline.rebuild_functions()")
+    (sentence,) = unwatched.rows("select sentence from thermocline.events where action = 'upgrade'")
+    assert "were not rendered again" in sentence[0]
+
+
+def test_what_others_put_into_our_schema_survives_the_upgrade_from_version_13(bare: Connection) -> None:
+    make_version_13(bare)
+    bare.execute("create view thermocline.report as select 1 as one")
+    apply_migrations(bare)
+    assert bare.execute("select one from thermocline.report").fetchone() == (1,)

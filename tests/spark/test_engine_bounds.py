@@ -23,15 +23,16 @@ from thermocline.core.maintenance.orphans import ListedFile
 from thermocline.core.maintenance.outcome import Operation, Outcome
 from thermocline.core.maintenance.plan import MaintenancePlan
 from thermocline.core.policy.policy import Policy
-from thermocline.errors.maintenance import OutsideThePlan
+from thermocline.errors.maintenance import EngineUnsuitable, OutsideThePlan
 from thermocline.lake.actions.iceberg_actions import ActionResult
 from thermocline.lake.actions.staged_commit import StagedTable
 from thermocline.lake.commit.compare_and_swap import OpStamp, load_table
 from thermocline.lake.commit.rewrite_files import NewData, Rewrite
 from thermocline.lake.files.deletion_check import Deletable, NeededFiles
 from thermocline.lake.read.manifest_list import read_manifest_facts
+from thermocline.lake.read.table_metadata import missing_property
 from thermocline.maintain.commits.applier import Applier
-from thermocline.maintain.engines.procedures import plan_procedure
+from thermocline.maintain.engines.procedures import ProceduresEngine, plan_procedure
 from thermocline.maintain.operations.registry import plan_operation
 from thermocline.maintain.operations.replace_files import staging_of
 from thermocline.maintain.plans.planning import Planner
@@ -275,3 +276,25 @@ def test_a_procedure_that_does_more_than_rewrite_is_not_committed(
 ) -> None:
     lake.policy = Policy(preset="modak")
     check_refused(lake, "compact", lambda applier: applier.run_procedure(procedure), sentence, plan_procedure)
+
+
+class LateDefault:
+    """A column gets a default for older rows after the plan was made."""
+
+    name = "late"
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+
+    def run(self, plan: MaintenancePlan, applier: Applier) -> Outcome:
+        name, field = f"thermocline.{self.lake.name.schema}.{self.lake.name.table}", missing_property(1)
+        self.lake.spark.sql(f"alter table {name} set tblproperties ('{field}' = '5')")
+        return ProceduresEngine().run(plan, applier)
+
+
+def test_procedures_do_not_rewrite_a_table_that_got_a_default_after_the_plan(lake: Lake) -> None:
+    """They would write NULL where the default belongs."""
+    before = lake.head().snapshot_id
+    with lake.context(policy={"where": "", "min_input_files": 2}) as context, pytest.raises(EngineUnsuitable):
+        run_operation("compact", context, plan_procedure, LateDefault(lake))
+    assert lake.head().snapshot_id == before

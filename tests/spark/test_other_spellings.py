@@ -7,7 +7,7 @@ import os
 import shutil
 import unicodedata
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,8 +16,14 @@ from tests.maintenance_ops import run_expire_snapshots, run_prune_metadata, run_
 from tests.spark.lake_database import LakeDatabase
 from tests.spark.swept_table import SweptTable, make_lake
 
+from thermocline.core.maintenance.outcome import Outcome
+from thermocline.core.maintenance.plan import MaintenancePlan
 from thermocline.errors.maintenance import CommittedByOtherCatalog, FolderShared, PathSpellingsDiffer
+from thermocline.maintain.commits.applier import Applier
+from thermocline.maintain.engines.spark import SparkEngine
 from thermocline.maintain.janitor import remove_stray_files
+from thermocline.maintain.operations.registry import plan_operation
+from thermocline.maintain.run_operation import run_operation
 from thermocline.runtime.locations import without_file_scheme
 
 MONTH = timedelta(days=30)
@@ -255,6 +261,30 @@ def test_a_metadata_file_newer_than_the_head_stops_all_that_deletes(lake: SweptT
     run_remove_orphans(lake.context())
     assert remove_stray_files(lake.conn, 0) == 1
     assert (stray.exists(), len(lake.rows())) == (False, 5)
+
+
+class LateEngine:
+    """Something happens to the table between the plan and its run."""
+
+    name = "late"
+
+    def __init__(self, happens: Callable[[], object]) -> None:
+        self.happens = happens
+
+    def run(self, plan: MaintenancePlan, applier: Applier) -> Outcome:
+        self.happens()
+        return SparkEngine().run(plan, applier)
+
+
+def test_a_commit_through_another_catalog_after_the_plan_stops_expiry(lake: SweptTable) -> None:
+    """It moves neither our head nor the bounds, so the plan looks current."""
+    for key in range(4):
+        lake.append(key)
+    age_all(lake, lake.folder)
+    before, context = lake.files(), lake.context(later=MONTH, snapshot_min_retained=1)
+    with pytest.raises(CommittedByOtherCatalog):
+        run_operation("expire_snapshots", context, plan_operation, LateEngine(lambda: write_ahead(lake)))
+    assert set(lake.files()) >= set(before)
 
 
 def test_the_janitor_forgets_a_staged_file_that_the_table_names_and_deletes_it_not(lake: SweptTable) -> None:

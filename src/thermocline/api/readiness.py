@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from thermocline.catalog.migrate import check_version_known, read_version
+from thermocline.catalog.migrate import check_version_current, read_version
 from thermocline.errors import ThermoclineError
 from thermocline.runtime import pg
 from thermocline.runtime.settings import Settings, split_address
@@ -21,7 +21,8 @@ def why_not_ready(settings: Settings) -> str | None:
             connect_timeout_seconds=settings.connect_timeout_seconds,
         ) as conn:
             version = read_version(conn)
-        check_version_known(version)
+            if version:
+                check_version_current(conn)
     except ThermoclineError as problem:
         return str(problem)
     if version == 0:

@@ -29,6 +29,13 @@ from thermocline.errors import CatalogObjectInUse
 from thermocline.runtime.pg import Connection, load_queries
 
 _QUERIES = load_queries("thermocline.catalog", "queries/schema_objects.sql")
+_RETIRED = frozenset(
+    {
+        *(("functions", name) for name in ("claim_home", "filled", "is_home", "note_home", "rendered")),
+        *(("triggers", name) for name in ("tables.note_home", "lake_tables.note_home")),
+    }
+)
+"""Objects of version 13 that have no file any more."""
 _NOT_CODE = re.compile(r"--[^\n]*|/\*.*?\*/|(\$\w*\$).*?\1|'(?:[^']|'')*'", re.DOTALL)
 
 
@@ -95,8 +102,14 @@ def record_objects(conn: Connection, checksums: Mapping[tuple[str, str], str]) -
 
 
 def record_existing_objects(conn: Connection) -> None:
-    """Record what a catalog has that was made before objects had files of their own: its checksum is not known."""
+    """Record what a catalog has of ours that was made before objects had files of their own: its checksum is not known.
+
+    What somebody else put into our schema has no file and is not ours to drop.
+    """
     conn.execute(_QUERIES["record_existing_objects"])
+    ours = _RETIRED | {file.key for file in read_object_files()}
+    for kind, name in read_recorded_objects(conn).keys() - ours:
+        conn.execute("delete from thermocline.schema_objects where (kind, name) = (%s, %s)", [kind, name])
 
 
 def apply_schema_objects(conn: Connection) -> None:

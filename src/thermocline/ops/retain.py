@@ -71,7 +71,9 @@ def retain(
     has passed."""
     cut = journal.read_cutline(conn, registered.id)
     current = read_retention_line(conn, registered.id)
-    if registered.lake_retention is None or current is None or cut.s is None:
+    if registered.lake_retention is None or not registered.mode.allows_lake_retention:
+        return Retained()
+    if current is None or cut.s is None:
         return Retained()
     line, jump = read_next_retention_line(conn, registered, cut)
     if jump is not None:

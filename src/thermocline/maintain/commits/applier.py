@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -20,7 +21,7 @@ from thermocline.core.maintenance.expiry import ExpiryChange
 from thermocline.core.maintenance.manifests import ManifestGroup
 from thermocline.core.maintenance.orphans import ListedFile, MetadataPlan, SweepPlan
 from thermocline.core.maintenance.plan import MaintenancePlan
-from thermocline.errors import CommitFailed, LostRace
+from thermocline.errors import CommitFailed, EngineUnsuitable, LostRace
 from thermocline.lake.actions.iceberg_actions import ActionResult
 from thermocline.lake.actions.rewrite_manifests import RewrittenManifests, rewrite_manifests
 from thermocline.lake.actions.staged_commit import (
@@ -39,9 +40,11 @@ from thermocline.lake.files.path_set import PathSet
 from thermocline.lake.read.added_files import read_added_files
 from thermocline.lake.read.manifest_list import read_manifest_facts
 from thermocline.lake.read.table_files import TableFiles
+from thermocline.lake.read.table_metadata import has_missing
 from thermocline.maintain.commits.maintenance_op import run_maintenance_op
 from thermocline.maintain.context import PassContext
 from thermocline.maintain.operations.compaction_tasks import read_seen
+from thermocline.maintain.plans.neighbour_tables import check_is_one_table
 from thermocline.maintain.plans.plan_checks import (
     check_expiry,
     check_kept,
@@ -51,7 +54,7 @@ from thermocline.maintain.plans.plan_checks import (
     refuse,
 )
 from thermocline.maintain.plans.planning import Observed, Planned
-from thermocline.maintain.plans.safety import owner_of, read_bounds, read_version_of
+from thermocline.maintain.plans.safety import check_may_delete, owner_of, read_bounds, read_version_of
 from thermocline.ops.runner import WrittenOp
 from thermocline.runtime.fault_points import fault_point
 from thermocline.runtime.file_io import flush_recent
@@ -158,6 +161,8 @@ class Applier:
         nothing: list[ActionResult] = []
 
         def write(head: LakeHead, stamp: OpStamp) -> WrittenOp[ActionResult] | None:
+            # On the head that is rewritten, not on the planned one: a schema change may have been followed meanwhile.
+            check_procedures_fit(head)
             staged = stage_table(head)
             made = run(staged, stamp)
             if not read_pending(staged)[1]:
@@ -208,6 +213,9 @@ class Applier:
         the files that are deleted afterwards."""
         context, owner = self.context, owner_of(self.context)
         version = read_version_of(head)
+        # Another program's commit, or a second name of the table, leaves the head and the plan as they are.
+        check_may_delete(context, version)
+        check_is_one_table(context, version)
         bounds = read_bounds(context, version)
         check_expiry(self.plan, head.snapshot_id, version.refs, expiring=snapshots, removed_refs=refs)
         if needed := next((snapshot for snapshot in snapshots if snapshot in bounds.protected), None):
@@ -227,8 +235,15 @@ class Applier:
 
     def check_deletions(self, files: Iterable[Deletable]) -> Iterator[Deletable]:
         """The files, each after it was found in the plan and in no staging area; refuses at the first that is not."""
+        return self.make_deletion_check()(files)
+
+    def make_deletion_check(self) -> Callable[[Iterable[Deletable]], Iterator[Deletable]]:
+        """The same check for many calls: a plan of many files is read once."""
         planned = PathSet()
         planned.add(file.path for file in _planned_deletions(self.plan))
+        return partial(self._check_deletions, planned)
+
+    def _check_deletions(self, planned: PathSet, files: Iterable[Deletable]) -> Iterator[Deletable]:
         staged = journal.read_staged(self.context.conn)
         protected = staged | self.plan.bounds.metadata_files
         left = iter(files)
@@ -239,6 +254,14 @@ class Applier:
                 if file.path in protected:
                     raise refuse(self.plan, f"deletes {file.path}, which is protected")
             yield from batch
+
+
+def check_procedures_fit(head: LakeHead) -> None:
+    """Refuse a table whose older files lack columns with a default: Iceberg's procedures would write NULL for it."""
+    if has_missing(head.properties):
+        raise EngineUnsuitable(
+            f"{head.name} has columns with a default for older rows, which Iceberg's procedures know nothing of."
+        )
 
 
 def _snapshot_ids(metadata: Mapping[str, Any]) -> set[int]:

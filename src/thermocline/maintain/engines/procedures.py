@@ -27,8 +27,7 @@ from thermocline.lake.actions.iceberg_actions import (
 )
 from thermocline.lake.commit.compare_and_swap import LakeHead, load_table
 from thermocline.lake.read.manifest_list import read_manifest_facts
-from thermocline.lake.read.table_metadata import has_missing
-from thermocline.maintain.commits.applier import Applier
+from thermocline.maintain.commits.applier import Applier, check_procedures_fit
 from thermocline.maintain.operations.compaction_tasks import NO_SNAPSHOT
 from thermocline.maintain.operations.registry import RUNNERS, plan_operation
 from thermocline.maintain.plans.planning import Observed, Planned, PlanRequest, idle_plan
@@ -48,11 +47,7 @@ def plan_procedure(request: PlanRequest) -> Planned:
     bounds = read_bounds_of(context, head)
     if head.snapshot_id is None:
         return Planned(plan=idle_plan(operation, head, bounds, NO_SNAPSHOT))
-    if has_missing(head.properties):
-        raise EngineUnsuitable(
-            f"{context.target.name} has columns with a default for older rows, which Iceberg's procedures "
-            "know nothing of."
-        )
+    check_procedures_fit(head)
     check_keys(context.policy, operation, str(context.target.name))
     plan = MaintenancePlan(
         operation=operation,

@@ -227,7 +227,10 @@ def _delete_leftover(applier: Applier) -> _Deleted:
     change = applier.plan.change
     if not isinstance(change, ExpiryChange) or not change.leftover:
         return _Deleted()
-    return _delete(applier, _judge_doomed(applier.context, read_version(applier.context), change.leftover))
+    context, version = applier.context, read_version(applier.context)
+    check_may_delete(context, version)
+    check_is_one_table(context, version)
+    return _delete(applier, _judge_doomed(context, version, change.leftover))
 
 
 def _delete(applier: Applier, doomed: Sequence[Deletable]) -> _Deleted:

@@ -237,7 +237,7 @@ def run_remove_orphans(applier: Applier) -> Outcome:
             for file, problem in part.failed:
                 done.add_detail(f"{file.path} could not be deleted: {problem}")
     sweeps.forget_sweep(context.conn, owner_of(context))
-    done.size_bytes += empty_quarantine(context, plan.overdue, needed, applier.check_deletions, done.add_detail)
+    done.size_bytes += empty_quarantine(context, plan.overdue, needed, applier.make_deletion_check(), done.add_detail)
     verb = "quarantined" if context.policy.orphan_quarantine_ms else "removed"
     listed = applier.plan.idle_counters["files_listed"]
     return Outcome(

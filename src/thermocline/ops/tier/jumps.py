@@ -43,7 +43,7 @@ def read_next_retention_line(
 ) -> tuple[int | None, Jump | None]:
     """Where the retention line may be raised to once the partitions with the bounds in `leaving` left the heap, and the
     jump that this would be."""
-    if registered.lake_retention is None or cut.s is None:
+    if registered.lake_retention is None or not registered.mode.allows_lake_retention or cut.s is None:
         return None, None
     seen = read_partition_bounds(conn, registered.id)
     line = plan_retention_line(

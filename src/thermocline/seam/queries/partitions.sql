@@ -58,6 +58,7 @@ update thermocline.partitions p set seal = g.oid, seal_file = pg_relation_fileno
 -- name: is_still_it
 -- By its name another partition, with rows that nobody copied, may be meant by now; or the same one with other bounds.
 select exists (select from thermocline.tables t join pg_inherits i on i.inhparent = t.heap_oid
+                 join thermocline.partitions p on p.table_id = t.id and p.relid = i.inhrelid and p.state = 'tiered'
                 where t.id = %(table_id)s and i.inhrelid = %(relid)s and to_regclass(%(name)s) = i.inhrelid
                   and thermocline.lower_bound(i.inhrelid, t.key_type) = %(lo)s)
 
