@@ -11,7 +11,7 @@ import pytest
 from tests.twin import Spanning
 
 from thermocline.errors import HeapChanged, PartitionGone
-from thermocline.ops.tier import tiering as tier_module
+from thermocline.ops.tier import drop_partitions
 from thermocline.seam.heap.older_readers import why_not_drop
 
 _JANUARY = "ts < '2026-02-01 00:00+00'"
@@ -154,7 +154,7 @@ def test_a_partition_that_took_the_name_of_a_tiered_one_is_not_dropped_in_its_pl
     spanning.tier()
 
     def replace(*given: Any) -> str | None:
-        monkeypatch.setattr(tier_module, "why_not_drop", why_not_drop)
+        monkeypatch.setattr(drop_partitions, "why_not_drop", why_not_drop)
         bounds = "for values from ('2026-06-01 00:00Z') to ('2026-07-01 00:00Z')"
         if way == "made anew":
             heap.execute("drop table public.events_2026_03")
@@ -168,7 +168,7 @@ def test_a_partition_that_took_the_name_of_a_tiered_one_is_not_dropped_in_its_pl
         return why_not_drop(*given)
 
     spanning.both("insert into events (id, ts, v) values (901, '2026-05-20 00:00+00', 1)")
-    monkeypatch.setattr(tier_module, "why_not_drop", replace)
+    monkeypatch.setattr(drop_partitions, "why_not_drop", replace)
     spanning.tier()
     spanning.assert_same_rows()
     spanning.tier()

@@ -295,6 +295,6 @@ class LateDefault:
 def test_procedures_do_not_rewrite_a_table_that_got_a_default_after_the_plan(lake: Lake) -> None:
     """They would write NULL where the default belongs."""
     before = lake.head().snapshot_id
-    with lake.context(policy={"where": "", "min_input_files": 2}) as context, pytest.raises(EngineUnsuitable):
+    with lake.context(policy={"where": ""}) as context, pytest.raises(EngineUnsuitable):
         run_operation("compact", context, plan_procedure, LateDefault(lake))
     assert lake.head().snapshot_id == before

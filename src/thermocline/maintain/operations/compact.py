@@ -71,11 +71,11 @@ def plan_compact(request: PlanRequest) -> Planned:
         check_format(head)
     except ThermoclineError as refusal:
         return Planned(plan=refused_plan(operation, head, Bounds(), refusal))
+    bounds = read_bounds_of(context, head)
     if context.target.lake_id is not None and not context.dry_run:
         with writer_lock(context):
             settle_lake_ops(context)
         head = load_table(context.spark(), context.target.name)
-    bounds = read_bounds_of(context, head)
     claims = request.held.enter_context(partition_claims(context))
     if head.snapshot_id is None:
         return Planned(plan=idle_plan(operation, head, bounds, NO_SNAPSHOT))
