@@ -49,8 +49,6 @@ def read_spanning(conn: Connection, name: TableName) -> SpanningTable:
         tier_key=registered.tier_key,
         key_type=registered.key_type,
         lake_columns=registered.columns,
-        lake_schema=registered.lake_namespace,
-        lake_table=registered.lake_name,
         mode=registered.mode,
         expires=registered.lake_retention is not None,
     )

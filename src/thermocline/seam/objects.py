@@ -53,8 +53,6 @@ class SeamDefinition:
     tier_key: str
     key_type: KeyType
     lake_columns: tuple[LakeColumn, ...]
-    lake_schema: str
-    lake_table: str
     mode: Mode = DEFAULT_MODE
     expires: bool = False
 

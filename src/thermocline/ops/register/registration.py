@@ -230,8 +230,6 @@ def _apply_in_transaction(conn: Connection, plan: RegisterPlan, lake: CreatedLak
         tier_key=plan.key,
         key_type=plan.key_type,
         lake_columns=plan.columns,
-        lake_schema=new.lake_namespace,
-        lake_table=new.lake_name,
         mode=new.mode,
         expires=new.lake_retention is not None,
     )
